@@ -1,0 +1,34 @@
+# make setup | demo | test | lint | soak | bench : each one alone works on a fresh clone with only Python 3.11+.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test lint soak bench clean
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml constraints.txt
+	@test -d .venv || $(PYTHON) -m venv .venv
+	@echo "Installing from PyPI (the first time fetches Spark, about 450 MB: a few minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch .venv/.ready
+
+demo: setup
+	@$(BIN)/omnigraph demo
+
+test: setup lint
+	@$(BIN)/python -m pytest -m "not soak"
+
+lint: setup
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache > .venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
+
+soak: setup
+	@$(BIN)/python -m pytest -m soak
+
+bench: setup
+	@for b in bench/bench_*.py; do $(BIN)/python $$b || exit 1; done
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,211 @@
+"""The typed catalog: what a schema says, after every check, as frozen values.
+
+`catalog.nodes["Person"]` and `catalog.edges["Knows"]` are the two kinds of *entity type*; each owns one table, named by
+its `table_key` ("node:Person", "edge:Knows"). Types and properties carry ids that survive renames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal
+
+LiteralValue = str | int | float | bool
+
+
+class Scalar(StrEnum):
+    """The base types of `.pg`, by the word a schema uses."""
+
+    STRING = "String"
+    BLOB = "Blob"
+    BOOL = "Bool"
+    I32 = "I32"
+    I64 = "I64"
+    U32 = "U32"
+    U64 = "U64"
+    F32 = "F32"
+    F64 = "F64"
+    DATE = "Date"
+    DATETIME = "DateTime"
+    VECTOR = "Vector"
+
+    @property
+    def is_integer(self) -> bool:
+        return self in (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64)
+
+    @property
+    def is_float(self) -> bool:
+        return self in (Scalar.F32, Scalar.F64)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_integer or self.is_float
+
+
+@dataclass(frozen=True)
+class PropertyType:
+    """A property's type. `enum` is sorted and non-empty only for enums (scalar String); `dimension` only for Vector."""
+
+    scalar: Scalar
+    nullable: bool = False
+    is_list: bool = False
+    enum: tuple[str, ...] = ()
+    dimension: int | None = None
+
+    def __str__(self) -> str:
+        if self.enum:
+            core = f"enum({', '.join(self.enum)})"
+        elif self.dimension is not None:
+            core = f"Vector({self.dimension})"
+        else:
+            core = self.scalar.value
+        if self.is_list:
+            core = f"[{core}]"
+        return core + ("?" if self.nullable else "")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """`@name`, `@name(value)` or `@name(value, key=value)` that has no behaviour of its own or is kept for printing."""
+
+    name: str
+    value: LiteralValue | None = None
+    options: tuple[tuple[str, LiteralValue], ...] = ()
+
+
+@dataclass(frozen=True)
+class Embed:
+    """`@embed("source", model="m")` on a Vector property."""
+
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class Property:
+    name: str
+    type: PropertyType
+    id: int
+    default: LiteralValue | None = None
+    """`@default(value)`, typed as the property (dates as their ISO text); None when there is none."""
+    description: str | None = None
+    embed: Embed | None = None
+    annotations: tuple[Annotation, ...] = ()
+    declared_directly: bool = True
+    interfaces: tuple[str, ...] = ()
+    """Interfaces that declare this property, sorted."""
+
+    @property
+    def is_required(self) -> bool:
+        return not self.type.nullable
+
+
+ConstraintKind = Literal["key", "unique", "index", "range", "check"]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One body constraint; property-level @key, @unique and @index arrive here too. Fields may name src and dst on edges."""
+
+    kind: ConstraintKind
+    fields: tuple[str, ...]
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True)
+class _Entity:
+    name: str
+    id: int
+    table_id: str
+    """Names the table's folder; new for every lifetime of a type, kept by a rename."""
+    properties: Mapping[str, Property]
+    constraints: tuple[Constraint, ...] = ()
+    description: str | None = None
+    instruction: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+
+    def constraints_of(self, kind: ConstraintKind) -> Iterator[Constraint]:
+        return (constraint for constraint in self.constraints if constraint.kind == kind)
+
+    @cached_property
+    def required(self) -> tuple[Property, ...]:
+        return tuple(p for p in self.properties.values() if p.is_required)
+
+
+@dataclass(frozen=True)
+class NodeType(_Entity):
+    implements: tuple[str, ...] = ()
+
+    @property
+    def table_key(self) -> str:
+        return f"node:{self.name}"
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The key members ordered by stable property id, so that renaming one never changes an id; () when unkeyed."""
+        for constraint in self.constraints_of("key"):
+            return tuple(sorted(constraint.fields, key=lambda name: self.properties[name].id))
+        return ()
+
+
+@dataclass(frozen=True)
+class EdgeType(_Entity):
+    source: str = ""
+    target: str = ""
+    min_out: int = 0
+    max_out: int | None = None
+    """@card bounds: edges per source node."""
+
+    @property
+    def table_key(self) -> str:
+        return f"edge:{self.name}"
+
+
+@dataclass(frozen=True)
+class InterfaceType:
+    name: str
+    id: int
+    properties: Mapping[str, Property]
+    description: str | None = None
+
+
+EntityType = NodeType | EdgeType
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A compiled schema. `hash` is `sha256:<hex>` over its canonical form; equal hashes mean equal meaning."""
+
+    nodes: Mapping[str, NodeType]
+    edges: Mapping[str, EdgeType]
+    interfaces: Mapping[str, InterfaceType]
+    source: str
+    hash: str
+    next_id: int
+    """The next unused stable id; ids are never used twice in one graph."""
+
+    @cached_property
+    def _edges_folded(self) -> Mapping[str, EdgeType]:
+        return {name.lower(): edge for name, edge in self.edges.items()}
+
+    def edge_by_word(self, word: str) -> EdgeType | None:
+        """The edge a query names, whatever the case."""
+        return self._edges_folded.get(word.lower())
+
+    @cached_property
+    def tables(self) -> Mapping[str, EntityType]:
+        """Every entity type by table key, sorted: edges before nodes."""
+        entities: list[EntityType] = [*self.edges.values(), *self.nodes.values()]
+        return {entity.table_key: entity for entity in sorted(entities, key=lambda entity: entity.table_key)}
+
+    def implementers(self, interface: str) -> tuple[NodeType, ...]:
+        """The node types that implement an interface, by name."""
+        return tuple(node for _, node in sorted(self.nodes.items()) if interface in node.implements)
+
+    def edges_of(self, node_type: str) -> tuple[EdgeType, ...]:
+        """Edge types with this node type at either end, by name."""
+        return tuple(e for _, e in sorted(self.edges.items()) if node_type in (e.source, e.target))

@@ -1,0 +1,337 @@
+"""The typed logical plan of a query: what both engines consume.
+
+A read is a *pattern* (entities bound to variables, expansions along edges, filters) followed by projection, grouping,
+order and a cut. A mutation is a list of statements. Every expression carries its type; every name is resolved: properties
+are real columns (`id`, `src`, `dst` included), edges are catalog types, directions are decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from omnigraph.language.catalog import PropertyType, Scalar
+
+# ---------------------------------------------------------------- expressions
+
+JsonValue = str | int | float | bool | None | list["JsonValue"]
+
+BinaryOp = OneOf[
+    "and", "or", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "contains", "starts_with", "in"
+]
+UnaryOp = OneOf["not", "-", "is_null", "is_not_null"]
+AggregateFunction = OneOf["count", "sum", "avg", "min", "max"]
+
+BOOL = PropertyType(Scalar.BOOL)
+NULLABLE_BOOL = PropertyType(Scalar.BOOL, nullable=True)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A literal, already in its typed form: dates as ISO text, vectors and lists as tuples, null as None."""
+
+    value: str | int | float | bool | tuple[object, ...] | None
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class Now:
+    """`now()`: one instant for the whole query."""
+
+    type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.DATETIME))
+
+
+@dataclass(frozen=True)
+class PropertyRef:
+    """A column of a bound entity. `column` is the physical name: a property, `id`, `src` or `dst`.
+
+    In a mutation's `where` the variable is "" (the row at hand).
+    """
+
+    variable: str
+    column: str
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class EntityRef:
+    """A whole bound entity: an object in `return`, its id in `count`, `=` and `order`."""
+
+    variable: str
+
+
+@dataclass(frozen=True)
+class Unary:
+    op: UnaryOp
+    operand: Expression
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class Binary:
+    op: BinaryOp
+    left: Expression
+    right: Expression
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list of expressions, as the right side of `in`."""
+
+    items: tuple[Expression, ...]
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class TextMatch:
+    """`search`, `match_text` (the same) or `fuzzy`: does the text match the query's words?"""
+
+    kind: OneOf["search", "match_text", "fuzzy"]
+    property: PropertyRef
+    query: Expression
+    max_edits: int = 2
+    type: PropertyType = BOOL
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Vector distance (smaller is better). `query` is a vector; a String query is embedded by the caller."""
+
+    property: PropertyRef
+    query: Expression
+    type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F32, nullable=True))
+
+
+@dataclass(frozen=True)
+class Bm25:
+    """Full-text score (larger is better)."""
+
+    property: PropertyRef
+    query: Expression
+    type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F32, nullable=True))
+
+
+@dataclass(frozen=True)
+class Rrf:
+    """Reciprocal rank fusion: the sum over both arms of 1 / (k + rank + 1), ranks from 0."""
+
+    first: Nearest | Bm25
+    second: Nearest | Bm25
+    k: Expression
+    type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F64, nullable=True))
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    function: AggregateFunction
+    operand: Expression
+    distinct: bool
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class Exists:
+    """True when the block has at least one match for the outer row. `not { }` is Unary("not", Exists(...))."""
+
+    block: Pattern
+    type: PropertyType = BOOL
+
+
+@dataclass(frozen=True)
+class CountOf:
+    """How many matches (rows of the block's pattern) the outer row has."""
+
+    block: Pattern
+    type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.I64))
+
+
+Ranking = Nearest | Bm25 | Rrf
+Expression = (
+    Constant
+    | Parameter
+    | Now
+    | PropertyRef
+    | EntityRef
+    | Unary
+    | Binary
+    | ListOf
+    | TextMatch
+    | Nearest
+    | Bm25
+    | Rrf
+    | Aggregate
+    | Exists
+    | CountOf
+)
+
+# ---------------------------------------------------------------- patterns
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A node variable and the node types it ranges over: one, or every implementer of `interface`, sorted by name."""
+
+    variable: str
+    types: tuple[str, ...]
+    interface: str | None = None
+
+
+Direction = OneOf["out", "in", "both"]
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """From `source` along `edge` to `target`.
+
+    Without `edge_variable` the result is a *set*: per source each target once, breadth first with a visited set, at a
+    distance of min_hops to max_hops. With `edge_variable` there is one row per edge (and one hop).
+    `direction` is seen from `source`: "out" follows src -> dst, "in" dst -> src, "both" either.
+    """
+
+    source: str
+    target: str
+    edge: str
+    direction: Direction
+    min_hops: int = 1
+    max_hops: int = 1
+    edge_variable: str | None = None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Bindings (in order of first mention), expansions (in text order) and filters, all of which must hold.
+
+    `outer` names the variables an inner block takes from outside; they have no binding here.
+    """
+
+    bindings: tuple[Binding, ...]
+    expansions: tuple[Expansion, ...]
+    filters: tuple[Expression, ...]
+    outer: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- reads
+
+ColumnKind = OneOf[
+    "string", "bool", "int", "bigint", "float", "date", "datetime", "blob", "vector", "list", "object"
+]
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """How tools describe one column of a result."""
+
+    name: str
+    kind: ColumnKind
+    nullable: bool
+    item_kind: ColumnKind | None = None
+    vector_dim: int | None = None
+
+
+@dataclass(frozen=True)
+class Projection:
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    """Nulls first ascending, last descending. A Ranking key is best first whatever its direction."""
+
+    expression: Expression
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class DeclaredParameter:
+    name: str
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order.
+
+    `grouped`: some projection is an aggregate; then the other projections are the group key and the group key completes
+    the order. `limit` and `offset` are integer constants or parameters.
+    """
+
+    name: str
+    parameters: tuple[DeclaredParameter, ...]
+    pattern: Pattern
+    projections: tuple[Projection, ...]
+    columns: tuple[ResultColumn, ...]
+    grouped: bool
+    distinct: bool
+    order: tuple[OrderKey, ...]
+    tie_break: tuple[str, ...]
+    limit: Constant | Parameter | None
+    offset: Constant | Parameter | None
+    reads: tuple[str, ...]
+    """Table keys the query may inspect, sorted."""
+    description: str | None = None
+    instruction: str | None = None
+
+
+# ---------------------------------------------------------------- mutations
+
+
+@dataclass(frozen=True)
+class InsertNode:
+    """An upsert by derived id when the type has a key, else a strict insert. Properties left out are null or @default."""
+
+    type_name: str
+    values: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class InsertEdge:
+    type_name: str
+    source: Expression
+    target: Expression
+    values: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class UpdateNodes:
+    type_name: str
+    values: tuple[tuple[str, Expression], ...]
+    where: Expression
+
+
+@dataclass(frozen=True)
+class DeleteNodes:
+    """Deletes the nodes and every incident edge."""
+
+    type_name: str
+    where: Expression
+
+
+@dataclass(frozen=True)
+class DeleteEdges:
+    type_name: str
+    where: Expression
+
+
+Statement = InsertNode | InsertEdge | UpdateNodes | DeleteNodes | DeleteEdges
+
+
+@dataclass(frozen=True)
+class MutationPlan:
+    name: str
+    parameters: tuple[DeclaredParameter, ...]
+    statements: tuple[Statement, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    description: str | None = None
+    instruction: str | None = None
+
+
+QueryPlan = ReadPlan | MutationPlan
