@@ -325,9 +325,7 @@ class OutcomeUnknown(OmnigraphError):
     outcome = "unknown"
 
     def __init__(self, message: str, *, commit_id: str) -> None:
-        super().__init__(
-            message, hint=f"when the store answers again, look for commit {commit_id} before you retry"
-        )
+        super().__init__(message, hint=f"when the store answers again, look for commit {commit_id} before you retry")
         self.commit_id = commit_id
 
     def details(self) -> dict[str, Any]:

@@ -16,9 +16,7 @@ from omnigraph.language.catalog import PropertyType, Scalar
 
 JsonValue = str | int | float | bool | None | list["JsonValue"]
 
-BinaryOp = OneOf[
-    "and", "or", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "contains", "starts_with", "in"
-]
+BinaryOp = OneOf["and", "or", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "contains", "starts_with", "in"]
 UnaryOp = OneOf["not", "-", "is_null", "is_not_null"]
 AggregateFunction = OneOf["count", "sum", "avg", "min", "max"]
 
@@ -219,9 +217,7 @@ class Pattern:
 
 # ---------------------------------------------------------------- reads
 
-ColumnKind = OneOf[
-    "string", "bool", "int", "bigint", "float", "date", "datetime", "blob", "vector", "list", "object"
-]
+ColumnKind = OneOf["string", "bool", "int", "bigint", "float", "date", "datetime", "blob", "vector", "list", "object"]
 
 
 @dataclass(frozen=True)
