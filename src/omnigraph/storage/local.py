@@ -1,0 +1,281 @@
+"""A store on local disk, plain files below one folder.
+
+`create` is a hard link from a finished temporary file, `put` a rename: both atomic for every reader and for any
+number of processes. With durability "disk" a write returns only after the file, then its name, then the folders
+that lead to it are on the disk. With "process" it survives the process but not a power failure.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import heapq
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from omnigraph.errors import ObjectExists, ObjectMissing, StoragePermanent
+from omnigraph.storage.os_errors import typed_os_error
+from omnigraph.storage.store import TEMPORARY_PREFIX, ObjectInfo, Store, checked_key, checked_prefix
+
+Durability = Literal["disk", "process"]
+
+_FOLDER_ATTEMPTS = 20
+"""How often a write makes its folder anew when a concurrent delete keeps taking the empty folder away."""
+
+
+class LocalStore(Store):
+    """Files below `root`. The folder is made by the first write, not by opening."""
+
+    def __init__(self, root: str | os.PathLike[str], *, durability: Durability = "disk") -> None:
+        self.root = os.path.abspath(root)
+        self.uri = self.root
+        self.durability: Durability = durability
+
+    def get(self, key: str) -> bytes:
+        try:
+            with open(self._path(key), "rb") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise self._missing(key) from error
+        except OSError as error:
+            raise typed_os_error(error, "read", key, self.uri) from error
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._typed("write", key):
+            self._write(key, data, os.replace)
+
+    def create(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        try:
+            self._write(key, data, _link_and_drop)
+        except FileExistsError as error:
+            if os.path.isdir(path):
+                raise StoragePermanent(
+                    f"cannot create '{key}' in {self.uri}: a folder has this name",
+                    key=key,
+                    hint="the folder was not made by omnigraph; move it away",
+                ) from error
+            raise ObjectExists(f"'{key}' already exists in {self.uri}", key=key) from error
+        except OSError as error:
+            raise typed_os_error(error, "create", key, self.uri) from error
+
+    def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
+        folder = checked_prefix(prefix)
+        found: list[ObjectInfo] = []
+        if limit == 0:
+            return found
+        with self._typed("list", folder):
+            for key in self._keys(folder, limit):
+                # A file can go away between its folder's listing and this look at it.
+                with contextlib.suppress(FileNotFoundError):
+                    found.append(self._info(key))
+                if limit is not None and len(found) == limit:
+                    break
+        return found
+
+    def list_folders(self, prefix: str) -> builtins.list[str]:
+        folder = checked_prefix(prefix)
+        with self._typed("list", folder):
+            names = sorted(entry.name for entry in _entries(self._folder(folder)) if entry.is_dir())
+            # Empty folders, left by a crash between making a folder and filling it, do not count.
+            return [name for name in names if any(True for _ in self._keys(_joined(folder, name), 1))]
+
+    def info(self, key: str) -> ObjectInfo:
+        checked_key(key)
+        try:
+            if os.path.isdir(self._path(key)):
+                raise self._missing(key)
+            return self._info(key)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._missing(key) from error
+        except OSError as error:
+            raise typed_os_error(error, "look at", key, self.uri) from error
+
+    def delete(self, key: str) -> None:
+        with self._typed("delete", key):
+            self._remove(self._path(key))
+
+    def delete_prefix(self, prefix: str) -> int:
+        folder = checked_prefix(prefix)
+        count = 0
+        with self._typed("delete", folder):
+            for key in list(self._keys(folder, None)):
+                self._remove(self._path(key))
+                count += 1
+        return count
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self.root, *checked_key(key).split("/"))
+
+    def _folder(self, prefix: str) -> str:
+        return self._path(prefix) if prefix else self.root
+
+    def _info(self, key: str) -> ObjectInfo:
+        status = os.stat(self._path(key))
+        return ObjectInfo(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+    def _keys(self, folder: str, limit: int | None) -> Iterator[str]:
+        """Keys below `folder` in key order, lazily; only names are read, no file is looked at.
+
+        A folder sorts as its name with a slash, which is how its keys compare with its siblings'.
+        """
+        named = (entry.name + "/" if entry.is_dir() else entry.name for entry in _entries(self._folder(folder)))
+        for name in _in_order(named, limit):
+            if name.endswith("/"):
+                yield from self._keys(_joined(folder, name[:-1]), limit)
+            else:
+                yield _joined(folder, name)
+
+    def _write(self, key: str, data: bytes, finish: Callable[[str, str], None]) -> None:
+        path = self._path(key)
+        temporary, handle, made = self._open_temporary(os.path.dirname(path))
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                if self.durability == "disk":
+                    os.fsync(file.fileno())
+            finish(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+        if self.durability == "disk":
+            for folder in (*_folders_up_to(os.path.dirname(path), self.root), *made):
+                _sync_folder(folder)
+
+    def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
+        """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""
+        made: tuple[str, ...] = ()
+        for attempt in range(_FOLDER_ATTEMPTS):
+            temporary = os.path.join(folder, TEMPORARY_PREFIX + secrets.token_hex(8))
+            try:
+                return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), made
+            except FileNotFoundError:
+                if attempt == _FOLDER_ATTEMPTS - 1:
+                    raise
+                made = _parents_to_make(self.root) or made
+                os.makedirs(folder, exist_ok=True)
+        raise AssertionError("unreachable: the last attempt raises")
+
+    def _remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return
+        folder = os.path.dirname(path)
+        if self.durability == "disk":
+            with contextlib.suppress(FileNotFoundError):
+                _sync_folder(folder)
+        # rmdir refuses a folder that has anything in it, so a concurrent writer's file keeps its folder.
+        with contextlib.suppress(OSError):
+            while folder != self.root:
+                os.rmdir(folder)
+                folder = os.path.dirname(folder)
+
+    def _missing(self, key: str) -> ObjectMissing:
+        return ObjectMissing(f"'{key}' is not in {self.uri}", key=key)
+
+    @contextlib.contextmanager
+    def _typed(self, doing: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise typed_os_error(error, doing, key, self.uri) from error
+
+
+def sync_files(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    durability: Durability = "disk",
+) -> None:
+    """Make files written by others durable: each file, then each distinct folder once, deepest first.
+
+    With `root`, the folders between a file and `root` are included, `root` too: give it whenever one of those folders
+    may be new. Does nothing with durability "process".
+    """
+    if durability == "process":
+        return
+    folders: set[str] = set()
+    files = [os.path.abspath(path) for path in paths]
+    for path in files:
+        with _typed_for(path), open(path, "rb") as file:
+            os.fsync(file.fileno())
+        parent = os.path.dirname(path)
+        folders.update([parent] if root is None else _folders_up_to(parent, os.path.abspath(root)))
+    for folder in sorted(folders, key=lambda each: (-each.count(os.sep), each)):
+        with _typed_for(folder):
+            _sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _typed_for(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ObjectMissing(f"'{path}' is not there to be made durable", key=path) from error
+    except OSError as error:
+        raise typed_os_error(error, "make durable", os.path.basename(path), os.path.dirname(path)) from error
+
+
+def _link_and_drop(temporary: str, path: str) -> None:
+    os.link(temporary, path)
+    os.unlink(temporary)
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _folders_up_to(folder: str, root: str) -> list[str]:
+    """`folder` and its parents up to `root`, deepest first.
+
+    All of them, at every write: another process may have made a folder and not yet have synced its parent.
+    """
+    chain = [folder]
+    while folder != root and len(folder) > len(root):
+        folder = os.path.dirname(folder)
+        chain.append(folder)
+    return chain
+
+
+def _parents_to_make(root: str) -> tuple[str, ...]:
+    """The folders above `root` that get a new entry when `root` is made."""
+    parents = []
+    path = Path(root)
+    while not path.exists():
+        path = path.parent
+        parents.append(str(path))
+    return tuple(parents)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(TEMPORARY_PREFIX)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _in_order(names: Iterable[str], limit: int | None) -> Iterator[str]:
+    """Names in order; when few are wanted the rest is sorted only if those turn out to be empty folders."""
+    if limit is None:
+        yield from sorted(names)
+        return
+    everything = list(names)
+    first = heapq.nsmallest(limit, everything)
+    yield from first
+    if len(first) < len(everything):
+        yield from sorted(everything)[len(first) :]
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

@@ -1,0 +1,193 @@
+"""A store on an object store, or in memory, through `obstore`.
+
+Loaded only when such a store is opened. The client repeats a request whose answer was lost, within bounds; a repeated
+`create` can therefore report `ObjectExists` for its own object, as the contract says.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import itertools
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import obstore
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from omnigraph.errors import (
+    ObjectExists,
+    ObjectMissing,
+    StorageDenied,
+    StorageError,
+    StoragePermanent,
+    StorageTransient,
+    UsageError,
+)
+from omnigraph.storage.options import scheme_of, storage_options_for
+from omnigraph.storage.store import ObjectInfo, Store, checked_key, checked_prefix
+
+_STORES = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+_CLIENT_OPTIONS = {
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_url",
+    "timeout",
+    "user_agent",
+}
+_CLIENT_FLAGS = {"allow_http", "allow_invalid_certificates"}
+_LANCE_ONLY = {"download_retry_count"}
+_CLIENT_DEFAULTS = {"connect_timeout": "5s", "timeout": "30s"}
+_MAX_RETRIES = 4
+_RETRY_SECONDS = 30
+_PAGE = 1000
+
+_memories: dict[str, MemoryStore] = {}
+_memories_lock = threading.Lock()
+
+
+class ObjectStore(Store):
+    """One prefix of a bucket or container."""
+
+    def __init__(self, uri: str, client: Any) -> None:
+        self.uri = uri
+        self._client = client
+
+    def get(self, key: str) -> bytes:
+        with self._typed("read", checked_key(key)):
+            return bytes(obstore.get(self._client, key).bytes())
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._typed("write", checked_key(key)):
+            obstore.put(self._client, key, data)
+
+    def create(self, key: str, data: bytes) -> None:
+        with self._typed("create", checked_key(key)):
+            obstore.put(self._client, key, data, mode="create")
+
+    def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
+        folder = checked_prefix(prefix)
+        if limit == 0:
+            return []
+        chunk = _PAGE if limit is None else min(limit, _PAGE)
+        with self._typed("list", folder):
+            pages = obstore.list(self._client, folder or None, chunk_size=chunk)
+            found = itertools.islice(itertools.chain.from_iterable(pages), limit)
+            # A page is in key order, and so are the pages.
+            return [_info(each) for each in found]
+
+    def list_folders(self, prefix: str) -> builtins.list[str]:
+        folder = checked_prefix(prefix)
+        with self._typed("list", folder):
+            result = obstore.list_with_delimiter(self._client, folder or None)
+        return sorted(path.rsplit("/", 1)[-1] for path in result["common_prefixes"])
+
+    def info(self, key: str) -> ObjectInfo:
+        with self._typed("look at", checked_key(key)):
+            return _info(obstore.head(self._client, key))
+
+    def delete(self, key: str) -> None:
+        with contextlib.suppress(ObjectMissing), self._typed("delete", checked_key(key)):
+            obstore.delete(self._client, key)
+
+    def delete_prefix(self, prefix: str) -> int:
+        keys = [each.key for each in self.list(prefix)]
+        for start in range(0, len(keys), _PAGE):
+            # Somebody else may be deleting the same objects.
+            with contextlib.suppress(ObjectMissing), self._typed("delete", prefix):
+                obstore.delete(self._client, keys[start : start + _PAGE])
+        return len(keys)
+
+    @contextlib.contextmanager
+    def _typed(self, doing: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except (exceptions.BaseError, OSError) as error:
+            raise typed_client_error(error, doing, key, self.uri) from error
+
+
+def open_memory(uri: str) -> ObjectStore:
+    """`memory://name` is one store per name and process; `memory://` alone is a new one each time."""
+    name = uri.removeprefix("memory://").strip("/")
+    if not name:
+        return ObjectStore("memory://", MemoryStore())
+    with _memories_lock:
+        return ObjectStore(f"memory://{name}", _memories.setdefault(name, MemoryStore()))
+
+
+def open_object_store(uri: str, options: Mapping[str, str] | None) -> ObjectStore:
+    """A store for an `s3://`, `gs://` or `az://` address. Nothing is asked of it yet."""
+    scheme = scheme_of(uri)
+    address = f"{scheme}://{uri.partition('://')[2].strip('/')}"
+    config = storage_options_for(uri, options)
+    client = {name: config.pop(name) for name in sorted(config.keys() & _CLIENT_OPTIONS)}
+    retries = int(config.pop("client_max_retries", _MAX_RETRIES))
+    retry_seconds = int(config.pop("client_retry_timeout", _RETRY_SECONDS))
+    for name in _LANCE_ONLY:
+        config.pop(name, None)
+    try:
+        store = _STORES[scheme].from_url(
+            address,
+            config=config,
+            client_options=_CLIENT_DEFAULTS
+            | {
+                name: value.lower() in ("1", "true") if name in _CLIENT_FLAGS else value
+                for name, value in client.items()
+            },
+            retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=retry_seconds)},
+        )
+    except exceptions.UnknownConfigurationKeyError as error:
+        raise UsageError(f"unknown storage option for {address}: {_first_line(error)}") from error
+    except (exceptions.BaseError, ValueError) as error:
+        raise StoragePermanent(
+            f"cannot open {address}: {_first_line(error)}", key="", hint="check the address and the storage options"
+        ) from error
+    return ObjectStore(address, store)
+
+
+def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> StorageError:
+    """The error to raise instead of `error`, met while `doing` something with `key` in the store at `uri`."""
+    text = str(error)
+    message = f"cannot {doing} '{key}' in {uri}: {_first_line(error)}"
+    if "NoSuchBucket" in text or "ContainerNotFound" in text:
+        return StoragePermanent(
+            f"{message}", key=key, hint="the bucket does not exist: create it, or check the address"
+        )
+    if isinstance(error, (exceptions.NotFoundError, FileNotFoundError)):
+        if doing in ("create", "write", "list"):
+            return StoragePermanent(message, key=key, hint="the bucket does not exist: create it, or check the address")
+        return ObjectMissing(f"'{key}' is not in {uri}", key=key)
+    if isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError)):
+        return ObjectExists(f"'{key}' already exists in {uri}", key=key)
+    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)):
+        return StorageDenied(message, key=key, hint=f"check the credentials and what they may do in {uri}")
+    if _is_transient(error, text):
+        return StorageTransient(message, key=key, hint="the store did not answer properly; try again")
+    return StoragePermanent(message, key=key, hint="check the address and the storage options")
+
+
+def _is_transient(error: Exception, text: str) -> bool:
+    """Whether the same request may succeed later: no connection, no answer in time, 5xx, 408, 429, or a 409 race."""
+    if isinstance(error, (exceptions.JoinError, TimeoutError, ConnectionError)):
+        return True
+    status = re.search(r"status(?: code)?:? (\d{3})", text)
+    if status:
+        number = int(status.group(1))
+        return number >= 500 or number in (408, 409, 429)
+    return "HTTP error" in text or "HttpError" in text
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def _info(meta: Any) -> ObjectInfo:
+    return ObjectInfo(meta["path"], meta["size"], meta["last_modified"])

@@ -1,0 +1,33 @@
+"""From an address to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+from omnigraph.errors import UsageError
+from omnigraph.storage.local import Durability, LocalStore
+from omnigraph.storage.options import scheme_of
+from omnigraph.storage.store import Store
+
+
+def open_store(uri: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk") -> Store:
+    """The store at a path, `file://`, `memory://name`, `s3://bucket/prefix`, `gs://...` or `az://...`.
+
+    Nothing is read or made yet. `durability` matters on local disk only: object stores answer when data is safe.
+    """
+    scheme = scheme_of(uri)
+    if scheme == "file":
+        path = unquote(urlsplit(uri).path) if "://" in uri else uri
+        if not path:
+            raise UsageError(
+                "the address of a graph is empty", hint="give a folder or an address such as s3://bucket/graph"
+            )
+        return LocalStore(path, durability=durability)
+    from omnigraph.storage import objects  # the client library is loaded only for those who need it
+
+    if scheme == "memory":
+        return objects.open_memory(uri)
+    if scheme in ("s3", "gs", "az"):
+        return objects.open_object_store(uri, storage_options)
+    raise UsageError(f"'{uri}' has an unknown scheme", hint="use a path, file://, memory://, s3://, gs:// or az://")

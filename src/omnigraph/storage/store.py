@@ -1,0 +1,90 @@
+"""The contract every store keeps: a flat space of immutable-or-replaced byte objects under one root.
+
+Keys are relative to the graph's root, `/`-separated, and never start or end with `/`. A folder exists exactly when
+an object lies below it. Every error is one of `ObjectMissing`, `ObjectExists`, `StorageDenied`,
+`StorageTransient`, `StoragePermanent`; after `StorageTransient` a write may or may not have been applied.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+from dataclasses import dataclass
+from datetime import datetime
+
+from omnigraph.errors import UsageError
+
+TEMPORARY_PREFIX = ".tmp-"
+"""Names of half-written local files start with this; no key may, so a listing can always leave them out."""
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """What a listing tells of one object. `modified` is in UTC and is the store's own clock, not the writer's."""
+
+    key: str
+    size: int
+    modified: datetime
+
+
+class Store(abc.ABC):
+    """One graph's bytes. Every method is synchronous and may be called from any thread."""
+
+    uri: str
+    """Where the root is: an absolute path for local disk, otherwise `scheme://...` without a trailing slash."""
+
+    @abc.abstractmethod
+    def get(self, key: str) -> bytes:
+        """The whole object. `ObjectMissing` when there is none."""
+
+    @abc.abstractmethod
+    def put(self, key: str, data: bytes) -> None:
+        """Write or replace, atomically: a reader sees the old bytes or the new ones."""
+
+    @abc.abstractmethod
+    def create(self, key: str, data: bytes) -> None:
+        """Write only if the key is free, atomically: of any number of callers exactly one succeeds.
+
+        `ObjectExists` otherwise. When an answer was lost on the way and the request was repeated below, the caller
+        can meet `ObjectExists` for its own object: only reading it back tells.
+        """
+
+    @abc.abstractmethod
+    def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
+        """Objects below the folder `prefix` (the root when empty), at any depth, in the order of their keys.
+
+        With `limit`, the first so many; up to 1,000 of them cost one request on an object store.
+        """
+
+    @abc.abstractmethod
+    def list_folders(self, prefix: str) -> builtins.list[str]:
+        """Names of the immediate sub-folders of `prefix`, sorted."""
+
+    @abc.abstractmethod
+    def info(self, key: str) -> ObjectInfo:
+        """Size and time of one object. `ObjectMissing` when there is none."""
+
+    @abc.abstractmethod
+    def delete(self, key: str) -> None:
+        """Remove the object; nothing happens when it is not there."""
+
+    @abc.abstractmethod
+    def delete_prefix(self, prefix: str) -> int:
+        """Remove every object below the folder `prefix`; the number of objects found."""
+
+
+def checked_key(key: str) -> str:
+    """The key itself, or `UsageError`: refused here, a key means the same on every store."""
+    for segment in key.split("/"):
+        if segment in ("", ".", "..") or "\0" in segment or segment.startswith(TEMPORARY_PREFIX):
+            raise UsageError(
+                f"'{key}' is not a usable storage key",
+                hint="keys are non-empty names joined by single slashes, without '.', '..' or a leading '.tmp-'",
+            )
+    return key
+
+
+def checked_prefix(prefix: str) -> str:
+    """The folder named by `prefix` without its trailing slash; empty for the root."""
+    folder = prefix.removesuffix("/")
+    return checked_key(folder) if folder else ""
