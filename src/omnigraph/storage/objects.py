@@ -164,6 +164,9 @@ def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> Stor
         if doing in ("create", "write", "list"):
             return StoragePermanent(message, key=key, hint="the bucket does not exist: create it, or check the address")
         return ObjectMissing(f"'{key}' is not in {uri}", key=key)
+    if "ConditionalRequestConflict" in text:
+        # Two conditional puts met and S3 decided neither: the key may still be free.
+        return StorageTransient(message, key=key, hint="try again")
     if isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError)):
         return ObjectExists(f"'{key}' already exists in {uri}", key=key)
     if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)):
@@ -185,8 +188,9 @@ def _is_transient(error: Exception, text: str) -> bool:
 
 
 def _first_line(error: Exception) -> str:
+    """The sentence a reader wants: without the answer's XML and the client's debug print."""
     lines = str(error).splitlines()
-    return lines[0].strip() if lines else type(error).__name__
+    return lines[0].partition(": <")[0].strip() if lines else type(error).__name__
 
 
 def _info(meta: Any) -> ObjectInfo:

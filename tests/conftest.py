@@ -1,0 +1,40 @@
+"""Fixtures that every room uses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from s3_server import S3Server
+
+from omnigraph.storage import Store, failpoints, open_store
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """One S3 server for the whole run; take a bucket of your own with `s3.new_bucket()`."""
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store, on each kind of backend."""
+    if request.param == "memory":
+        return open_store("memory://")
+    if request.param == "local":
+        return open_store(str(tmp_path / "graph"))
+    server: S3Server = request.getfixturevalue("s3")
+    return open_store(f"s3://{server.new_bucket()}/some/graph", storage_options=server.options)
+
+
+@pytest.fixture(autouse=True)
+def _disarmed() -> Iterator[None]:
+    """A point armed by one test never fires in another."""
+    yield
+    failpoints.disarm_all()
