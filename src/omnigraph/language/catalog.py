@@ -171,6 +171,8 @@ class InterfaceType:
     id: int
     properties: Mapping[str, Property]
     description: str | None = None
+    constraints: tuple[Constraint, ...] = ()
+    """What the annotations of its properties say; every type that takes a property over takes these too."""
 
 
 EntityType = NodeType | EdgeType

@@ -1,0 +1,224 @@
+"""The catalog as JSON: the form a graph stores, and the canonical form its hash is made of.
+
+The stored form keeps the order of declarations. The canonical form sorts everything by name and leaves the source text
+out, so that moving a line or editing a comment does not make another schema.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from omnigraph.language.catalog import (
+    Annotation,
+    Catalog,
+    Constraint,
+    EdgeType,
+    Embed,
+    EntityType,
+    InterfaceType,
+    NodeType,
+    Property,
+    PropertyType,
+    Scalar,
+)
+
+FORMAT = 1
+
+
+def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
+    """Everything in the catalog, as plain JSON values."""
+    return {"format": FORMAT, "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
+
+
+def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
+    """The catalog that `catalog_to_json` wrote. Trusts its input: the store checks content by its address."""
+    return Catalog(
+        nodes={node["name"]: _node(node) for node in value["nodes"]},
+        edges={edge["name"]: _edge(edge) for edge in value["edges"]},
+        interfaces={interface["name"]: _interface(interface) for interface in value["interfaces"]},
+        source=value["source"],
+        hash=value["hash"],
+        next_id=value["next_id"],
+    )
+
+
+def catalog_hash(catalog: Catalog) -> str:
+    """`sha256:<hex>` over the canonical form; the catalog's own `hash` field is not looked at."""
+    canonical = json.dumps(_sorted(_shape(catalog)), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def _sorted(shape: dict[str, Any]) -> dict[str, Any]:
+    def by_name(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(items, key=lambda item: str(item["name"]))
+
+    canonical = dict(shape)
+    for kind in ("interfaces", "nodes", "edges"):
+        types = []
+        for item in by_name(shape[kind]):
+            constraints = sorted(item.get("constraints", ()), key=lambda c: json.dumps(c, sort_keys=True))
+            types.append(item | {"properties": by_name(item["properties"]), "constraints": constraints})
+        canonical[kind] = types
+    return canonical
+
+
+# ---------------------------------------------------------------- writing
+
+
+def _shape(catalog: Catalog) -> dict[str, Any]:
+    return {
+        "next_id": catalog.next_id,
+        "interfaces": [_interface_json(interface) for interface in catalog.interfaces.values()],
+        "nodes": [
+            _entity_json(node) | _given(implements=list(node.implements) or None) for node in catalog.nodes.values()
+        ],
+        "edges": [
+            _entity_json(edge)
+            | {"source": edge.source, "target": edge.target}
+            | _given(min_out=edge.min_out or None, max_out=edge.max_out)
+            for edge in catalog.edges.values()
+        ],
+    }
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _interface_json(interface: InterfaceType) -> dict[str, Any]:
+    return {
+        "name": interface.name,
+        "id": interface.id,
+        "properties": [_property_json(p) for p in interface.properties.values()],
+    } | _given(
+        description=interface.description, constraints=[_constraint_json(c) for c in interface.constraints] or None
+    )
+
+
+def _entity_json(entity: EntityType) -> dict[str, Any]:
+    return {
+        "name": entity.name,
+        "id": entity.id,
+        "table_id": entity.table_id,
+        "properties": [_property_json(property) for property in entity.properties.values()],
+    } | _given(
+        constraints=[_constraint_json(constraint) for constraint in entity.constraints] or None,
+        description=entity.description,
+        instruction=entity.instruction,
+        annotations=[annotation_json(annotation) for annotation in entity.annotations] or None,
+    )
+
+
+def _property_json(property: Property) -> dict[str, Any]:
+    embed = property.embed
+    return {"name": property.name, "id": property.id, "type": property_type_json(property.type)} | _given(
+        default=property.default,
+        description=property.description,
+        embed=None if embed is None else {"source": embed.source} | _given(model=embed.model),
+        annotations=[annotation_json(annotation) for annotation in property.annotations] or None,
+        inherited=None if property.declared_directly else True,
+        interfaces=list(property.interfaces) or None,
+    )
+
+
+def property_type_json(type: PropertyType) -> dict[str, Any]:
+    return {"scalar": type.scalar.value} | _given(
+        nullable=type.nullable or None,
+        list=type.is_list or None,
+        enum=list(type.enum) or None,
+        dimension=type.dimension,
+    )
+
+
+def annotation_json(annotation: Annotation) -> dict[str, Any]:
+    return {"name": annotation.name} | _given(
+        value=annotation.value, options=[list(option) for option in annotation.options] or None
+    )
+
+
+def _constraint_json(constraint: Constraint) -> dict[str, Any]:
+    return {"kind": constraint.kind, "fields": list(constraint.fields)} | _given(
+        minimum=constraint.minimum, maximum=constraint.maximum, pattern=constraint.pattern
+    )
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _node(value: Mapping[str, Any]) -> NodeType:
+    return NodeType(**_entity(value), implements=tuple(value.get("implements", ())))
+
+
+def _edge(value: Mapping[str, Any]) -> EdgeType:
+    return EdgeType(
+        **_entity(value),
+        source=value["source"],
+        target=value["target"],
+        min_out=value.get("min_out", 0),
+        max_out=value.get("max_out"),
+    )
+
+
+def _interface(value: Mapping[str, Any]) -> InterfaceType:
+    return InterfaceType(
+        value["name"],
+        value["id"],
+        {property["name"]: _property(property) for property in value["properties"]},
+        value.get("description"),
+        _constraints(value),
+    )
+
+
+def _entity(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": value["name"],
+        "id": value["id"],
+        "table_id": value["table_id"],
+        "properties": {property["name"]: _property(property) for property in value["properties"]},
+        "constraints": _constraints(value),
+        "description": value.get("description"),
+        "instruction": value.get("instruction"),
+        "annotations": _annotations(value),
+    }
+
+
+def _property(value: Mapping[str, Any]) -> Property:
+    embed = value.get("embed")
+    return Property(
+        value["name"],
+        property_type_from_json(value["type"]),
+        value["id"],
+        value.get("default"),
+        value.get("description"),
+        None if embed is None else Embed(embed["source"], embed.get("model")),
+        _annotations(value),
+        not value.get("inherited", False),
+        tuple(value.get("interfaces", ())),
+    )
+
+
+def property_type_from_json(value: Mapping[str, Any]) -> PropertyType:
+    return PropertyType(
+        Scalar(value["scalar"]),
+        value.get("nullable", False),
+        value.get("list", False),
+        tuple(value.get("enum", ())),
+        value.get("dimension"),
+    )
+
+
+def _annotations(value: Mapping[str, Any]) -> tuple[Annotation, ...]:
+    return tuple(
+        Annotation(item["name"], item.get("value"), tuple((name, given) for name, given in item.get("options", ())))
+        for item in value.get("annotations", ())
+    )
+
+
+def _constraints(value: Mapping[str, Any]) -> tuple[Constraint, ...]:
+    return tuple(
+        Constraint(item["kind"], tuple(item["fields"]), item.get("minimum"), item.get("maximum"), item.get("pattern"))
+        for item in value.get("constraints", ())
+    )

@@ -1,0 +1,136 @@
+"""The syntax tree of a `.pg` schema: what was written, with places, before any check of meaning.
+
+Places do not take part in comparison: two trees are equal when they say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from omnigraph.language.catalog import ConstraintKind, LiteralValue
+
+
+@dataclass(frozen=True)
+class Place:
+    """Line and column, both from 1."""
+
+    line: int
+    column: int
+
+
+NOWHERE = Place(0, 0)
+
+
+@dataclass(frozen=True)
+class ArgumentSyntax:
+    """A literal, or a bare word such as a property's name."""
+
+    value: LiteralValue
+    is_word: bool = False
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class RangeSyntax:
+    """`lo..hi`, `lo..` or `..hi`."""
+
+    minimum: int | float | None
+    maximum: int | float | None
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class OptionSyntax:
+    name: str
+    value: LiteralValue
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class AnnotationSyntax:
+    name: str
+    argument: ArgumentSyntax | None = None
+    options: tuple[OptionSyntax, ...] = ()
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class ConstraintSyntax:
+    kind: ConstraintKind
+    arguments: tuple[ArgumentSyntax | RangeSyntax, ...]
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class TypeSyntax:
+    """`base` is a scalar's word, "enum" or "Vector"."""
+
+    base: str
+    nullable: bool = False
+    is_list: bool = False
+    values: tuple[str, ...] = ()
+    dimension: int | None = None
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class PropertySyntax:
+    name: str
+    type: TypeSyntax
+    annotations: tuple[AnnotationSyntax, ...] = ()
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+MemberSyntax = PropertySyntax | ConstraintSyntax
+
+
+@dataclass(frozen=True)
+class NameSyntax:
+    """The name of another declaration, where it is used."""
+
+    name: str
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class CardinalitySyntax:
+    minimum: int
+    maximum: int | None
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class _Declaration:
+    name: str
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class InterfaceSyntax(_Declaration):
+    members: tuple[PropertySyntax, ...] = ()
+
+
+@dataclass(frozen=True)
+class NodeSyntax(_Declaration):
+    annotations: tuple[AnnotationSyntax, ...] = ()
+    implements: tuple[NameSyntax, ...] = ()
+    members: tuple[MemberSyntax, ...] = ()
+
+
+@dataclass(frozen=True)
+class EdgeSyntax(_Declaration):
+    source: NameSyntax = NameSyntax("")
+    target: NameSyntax = NameSyntax("")
+    cardinality: CardinalitySyntax | None = None
+    annotations: tuple[AnnotationSyntax, ...] = ()
+    members: tuple[MemberSyntax, ...] = ()
+
+
+DeclarationSyntax = InterfaceSyntax | NodeSyntax | EdgeSyntax
+DeclarationKind = Literal["interface", "node", "edge"]
+
+
+@dataclass(frozen=True)
+class SchemaSyntax:
+    declarations: tuple[DeclarationSyntax, ...]
