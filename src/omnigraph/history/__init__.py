@@ -1,0 +1,32 @@
+"""Commits: one chain of immutable entries per branch; a write becomes visible by creating the next entry, once."""
+
+from omnigraph.history.chain import check_branch_name
+from omnigraph.history.genesis import MAIN, Identity
+from omnigraph.history.history import History, new_ulid
+from omnigraph.history.publish import ChangeMode, Member, PublishPlan, Rebase, TableChange
+from omnigraph.history.recovery import Prepared
+from omnigraph.history.retention import sweep_chain
+from omnigraph.history.revisions import parse_time
+from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState
+
+__all__ = [
+    "MAIN",
+    "ChangeMode",
+    "Commit",
+    "CommitKind",
+    "CommitRef",
+    "Entry",
+    "History",
+    "Identity",
+    "Member",
+    "Prepared",
+    "PublishPlan",
+    "Rebase",
+    "Snapshot",
+    "TableChange",
+    "TableState",
+    "check_branch_name",
+    "new_ulid",
+    "parse_time",
+    "sweep_chain",
+]

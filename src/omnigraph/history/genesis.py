@@ -1,0 +1,107 @@
+"""graph.json: a graph's identity, format and first commit. Written once by one create, never changed.
+
+It is the only commit point of `init`. The first entry of main is derived from it, so an init that died right after
+it loses nothing: whoever opens the graph next writes that entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import (
+    AlreadyExists,
+    GraphNotFound,
+    ObjectExists,
+    ObjectMissing,
+    StorageTransient,
+    UnsupportedFormat,
+)
+from omnigraph.history.chain import encode_entry, key_of
+from omnigraph.history.lineage import new_line
+from omnigraph.history.values import FORMAT, Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot
+from omnigraph.storage import Store
+from omnigraph.storage.failpoints import Failpoint, reach
+
+GRAPH_KEY = "graph.json"
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Identity:
+    graph_id: str
+    created_at: int
+    schema: str
+    first_commit: str
+    actor: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": FORMAT, **self.__dict__}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Identity:
+        return cls(**{name: value[name] for name in cls.__dataclass_fields__})
+
+
+def create_graph(
+    store: Store, schema: str, *, new_id: Callable[[], str], clock_us: Callable[[], int], actor: str | None = None
+) -> Identity:
+    """Make the graph. The schema object must be stored already. AlreadyExists if somebody else did."""
+    identity = Identity(new_id(), clock_us(), schema, new_id(), actor)
+    reach(Failpoint.INIT_BEFORE_GRAPH_JSON)
+    try:
+        store.create(GRAPH_KEY, json.dumps(identity.to_json(), indent=1).encode())
+    except (ObjectExists, StorageTransient):
+        if read_identity(store) != identity:
+            raise AlreadyExists(
+                f"there is a graph at {store.uri} already", hint="open it, or choose another place"
+            ) from None
+    reach(Failpoint.INIT_BEFORE_FIRST_COMMIT)
+    ensure_first_entry(store, identity)
+    return identity
+
+
+def read_identity(store: Store) -> Identity:
+    """GraphNotFound when there is none; UnsupportedFormat when a newer omnigraph wrote it."""
+    try:
+        value = json.loads(store.get(GRAPH_KEY))
+    except ObjectMissing:
+        raise GraphNotFound(
+            f"there is no graph at {store.uri}", hint="check the address, or make a graph with init"
+        ) from None
+    except ValueError:
+        raise UnsupportedFormat(f"graph.json at {store.uri} cannot be read", hint="upgrade omnigraph") from None
+    found = value.get("format") if isinstance(value, dict) else None
+    if found != FORMAT:
+        raise UnsupportedFormat(
+            f"the graph at {store.uri} has format {found}; this omnigraph reads format {FORMAT}",
+            hint="upgrade omnigraph",
+        )
+    return Identity.from_json(value)
+
+
+def ensure_first_entry(store: Store, identity: Identity) -> None:
+    """Write main's first entry unless it is there; the same bytes whoever does it."""
+    try:
+        store.create(key_of(MAIN, 0), encode_entry(first_entry(identity)))
+    except ObjectExists:
+        return
+
+
+def first_entry(identity: Identity) -> Entry:
+    line = new_line(MAIN, 0, identity.first_commit)
+    ref = CommitRef(identity.first_commit, MAIN, line, 0, 0)
+    commit = Commit(ref, (), "init", identity.created_at, identity.actor)
+    snapshot = Snapshot(commit, identity.schema, {})
+    return Entry(
+        id=identity.first_commit,
+        op="commit",
+        branch=MAIN,
+        line=line,
+        position=0,
+        before=snapshot,
+        steps=(CommitStep(commit, identity.schema, {}),),
+        ancestry=Ancestry({line: 0}),
+    )

@@ -1,0 +1,88 @@
+"""One graph's history, put together: every part over one store, one clock and one source of ids."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from omnigraph.history import genesis
+from omnigraph.history.branches import Branches
+from omnigraph.history.chain import Chain
+from omnigraph.history.genesis import Identity
+from omnigraph.history.lineage import Lineage
+from omnigraph.history.log import TAIL_MOST, Log
+from omnigraph.history.publish import Publisher
+from omnigraph.history.recovery import Recovery
+from omnigraph.history.revisions import Revisions
+from omnigraph.history.schemas import Schemas
+from omnigraph.history.tags import Tags
+from omnigraph.storage import Store
+
+
+def new_ulid() -> str:
+    from ulid import ULID
+
+    return str(ULID())
+
+
+class History:
+    """Open on an existing graph. Clock, sleep, jitter and ids are arguments so that a simulation can hold them."""
+
+    def __init__(
+        self,
+        store: Store,
+        identity: Identity,
+        *,
+        new_id: Callable[[], str] = new_ulid,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] | None = None,
+        tail_most: int = TAIL_MOST,
+    ) -> None:
+        self.store = store
+        self.identity = identity
+        self.new_id = new_id
+        self.clock = clock
+        self.chain = Chain(store, clock=clock)
+        self.log = Log(store, new_id, tail_most=tail_most)
+        self.lineage = Lineage(self.chain, new_id)
+        self.branches = Branches(self.chain, self.log, self.lineage, new_id)
+        self.tags = Tags(store)
+        self.schemas = Schemas(store)
+        self.recovery = Recovery(store)
+        self.revisions = Revisions(self.chain, self.log, self.lineage, self.branches, self.tags)
+        extra = {} if jitter is None else {"jitter": jitter}
+        self.publisher = Publisher(
+            self.chain,
+            self.log,
+            self.lineage,
+            new_id,
+            clock_us=lambda: int(clock() * 1_000_000),
+            sleep=sleep,
+            **extra,
+        )
+
+    @classmethod
+    def create(
+        cls,
+        store: Store,
+        schema: bytes,
+        *,
+        actor: str | None = None,
+        new_id: Callable[[], str] = new_ulid,
+        clock: Callable[[], float] = time.time,
+    ) -> History:
+        """A new graph with this schema and no rows."""
+        digest = Schemas(store).put(schema)
+        identity = genesis.create_graph(
+            store, digest, new_id=new_id, clock_us=lambda: int(clock() * 1_000_000), actor=actor
+        )
+        return cls(store, identity, new_id=new_id, clock=clock)
+
+    @classmethod
+    def open(cls, store: Store) -> History:
+        """An existing graph; GraphNotFound or UnsupportedFormat otherwise. One request."""
+        history = cls(store, genesis.read_identity(store))
+        if history.chain.newest(genesis.MAIN) is None:
+            genesis.ensure_first_entry(store, history.identity)
+        return history

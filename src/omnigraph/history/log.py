@@ -1,0 +1,156 @@
+"""The log of a branch: commit records newest first, read from few objects.
+
+The newest records stand in the entry itself (`tail`); when TAIL_MOST have gathered, the next writer rolls them into one
+stored segment, and SEGMENTS_PER_LEVEL segments of a level into one of the next. A branch inherits its source's log.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+from omnigraph.history.values import Commit, CommitRef, Entry, Segment
+from omnigraph.storage import Store
+from omnigraph.storage.failpoints import Failpoint, reach
+
+TAIL_MOST = 64
+SEGMENTS_PER_LEVEL = 16
+
+
+class Log:
+    def __init__(self, store: Store, new_id: Callable[[], str], *, tail_most: int = TAIL_MOST) -> None:
+        self.store = store
+        self.new_id = new_id
+        self.tail_most = tail_most
+
+    # ------------------------------------------------------------ writing
+
+    def following(self, entry: Entry) -> tuple[tuple[Commit, ...], tuple[Segment, ...]]:
+        """Tail and segments for the entry after this one; rolls up when the tail is full (garbage if that entry loses)."""
+        tail = (*entry.tail, *(step.commit for step in entry.steps))
+        segments = list(entry.segments)
+        if len(tail) < self.tail_most:
+            return tail, tuple(segments)
+        reach(Failpoint.HISTORY_BEFORE_ROLLUP)
+        segments.append(self._store(0, tail))
+        level = 0
+        while len(run := _last_of_level(segments, level)) >= SEGMENTS_PER_LEVEL:
+            merged = [commit for segment in run for commit in self._load(segment)]
+            segments[-len(run) :] = [self._store(level + 1, merged)]
+            level += 1
+        reach(Failpoint.HISTORY_AFTER_ROLLUP)
+        return (), tuple(segments)
+
+    def _store(self, level: int, commits: Sequence[Commit]) -> Segment:
+        key = f"history/{self.new_id()}.arrow"
+        self.store.put(key, _encode(commits))
+        ids = [commit.id for commit in commits]
+        first, last = commits[0], commits[-1]
+        return Segment(key, level, len(commits), first.ref.seq, last.ref.seq, min(ids), max(ids), first.at, last.at)
+
+    # ------------------------------------------------------------ reading
+
+    def walk(self, entry: Entry) -> Iterator[Commit]:
+        """Every commit of the branch, newest first, along first parents."""
+        yield from (step.commit for step in reversed(entry.steps))
+        yield from reversed(entry.tail)
+        for segment in reversed(entry.segments):
+            yield from reversed(self._load(segment))
+
+    def page(self, entry: Entry, *, limit: int, before: str | None = None) -> list[Commit]:
+        """Up to `limit` commits, newest first, starting after the commit `before` (or at the head)."""
+        result: list[Commit] = []
+        skipping = before is not None
+        for commit in self.walk(entry):
+            if skipping:
+                skipping = commit.id != before
+                continue
+            result.append(commit)
+            if len(result) == limit:
+                break
+        return result
+
+    def find(self, entry: Entry, commit_id: str) -> Commit | None:
+        """The commit with this id, or None when it is not in this branch's log."""
+        recent = (*(step.commit for step in entry.steps), *entry.tail)
+        for commit in recent:
+            if commit.id == commit_id:
+                return commit
+        for segment in reversed(entry.segments):
+            if segment.min_id <= commit_id <= segment.max_id:
+                for commit in self._load(segment):
+                    if commit.id == commit_id:
+                        return commit
+        return None
+
+    def by_seq(self, entry: Entry, seq: int) -> Commit | None:
+        """The commit at a place counted along first parents."""
+        return self._first(entry, lambda commit: commit.ref.seq <= seq, lambda segment: segment.first_seq <= seq)
+
+    def at_time(self, entry: Entry, at: int) -> Commit | None:
+        """The newest commit made at or before a time (microseconds)."""
+        return self._first(entry, lambda commit: commit.at <= at, lambda segment: segment.first_at <= at)
+
+    def _first(
+        self, entry: Entry, good: Callable[[Commit], bool], may_hold: Callable[[Segment], bool]
+    ) -> Commit | None:
+        for commit in (*(step.commit for step in reversed(entry.steps)), *reversed(entry.tail)):
+            if good(commit):
+                return commit
+        for segment in reversed(entry.segments):
+            if may_hold(segment):
+                return next((commit for commit in reversed(self._load(segment)) if good(commit)), None)
+        return None
+
+    def _load(self, segment: Segment) -> list[Commit]:
+        return _decode(self.store.get(segment.key))
+
+
+def _last_of_level(segments: Sequence[Segment], level: int) -> list[Segment]:
+    run: list[Segment] = []
+    for segment in reversed(segments):
+        if segment.level != level:
+            break
+        run.append(segment)
+    return run[::-1]
+
+
+def _encode(commits: Sequence[Commit]) -> bytes:
+    import pyarrow as pa
+
+    table = pa.table(
+        {
+            "id": [commit.ref.id for commit in commits],
+            "branch": [commit.ref.branch for commit in commits],
+            "line": [commit.ref.line for commit in commits],
+            "seq": pa.array([commit.ref.seq for commit in commits], pa.int64()),
+            "position": pa.array([commit.ref.position for commit in commits], pa.int64()),
+            "parents": [json.dumps([parent.to_json() for parent in commit.parents]) for commit in commits],
+            "kind": [commit.kind for commit in commits],
+            "at": pa.array([commit.at for commit in commits], pa.int64()),
+            "actor": pa.array([commit.actor for commit in commits], pa.string()),
+            "message": pa.array([commit.message for commit in commits], pa.string()),
+        }
+    )
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _decode(data: bytes) -> list[Commit]:
+    import pyarrow as pa
+
+    rows = pa.ipc.open_file(pa.BufferReader(data)).read_all().to_pylist()
+    return [
+        Commit(
+            CommitRef(row["id"], row["branch"], row["line"], row["seq"], row["position"]),
+            tuple(CommitRef.from_json(parent) for parent in json.loads(row["parents"])),
+            row["kind"],
+            row["at"],
+            row["actor"],
+            row["message"],
+        )
+        for row in rows
+    ]

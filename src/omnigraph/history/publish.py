@@ -1,0 +1,282 @@
+"""Publishing: the one way a write becomes visible.
+
+A plan is a plain value made against a pinned snapshot. Publishing creates the next entry of the branch; when somebody
+else was first, the plan is rebased onto what won, if its kind allows, and tried again.
+
+    what moved since the plan's base        what happens
+    ------------------------------------    -----------------------------------------------------------
+    nothing the plan touches or reads       carried over as it is
+    a table it inserts or upserts into,     the writer's `rebase` checks again and puts the same rows on
+      or one it read                          the new version
+    a table it changes strictly             ExpectedVersionMismatch
+    the schema                              ExpectedVersionMismatch on "schema"
+    the branch's life (deleted, made anew)  BranchReplaced
+    anything, with `if_commit` given        PreconditionFailed
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from omnigraph.errors import (
+    BranchReplaced,
+    Contention,
+    ExpectedVersionMismatch,
+    OmnigraphError,
+    PreconditionFailed,
+)
+from omnigraph.history.chain import Chain
+from omnigraph.history.lineage import Lineage
+from omnigraph.history.log import Log
+from omnigraph.history.values import Commit, CommitKind, CommitRef, CommitStep, Entry, Snapshot, TableState, apply_step
+
+ATTEMPTS_MOST = 64
+BACKOFF_FIRST_S = 0.002
+BACKOFF_MOST_S = 0.25
+
+ChangeMode = Literal["insert", "upsert", "strict", "merge"]
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """One table's new state. `staged` is the writer's own note of what it staged, for putting it elsewhere."""
+
+    key: str
+    mode: ChangeMode
+    base: TableState | None
+    state: TableState | None
+    staged: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "mode": self.mode,
+            "base": self.base and self.base.to_json(),
+            "state": self.state and self.state.to_json(),
+            "staged": dict(self.staged),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableChange:
+        return cls(
+            value["key"],
+            value["mode"],
+            value["base"] and TableState.from_json(value["base"]),
+            value["state"] and TableState.from_json(value["state"]),
+            value["staged"],
+        )
+
+
+@dataclass(frozen=True)
+class PublishPlan:
+    """Everything a publish needs; a value that can be stored and published by another process.
+
+    `reads` names tables whose rows the plan relied on (endpoints, incident edges): it is checked again when they move.
+    """
+
+    commit_id: str
+    branch: str
+    line: str
+    base: CommitRef
+    schema: str
+    changes: tuple[TableChange, ...]
+    reads: tuple[str, ...] = ()
+    read_states: Mapping[str, TableState | None] = field(default_factory=dict)
+    kind: CommitKind = "mutation"
+    actor: str | None = None
+    message: str | None = None
+    if_commit: str | None = None
+    merged: CommitRef | None = None
+    new_schema: str | None = None
+    """The schema after this commit, when it changes."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            "base": self.base.to_json(),
+            "changes": [change.to_json() for change in self.changes],
+            "reads": list(self.reads),
+            "read_states": {key: state and state.to_json() for key, state in self.read_states.items()},
+            "merged": self.merged and self.merged.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> PublishPlan:
+        return cls(
+            **{name: value[name] for name in _PLAIN_FIELDS},
+            base=CommitRef.from_json(value["base"]),
+            changes=tuple(TableChange.from_json(change) for change in value["changes"]),
+            reads=tuple(value["reads"]),
+            read_states={key: state and TableState.from_json(state) for key, state in value["read_states"].items()},
+            merged=value["merged"] and CommitRef.from_json(value["merged"]),
+        )
+
+
+_PLAIN_FIELDS = (
+    "commit_id", "branch", "line", "schema", "kind", "actor", "message", "if_commit", "new_schema",
+)  # fmt: skip
+
+Rebase = Callable[[PublishPlan, Snapshot], PublishPlan]
+"""Check a plan against a newer snapshot and put its rows on it; raise a Conflict or InputError when it no longer fits."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One plan of a group, with its writer's rebase (None: the plan cannot be rebased)."""
+
+    plan: PublishPlan
+    rebase: Rebase | None = None
+
+
+class Publisher:
+    def __init__(
+        self,
+        chain: Chain,
+        log: Log,
+        lineage: Lineage,
+        new_id: Callable[[], str],
+        *,
+        clock_us: Callable[[], int],
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.chain = chain
+        self.log = log
+        self.lineage = lineage
+        self.new_id = new_id
+        self.clock_us = clock_us
+        self.sleep = sleep
+        self.jitter = jitter
+
+    def publish(self, plan: PublishPlan, rebase: Rebase | None = None) -> Commit:
+        """One plan, one commit; or the error that says why not."""
+        (outcome,) = self.publish_group([Member(plan, rebase)])
+        if isinstance(outcome, OmnigraphError):
+            raise outcome
+        return outcome
+
+    def publish_group(self, members: Sequence[Member]) -> list[Commit | OmnigraphError]:
+        """Several plans of one branch as one entry: each gets its own commit, in order, or its own error.
+
+        The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
+        """
+        branch = members[0].plan.branch
+        failed: dict[int, OmnigraphError] = {}
+        current = {index: member.plan for index, member in enumerate(members)}
+        prepared_at = self.chain.clock()
+        head = self.chain.cached_head(branch) or self.chain.head(branch)
+        for attempt in range(ATTEMPTS_MOST):
+            steps, merged_lines = self._steps(head, members, current, failed)
+            if not steps:
+                break
+            entry = self._entry(head, [step for _, step in steps], merged_lines)
+            holder = self.chain.append(entry, prepared_at=prepared_at)
+            if holder is None:
+                commits = {index: step.commit for index, step in steps}
+                return [failed[index] if index in failed else commits[index] for index in range(len(members))]
+            if attempt:
+                self.sleep(self.jitter() * min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2**attempt))
+            prepared_at = self.chain.clock()
+            newest = self.chain.newest(branch)
+            assert newest is not None, "the holder of the position is in the chain"
+            head = newest
+        else:
+            for index in current.keys() - failed.keys():
+                failed[index] = Contention(
+                    f"branch '{branch}' moved {ATTEMPTS_MOST} times while this write was published",
+                    hint="retry; many writers are at work",
+                )
+        return [failed[index] for index in range(len(members))]
+
+    def _steps(
+        self,
+        head: Entry,
+        members: Sequence[Member],
+        current: dict[int, PublishPlan],
+        failed: dict[int, OmnigraphError],
+    ) -> tuple[list[tuple[int, CommitStep]], dict[str, int]]:
+        """Each live member's step on top of the one before it; members that no longer fit move to `failed`."""
+        snapshot = head.head
+        steps: list[tuple[int, CommitStep]] = []
+        merged_lines: dict[str, int] = {}
+        for index, member in enumerate(members):
+            if index in failed:
+                continue
+            try:
+                plan = self._onto(current[index], member.rebase, head, snapshot)
+            except OmnigraphError as error:
+                failed[index] = error
+                continue
+            current[index] = plan
+            step = self._step(plan, snapshot, head.position + 1)
+            if plan.merged is not None:
+                source = self.lineage.entry_of(plan.merged)
+                merged_lines.update(self.lineage.lines_at(source, plan.merged))
+            steps.append((index, step))
+            snapshot = apply_step(snapshot, step)
+        return steps, merged_lines
+
+    def _onto(self, plan: PublishPlan, rebase: Rebase | None, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        """The plan made to stand on `snapshot`."""
+        if not head.alive or head.line != plan.line:
+            raise BranchReplaced(
+                f"branch '{plan.branch}' was deleted while this write was prepared",
+                hint="open the branch again; if it was made anew, apply the change to the new one",
+            )
+        if plan.if_commit is not None and snapshot.commit.id != plan.if_commit:
+            raise PreconditionFailed(plan.branch, plan.if_commit, snapshot.commit.id)
+        if plan.base.id == snapshot.commit.id:
+            return plan
+        if plan.schema != snapshot.schema:
+            raise ExpectedVersionMismatch("schema", plan.base.seq, snapshot.commit.ref.seq)
+        moved = {change.key for change in plan.changes if change.base != snapshot.table(change.key)}
+        moved |= {key for key in plan.reads if plan.read_states.get(key) != snapshot.table(key)}
+        if not moved and plan.merged is None:
+            return replace(plan, base=snapshot.commit.ref)
+        for change in plan.changes:
+            if change.mode == "strict" and change.key in moved:
+                raise _mismatch(change.key, change.base, snapshot.table(change.key))
+        if rebase is None:
+            key = min(moved) if moved else "branch"
+            raise _mismatch(key, plan.read_states.get(key), snapshot.table(key))
+        rebased = rebase(plan, snapshot)
+        states = {key: snapshot.table(key) for key in rebased.reads}
+        return replace(rebased, base=snapshot.commit.ref, read_states=states)
+
+    def _step(self, plan: PublishPlan, snapshot: Snapshot, position: int) -> CommitStep:
+        parent = snapshot.commit
+        ref = CommitRef(plan.commit_id, plan.branch, plan.line, parent.ref.seq + 1, position)
+        commit = Commit(
+            ref=ref,
+            parents=(parent.ref,) if plan.merged is None else (parent.ref, plan.merged),
+            kind=plan.kind,
+            at=max(self.clock_us(), parent.at + 1),
+            actor=plan.actor,
+            message=plan.message,
+        )
+        tables = {change.key: change.state for change in plan.changes}
+        return CommitStep(commit, plan.new_schema or snapshot.schema, tables)
+
+    def _entry(self, head: Entry, steps: Sequence[CommitStep], merged_lines: Mapping[str, int]) -> Entry:
+        tail, segments = self.log.following(head)
+        last = steps[-1].commit.ref
+        return Entry(
+            id=last.id if len(steps) == 1 else self.new_id(),
+            op="commit",
+            branch=head.branch,
+            line=head.line,
+            position=head.position + 1,
+            before=head.head,
+            steps=tuple(steps),
+            ancestry=self.lineage.after(head.ancestry, last, merged_lines),
+            tail=tail,
+            segments=segments,
+        )
+
+
+def _mismatch(key: str, base: TableState | None, actual: TableState | None) -> ExpectedVersionMismatch:
+    return ExpectedVersionMismatch(key, base.number if base else 0, actual.number if actual else 0)

@@ -1,0 +1,63 @@
+"""Prepared plans of long writes: kept from the end of staging to the publish, so that a crash in between costs seconds.
+
+Opening a graph never looks at them. Publishing a plan twice is harmless: its commit id is looked up in the chain first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import NotFound, ObjectMissing
+from omnigraph.history.publish import PublishPlan
+from omnigraph.storage import Store
+from omnigraph.storage.failpoints import Failpoint, reach
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A stored plan and the receipt its writer would have given."""
+
+    plan: PublishPlan
+    prepared_at: int
+    receipt: Mapping[str, Any]
+
+    @property
+    def commit_id(self) -> str:
+        return self.plan.commit_id
+
+
+class Recovery:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def keep(self, prepared: Prepared) -> None:
+        value = {
+            "plan": prepared.plan.to_json(),
+            "prepared_at": prepared.prepared_at,
+            "receipt": dict(prepared.receipt),
+        }
+        self.store.put(_key(prepared.commit_id), json.dumps(value).encode())
+        reach(Failpoint.RECOVERY_PLAN_WRITTEN)
+
+    def remove(self, commit_id: str) -> None:
+        reach(Failpoint.RECOVERY_BEFORE_REMOVE)
+        self.store.delete(_key(commit_id))
+
+    def get(self, commit_id: str) -> Prepared:
+        try:
+            value = json.loads(self.store.get(_key(commit_id)))
+        except ObjectMissing:
+            raise NotFound(f"there is no prepared write {commit_id}", hint="see the list of prepared writes") from None
+        return Prepared(PublishPlan.from_json(value["plan"]), value["prepared_at"], value["receipt"])
+
+    def list(self) -> list[Prepared]:
+        """Oldest first."""
+        keys = [info.key.rsplit("/", 1)[1].removesuffix(".json") for info in self.store.list("recovery")]
+        return sorted((self.get(key) for key in keys), key=lambda prepared: prepared.prepared_at)
+
+
+def _key(commit_id: str) -> str:
+    return f"recovery/{commit_id}.json"

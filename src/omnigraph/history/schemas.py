@@ -1,0 +1,43 @@
+"""Schemas by content: `schemas/<sha256>.json`, written before the commit that names them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+
+from omnigraph.errors import ObjectExists
+from omnigraph.storage import Store
+from omnigraph.storage.failpoints import Failpoint, reach
+
+
+class Schemas:
+    """Stored schema texts, cached for ever: a hash has one meaning."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def put(self, data: bytes) -> str:
+        """Store a schema; its hash."""
+        digest = hashlib.sha256(data).hexdigest()
+        reach(Failpoint.SCHEMA_BEFORE_PUT)
+        with contextlib.suppress(ObjectExists):
+            self.store.create(_key(digest), data)
+        with self._lock:
+            self._known[digest] = data
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        with self._lock:
+            known = self._known.get(digest)
+        if known is None:
+            known = self.store.get(_key(digest))
+            with self._lock:
+                self._known[digest] = known
+        return known
+
+
+def _key(digest: str) -> str:
+    return f"schemas/{digest}.json"

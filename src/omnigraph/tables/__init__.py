@@ -1,0 +1,23 @@
+"""Rows: Lance tables at pinned versions. Every write is staged as a version nobody sees until a commit names it.
+
+The only room that imports Lance. A table's own latest version stays empty for ever; nothing here moves it.
+"""
+
+from omnigraph.tables.filters import column, equals, in_list, literal
+from omnigraph.tables.indexes import IndexCoverage, IndexSpec
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.store import Tables
+from omnigraph.tables.table import Part, Table
+
+__all__ = [
+    "IndexCoverage",
+    "IndexSpec",
+    "Part",
+    "Staged",
+    "Table",
+    "Tables",
+    "column",
+    "equals",
+    "in_list",
+    "literal",
+]

@@ -1,0 +1,159 @@
+"""Staged writes: data first, then one detached version that names it. Nothing here is visible to a reader.
+
+Every change of a table is the same shape: remove rows at some addresses (or all rows), add new parts. Data files that
+were written once can be put on any later version of the same table, so losing a race rewrites nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.tables import folding, indexes
+from omnigraph.tables.table import Part, Table, deletion_path, offset_of_address, part_of_address
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_PER_PART = 1_048_576
+BYTES_PER_PART = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A new version of a table made from `base_version`. `parts` can be put on another version; `files` must be durable.
+
+    Small enough to be kept in a prepared plan: `parts` are the new data parts as JSON texts.
+    """
+
+    path: str
+    base_version: int
+    version: int
+    rows: int
+    added: int
+    removed: int
+    parts: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "parts": list(self.parts), "files": list(self.files)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Staged:
+        return cls(**{**value, "parts": tuple(value["parts"]), "files": tuple(value["files"])})
+
+
+def write_parts(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
+    """Rows as data files of the table; no version names them yet."""
+    from lance.fragment import write_fragments
+
+    written = write_fragments(
+        rows, table.dataset, mode="append", max_rows_per_file=ROWS_PER_PART, max_bytes_per_file=BYTES_PER_PART
+    )
+    reach(Failpoint.TABLE_STAGED_DATA)
+    return tuple(json.dumps(fragment.to_json()) for fragment in written)
+
+
+def stage(
+    base: Table,
+    *,
+    parts: Sequence[str] = (),
+    remove: Iterable[int] = (),
+    clear: bool = False,
+    fold: bool = True,
+) -> tuple[Table, Staged]:
+    """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `parts` added, tail folded."""
+    from lance import LanceDataset, LanceOperation
+
+    new = [_load_part(text) for text in parts]
+    gone, changed, removed = _without(base, remove, clear)
+    busy = {*gone, *(fragment.id for fragment in changed)}
+    folded = folding.parts_to_fold(base.parts, busy) if fold and not clear else ()
+    folded_parts = _fold(base, folded)
+    if gone or changed or folded:
+        operation = LanceOperation.Update(
+            removed_fragment_ids=[*gone, *(part.id for part in folded)],
+            updated_fragments=changed,
+            new_fragments=[*(_load_part(text) for text in folded_parts), *new],
+            fields_modified=[],
+        )
+    else:
+        operation = LanceOperation.Append(new)
+    dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
+    result = Table(base.path, dataset)
+    files = [*_data_files(new), *_deletion_files(changed), version_file(result.version)]
+    if folded:
+        files += _data_files(_load_part(text) for text in folded_parts)
+        result, index_files = indexes.cover_again(result, base, {part.id for part in folded})
+        files += index_files
+    added = sum(fragment.physical_rows for fragment in new)
+    reach(Failpoint.TABLE_STAGED_VERSION)
+    return result, Staged(
+        path=base.path,
+        base_version=base.version,
+        version=result.version,
+        rows=base.rows - removed + added,
+        added=added,
+        removed=removed,
+        parts=tuple(parts),
+        files=tuple(dict.fromkeys(files)),
+    )
+
+
+def adopted(table: Table, parts: Iterable[int]) -> tuple[str, ...]:
+    """Parts of another version of the same table as parts that can be added elsewhere: same files, no ids yet.
+
+    A part with deletions is given whole: its deletions belong to the version it came from.
+    """
+    texts = []
+    for part in parts:
+        value = table.dataset.get_fragment(part).metadata.to_json()
+        value.update(id=0, deletion_file=None, row_id_meta=None)
+        value.update(created_at_version_meta=None, last_updated_at_version_meta=None)
+        texts.append(json.dumps(value))
+    return tuple(texts)
+
+
+def _load_part(text: str) -> Any:
+    from lance.fragment import FragmentMetadata
+
+    return FragmentMetadata.from_json(text)
+
+
+def _without(base: Table, remove: Iterable[int], clear: bool) -> tuple[list[int], list[Any], int]:
+    """Part ids that vanish, parts with new deletions, and how many rows go."""
+    if clear:
+        return [part.id for part in base.parts], [], base.rows
+    by_part: dict[int, list[int]] = {}
+    for address in set(remove):
+        by_part.setdefault(part_of_address(address), []).append(offset_of_address(address))
+    gone: list[int] = []
+    changed: list[Any] = []
+    for part, offsets in sorted(by_part.items()):
+        left = base.dataset.get_fragment(part).delete_rows(sorted(offsets))
+        if left is None:
+            gone.append(part)
+        else:
+            changed.append(left)
+    return gone, changed, sum(len(offsets) for offsets in by_part.values())
+
+
+def _fold(base: Table, folded: Sequence[Part]) -> tuple[str, ...]:
+    if not folded:
+        return ()
+    return write_parts(base, base.read(parts=[part.id for part in folded]))
+
+
+def _data_files(fragments: Iterable[Any]) -> list[str]:
+    return [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+
+
+def _deletion_files(fragments: Iterable[Any]) -> list[str]:
+    return [deletion_path(fragment.id, fragment.to_json()["deletion_file"]) for fragment in fragments]
+
+
+def version_file(version: int) -> str:
+    return f"_versions/d{version}.manifest"

@@ -1,0 +1,135 @@
+"""All tables of one graph: opening them at a version (cached), making them, and making staged files durable."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.storage import storage_options_for, sync_files
+from omnigraph.tables import staging
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLES_CACHED = 512
+INDEX_CACHE_BYTES = 512 * 1024 * 1024
+METADATA_CACHE_BYTES = 256 * 1024 * 1024
+
+
+class Tables:
+    """The tables below one root. `path` arguments are relative to it ("nodes/Person-0a1b2c"). Thread-safe."""
+
+    def __init__(self, root: str, *, storage_options: Mapping[str, str] | None = None, durable: bool = True) -> None:
+        self.root = root.rstrip("/")
+        self._options = storage_options_for(root, storage_options)
+        self._folder = None if "://" in root else Path(root)
+        self._durable = durable
+        self._cache: OrderedDict[tuple[str, int], Table] = OrderedDict()
+        self._lock = threading.Lock()
+        self._session_value: Any = None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What a worker elsewhere needs to reach the same tables."""
+        return dict(self._options)
+
+    def uri(self, path: str) -> str:
+        base = str(self._folder) if self._folder is not None else self.root
+        return f"{base}/{path}"
+
+    def open(self, path: str, version: int) -> Table:
+        """The table at a version; the same value for the same arguments while it is cached."""
+        with self._lock:
+            table = self._cache.get((path, version))
+            if table is not None:
+                self._cache.move_to_end((path, version))
+                return table
+        import lance
+
+        dataset = lance.dataset(
+            self.uri(path), version=version, storage_options=self._options or None, session=self._session()
+        )
+        return self.remember(Table(path, dataset))
+
+    def create(self, path: str, schema: pa.Schema) -> Table:
+        """The table's empty first version. Any number of writers may do this at once: they all get the same table."""
+        import lance
+
+        try:
+            dataset = lance.write_dataset(
+                schema.empty_table(),
+                self.uri(path),
+                mode="create",
+                enable_stable_row_ids=True,
+                storage_options=self._options or None,
+                session=self._session(),
+            )
+        except (OSError, ValueError) as error:
+            if "already exists" not in str(error) and "conflict" not in str(error).lower():
+                raise
+            return self.open(path, 1)
+        if self._folder is not None and self._durable:
+            sync_files((self._folder / path / "_versions").iterdir(), root=self._folder)
+        return self.remember(Table(path, dataset))
+
+    def write_parts(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
+        return staging.write_parts(table, rows)
+
+    def stage(
+        self,
+        base: Table,
+        *,
+        rows: pa.Table | pa.RecordBatchReader | None = None,
+        parts: Sequence[str] = (),
+        remove: Iterable[int] = (),
+        clear: bool = False,
+        fold: bool = True,
+    ) -> Staged:
+        """Write `rows` (if any) and make one detached version: see `staging.stage`."""
+        written = () if rows is None else staging.write_parts(base, rows)
+        table, staged = staging.stage(base, parts=(*parts, *written), remove=remove, clear=clear, fold=fold)
+        self.remember(table)
+        return staged
+
+    def stage_index(self, base: Table, specs: Iterable[Any]) -> Staged | None:
+        """One version with every wanted index covering every row; None when nothing was missing."""
+        from omnigraph.tables import indexes
+
+        table, files = base, list[str]()
+        for spec in specs:
+            table, written = indexes.stage_index(table, spec)
+            files += written
+        if table.version == base.version:
+            return None
+        self.remember(table)
+        return Staged(base.path, base.version, table.version, base.rows, 0, 0, (), tuple(files))
+
+    def sync(self, staged: Iterable[Staged]) -> None:
+        """Make every file of these versions durable: on local disk nothing else would. Called before a publish."""
+        if self._folder is None or not self._durable:
+            return
+        files = [self._folder / one.path / file for one in staged for file in one.files]
+        sync_files(files, root=self._folder)
+
+    def remember(self, table: Table) -> Table:
+        with self._lock:
+            kept = self._cache.setdefault((table.path, table.version), table)
+            self._cache.move_to_end((table.path, table.version))
+            while len(self._cache) > TABLES_CACHED:
+                self._cache.popitem(last=False)
+        return kept
+
+    def _session(self) -> Any:
+        with self._lock:
+            if self._session_value is None:
+                import lance
+
+                self._session_value = lance.Session(
+                    index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
+                )
+            return self._session_value
