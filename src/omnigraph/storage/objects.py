@@ -48,6 +48,7 @@ _CLIENT_DEFAULTS = {"connect_timeout": "5s", "timeout": "30s"}
 _MAX_RETRIES = 4
 _RETRY_SECONDS = 30
 _PAGE = 1000
+_NO_BUCKET = "the bucket does not exist: create it, or check the address"
 
 _memories: dict[str, MemoryStore] = {}
 _memories_lock = threading.Lock()
@@ -156,35 +157,32 @@ def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> Stor
     """The error to raise instead of `error`, met while `doing` something with `key` in the store at `uri`."""
     text = str(error)
     message = f"cannot {doing} '{key}' in {uri}: {_first_line(error)}"
+    # A listing's refusal comes as a generic error, so the status of the answer counts beside the class.
+    found = re.search(r"status code: (\d{3})", text)
+    status = int(found.group(1)) if found else 0
     if "NoSuchBucket" in text or "ContainerNotFound" in text:
-        return StoragePermanent(
-            f"{message}", key=key, hint="the bucket does not exist: create it, or check the address"
-        )
-    if isinstance(error, (exceptions.NotFoundError, FileNotFoundError)):
+        return StoragePermanent(message, key=key, hint=_NO_BUCKET)
+    if isinstance(error, (exceptions.NotFoundError, FileNotFoundError)) or status == 404:
         if doing in ("create", "write", "list"):
-            return StoragePermanent(message, key=key, hint="the bucket does not exist: create it, or check the address")
+            return StoragePermanent(message, key=key, hint=_NO_BUCKET)
         return ObjectMissing(f"'{key}' is not in {uri}", key=key)
     if "ConditionalRequestConflict" in text:
         # Two conditional puts met and S3 decided neither: the key may still be free.
         return StorageTransient(message, key=key, hint="try again")
     if isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError)):
         return ObjectExists(f"'{key}' already exists in {uri}", key=key)
-    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)):
+    if status in (401, 403) or isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
         return StorageDenied(message, key=key, hint=f"check the credentials and what they may do in {uri}")
-    if _is_transient(error, text):
+    if _may_pass(error, status, text):
         return StorageTransient(message, key=key, hint="the store did not answer properly; try again")
     return StoragePermanent(message, key=key, hint="check the address and the storage options")
 
 
-def _is_transient(error: Exception, text: str) -> bool:
-    """Whether the same request may succeed later: no connection, no answer in time, 5xx, 408, 429, or a 409 race."""
-    if isinstance(error, (exceptions.JoinError, TimeoutError, ConnectionError)):
-        return True
-    status = re.search(r"status(?: code)?:? (\d{3})", text)
+def _may_pass(error: Exception, status: int, text: str) -> bool:
+    """Whether the same request may succeed later: no connection, no whole answer in time, or an answer that says so."""
     if status:
-        number = int(status.group(1))
-        return number >= 500 or number in (408, 409, 429)
-    return "HTTP error" in text or "HttpError" in text
+        return status >= 500 or status in (408, 409, 429)
+    return isinstance(error, (exceptions.JoinError, TimeoutError, ConnectionError)) or "HTTP error" in text
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,232 @@
+"""What is special on local disk: durability, temporary files, the operating system's errors."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from omnigraph.errors import (
+    ObjectExists,
+    ObjectMissing,
+    StorageDenied,
+    StorageError,
+    StoragePermanent,
+    StorageTransient,
+)
+from omnigraph.storage import LocalStore, open_store, sync_files
+
+
+class Trace:
+    """The calls that make a write durable, in order, each with the path it was about."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, str]] = []
+        fsync, link, replace = os.fsync, os.link, os.replace
+
+        def traced_fsync(handle: int) -> None:
+            self.calls.append(("fsync", os.readlink(f"/proc/self/fd/{handle}")))
+            fsync(handle)
+
+        def traced_link(source: str, target: str) -> None:
+            self.calls.append(("link", target))
+            link(source, target)
+
+        def traced_replace(source: str, target: str) -> None:
+            self.calls.append(("replace", target))
+            replace(source, target)
+
+        monkeypatch.setattr(os, "fsync", traced_fsync)
+        monkeypatch.setattr(os, "link", traced_link)
+        monkeypatch.setattr(os, "replace", traced_replace)
+
+
+@pytest.mark.parametrize(("write", "naming"), [("create", "link"), ("put", "replace")])
+def test_a_write_syncs_the_file_then_names_it_then_syncs_the_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, naming: str
+) -> None:
+    root = tmp_path / "new" / "graph"
+    trace = Trace(monkeypatch)
+    getattr(LocalStore(root), write)("branches/main/1", b"x")
+
+    (first, temporary), second, *folders = trace.calls
+    assert first == "fsync"
+    assert Path(temporary).name.startswith(".tmp-")
+    assert Path(temporary).parent == root / "branches/main"
+    assert second == (naming, str(root / "branches/main/1"))
+    # Up to the root, and on to the folders that got a new entry when the root was made.
+    assert folders == [
+        ("fsync", str(folder))
+        for folder in (root / "branches/main", root / "branches", root, root.parent, root.parent.parent)
+    ]
+
+
+def test_every_later_write_syncs_its_folders_up_to_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LocalStore(tmp_path).create("a/1", b"")
+    trace = Trace(monkeypatch)
+    LocalStore(tmp_path).create("a/2", b"")
+    assert [call for call in trace.calls if call[0] == "fsync"][1:] == [
+        ("fsync", str(tmp_path / "a")),
+        ("fsync", str(tmp_path)),
+    ]
+
+
+def test_process_durability_syncs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = Trace(monkeypatch)
+    store = open_store(str(tmp_path), durability="process")
+    store.create("a/1", b"x")
+    store.put("a/2", b"x")
+    store.delete("a/1")
+    sync_files([tmp_path / "a/2"], durability="process")
+    assert [name for name, _ in trace.calls] == ["link", "replace"]
+
+
+def test_sync_files_syncs_files_first_then_each_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / name for name in ("t/data/1", "t/data/2", "t/_versions/3")]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    trace = Trace(monkeypatch)
+    sync_files(files)
+    paths = [path for _, path in trace.calls]
+    assert paths == [*map(str, files), str(tmp_path / "t/_versions"), str(tmp_path / "t/data")]
+
+    trace.calls.clear()
+    sync_files(files, root=tmp_path)
+    paths = [path for _, path in trace.calls]
+    assert paths[3:] == [str(tmp_path / name) for name in ("t/_versions", "t/data", "t")] + [str(tmp_path)]
+
+
+def test_sync_files_tells_of_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ObjectMissing, match="gone"):
+        sync_files([tmp_path / "gone"])
+
+
+def test_temporary_files_are_never_listed_and_do_not_make_a_folder(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    (tmp_path / "branches/dead").mkdir(parents=True)
+    (tmp_path / "branches/dead/.tmp-0123").write_bytes(b"half")
+    store.put("branches/main/1", b"")
+    assert [info.key for info in store.list("")] == ["branches/main/1"]
+    assert [info.key for info in store.list("branches", limit=5)] == ["branches/main/1"]
+    assert store.list_folders("branches") == ["main"]
+    assert store.delete_prefix("branches") == 1
+
+
+def test_no_temporary_file_is_left_by_a_lost_race_or_a_failed_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    store.create("a", b"1")
+    with pytest.raises(ObjectExists):
+        store.create("a", b"2")
+    monkeypatch.setattr(os, "replace", _failing(errno.ENOSPC))
+    with pytest.raises(StoragePermanent):
+        store.put("b", b"2")
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_limited_listing_looks_at_no_more_files_than_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2000):
+        (tmp_path / f"{number:06}").touch()
+    looked: list[str] = []
+    stat = os.stat
+
+    def counted(path: str, **options: object) -> os.stat_result:
+        looked.append(path)
+        return stat(path, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", counted)
+    assert [info.key for info in LocalStore(tmp_path).list("", limit=3)] == ["000000", "000001", "000002"]
+    assert len(looked) == 3
+
+
+def test_a_file_url_is_its_path(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/with%20space")
+    store.put("a", b"1")
+    assert store.uri == str(tmp_path / "with space")
+    assert (tmp_path / "with space" / "a").read_bytes() == b"1"
+
+
+def test_opening_and_reading_make_no_folder(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "graph"))
+    assert store.list("") == []
+    store.delete("a")
+    assert not (tmp_path / "graph").exists()
+
+
+def test_a_file_in_place_of_a_folder_is_a_lasting_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "branches").write_bytes(b"")
+    with pytest.raises(StoragePermanent, match="branches/main/1") as raised:
+        LocalStore(tmp_path).create("branches/main/1", b"")
+    assert "folder of its own" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("write", ["create", "put"])
+def test_a_folder_in_place_of_an_object_is_a_lasting_error(tmp_path: Path, write: str) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(StoragePermanent):
+        getattr(LocalStore(tmp_path), write)("a", b"")
+
+
+def _failing(number: int) -> object:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, StoragePermanent),
+        (errno.EDQUOT, StoragePermanent),
+        (errno.EIO, StoragePermanent),
+        (errno.EACCES, StorageDenied),
+        (errno.EROFS, StorageDenied),
+        (errno.EPERM, StoragePermanent),
+        (errno.ENOTSUP, StoragePermanent),
+        (errno.ESTALE, StorageTransient),
+        (errno.EMFILE, StorageTransient),
+    ],
+    ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
+)
+def test_errors_of_the_system_keep_their_meaning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, expected: type[StorageError]
+) -> None:
+    store = LocalStore(tmp_path)
+    monkeypatch.setattr(os, "link", _failing(number))
+    with pytest.raises(expected) as raised:
+        store.create("a", b"")
+    assert raised.value.key == "a"
+    assert str(tmp_path) in raised.value.message
+    assert raised.value.hint
+
+
+def test_a_disk_without_hard_links_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", _failing(errno.EPERM))
+    with pytest.raises(StoragePermanent) as raised:
+        LocalStore(tmp_path).create("a", b"")
+    assert "hard links" in (raised.value.hint or "")
+
+
+def test_writers_and_a_pruning_deleter_do_not_trip_over_each_other(tmp_path: Path) -> None:
+    """A delete takes the empty folder away; a create that needs it meanwhile makes it again."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(2) as pool:
+        results = pool.starmap(_create_and_delete, [(str(tmp_path), worker, 150) for worker in range(2)])
+    assert results == [150, 150]
+    assert LocalStore(tmp_path).list("") == []
+
+
+def _create_and_delete(root: str, worker: int, times: int) -> int:
+    store = LocalStore(root, durability="process")
+    for number in range(times):
+        store.create(f"a/b/{worker}-{number}", b"")
+        store.delete(f"a/b/{worker}-{number}")
+    return times
