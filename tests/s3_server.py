@@ -150,14 +150,23 @@ class S3Server:
         key: str = "*",
         times: int = 1,
         status: int = 503,
+        code: str = "Injected",
         seconds: float = 0.0,
     ) -> None:
         """Break the next `times` requests whose method and key fit the patterns.
 
-        `answer_lost`: applied, then the connection is cut. `refused`: not applied, answered with `status`.
-        `slow`: `seconds` late.
+        `answer_lost`: applied, then the connection is cut. `refused`: not applied, answered with `status`
+        and S3's error `code`. `slow`: `seconds` late.
         """
-        fault = {"kind": kind, "method": method, "key": key, "times": times, "status": status, "seconds": seconds}
+        fault = {
+            "kind": kind,
+            "method": method,
+            "key": key,
+            "times": times,
+            "status": status,
+            "code": code,
+            "seconds": seconds,
+        }
         self._control("POST", "/_fault", fault)
 
     def _control(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
@@ -216,7 +225,7 @@ class Recorder:
             if fault and kind == "refused":
                 while (await counted_receive()).get("more_body"):
                     pass
-                await _answer(counted_send, fault["status"], b"<Error><Code>Injected</Code></Error>")
+                await _answer(counted_send, fault["status"], f"<Error><Code>{fault['code']}</Code></Error>".encode())
             else:
                 await self.inner(scope, counted_receive, counted_send)
         finally:

@@ -117,6 +117,16 @@ def test_answers_keep_their_meaning(
     assert "<" not in raised.value.message
 
 
+def test_two_conditional_puts_that_met_are_told_to_try_again_not_that_the_key_is_taken(
+    s3: S3Server, bucket: str
+) -> None:
+    store = opened(s3, bucket, client_max_retries="0")
+    s3.fault("refused", method="PUT", status=409, code="ConditionalRequestConflict")
+    with pytest.raises(StorageTransient):
+        store.create("a", b"")
+    store.create("a", b"")
+
+
 def test_a_missing_bucket_is_a_lasting_error_not_a_missing_object(s3: S3Server) -> None:
     store = open_store("s3://no-such-bucket/graph", storage_options=s3.options)
     for call in (
