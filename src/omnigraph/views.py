@@ -1,0 +1,129 @@
+"""A snapshot with its catalog and its tables: what every reader and writer works on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from omnigraph.history import MAIN, Entry, History, Snapshot, TableState, new_ulid
+from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.catalog import Catalog, EntityType
+from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
+from omnigraph.storage import Durability, Store, open_store
+from omnigraph.tables import Table, Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class View:
+    """One immutable state of the graph. Tables open when they are first asked for."""
+
+    def __init__(self, stores: Stores, snapshot: Snapshot) -> None:
+        self.stores = stores
+        self.snapshot = snapshot
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema of this snapshot, not of the head."""
+        return self.stores.catalog(self.snapshot.schema)
+
+    def entity(self, key: str) -> EntityType:
+        return self.catalog.tables[key]
+
+    def state(self, key: str) -> TableState | None:
+        return self.snapshot.table(key)
+
+    def rows(self, key: str) -> int:
+        state = self.state(key)
+        return 0 if state is None else state.rows
+
+    def table(self, key: str) -> Table | None:
+        """None: no row of this type was ever written."""
+        state = self.state(key)
+        return None if state is None else self.stores.tables.open(state.path, state.version)
+
+    def schema(self, key: str) -> pa.Schema:
+        return arrow_schema(self.entity(key))
+
+    def path(self, key: str) -> str:
+        """Where the type's table is, or will be."""
+        state = self.state(key)
+        return table_path(self.entity(key)) if state is None else state.path
+
+    def table_or_new(self, key: str) -> Table:
+        """The table to write on; its empty first version when it has no rows yet."""
+        return self.table(key) or self.stores.tables.create(self.path(key), self.schema(key))
+
+
+class Stores:
+    """The parts of an opened graph: bytes, rows and commits. Thread-safe."""
+
+    def __init__(self, store: Store, history: History, tables: Tables) -> None:
+        self.store = store
+        self.history = history
+        self.tables = tables
+        self._catalogs: dict[str, Catalog] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls, uri: str, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk"
+    ) -> Stores:
+        store = open_store(uri, storage_options=storage_options, durability=durability)
+        return cls(store, History.open(store), _tables(store, storage_options, durability))
+
+    @classmethod
+    def create(
+        cls,
+        uri: str,
+        catalog: Catalog,
+        storage_options: Mapping[str, str] | None = None,
+        durability: Durability = "disk",
+        actor: str | None = None,
+    ) -> Stores:
+        store = open_store(uri, storage_options=storage_options, durability=durability)
+        history = History.create(store, encode_catalog(catalog), actor=actor)
+        return cls(store, history, _tables(store, storage_options, durability))
+
+    def catalog(self, digest: str) -> Catalog:
+        with self._lock:
+            known = self._catalogs.get(digest)
+        if known is None:
+            known = catalog_from_json(json.loads(self.history.schemas.get(digest)))
+            with self._lock:
+                self._catalogs[digest] = known
+        return known
+
+    def view(self, snapshot: Snapshot) -> View:
+        return View(self, snapshot)
+
+    def head(self, branch: str = MAIN) -> tuple[Entry, View]:
+        """The current head of a branch: one request when it has not moved."""
+        entry = self.history.chain.head(branch)
+        return entry, self.view(entry.head)
+
+    def resolve(self, revision: str) -> View:
+        """`branch`, `branch~N`, tag, commit id or time."""
+        return self.view(self.history.revisions.resolve(revision))
+
+
+def _tables(store: Store, storage_options: Mapping[str, str] | None, durability: Durability) -> Tables:
+    return Tables(store.uri, storage_options=storage_options, durable=durability == "disk")
+
+
+def encode_catalog(catalog: Catalog) -> bytes:
+    return json.dumps(catalog_to_json(catalog), separators=(",", ":"), sort_keys=True).encode()
+
+
+def table_path(entity: EntityType) -> str:
+    """The folder of a type's table, fixed by the schema: racing first writers use the same one."""
+    kind, _, name = entity.table_key.partition(":")
+    return f"{kind}s/{name}-{entity.table_id}"
+
+
+def new_table_id(_table_key: str) -> str:
+    """A folder suffix for a new type that no other branch's type of that name has."""
+    return new_ulid()[-10:].lower()
