@@ -59,7 +59,10 @@ def _sorted(shape: dict[str, Any]) -> dict[str, Any]:
     for kind in ("interfaces", "nodes", "edges"):
         types = []
         for item in by_name(shape[kind]):
-            constraints = sorted(item.get("constraints", ()), key=lambda c: json.dumps(c, sort_keys=True))
+            members = [
+                constraint | {"fields": sorted(constraint["fields"])} for constraint in item.get("constraints", ())
+            ]
+            constraints = sorted(members, key=lambda constraint: json.dumps(constraint, sort_keys=True))
             types.append(item | {"properties": by_name(item["properties"]), "constraints": constraints})
         canonical[kind] = types
     return canonical
@@ -94,7 +97,7 @@ def _interface_json(interface: InterfaceType) -> dict[str, Any]:
         "id": interface.id,
         "properties": [_property_json(p) for p in interface.properties.values()],
     } | _given(
-        description=interface.description, constraints=[_constraint_json(c) for c in interface.constraints] or None
+        description=interface.description, constraints=[constraint_json(c) for c in interface.constraints] or None
     )
 
 
@@ -105,7 +108,7 @@ def _entity_json(entity: EntityType) -> dict[str, Any]:
         "table_id": entity.table_id,
         "properties": [_property_json(property) for property in entity.properties.values()],
     } | _given(
-        constraints=[_constraint_json(constraint) for constraint in entity.constraints] or None,
+        constraints=[constraint_json(constraint) for constraint in entity.constraints] or None,
         description=entity.description,
         instruction=entity.instruction,
         annotations=[annotation_json(annotation) for annotation in entity.annotations] or None,
@@ -139,7 +142,7 @@ def annotation_json(annotation: Annotation) -> dict[str, Any]:
     )
 
 
-def _constraint_json(constraint: Constraint) -> dict[str, Any]:
+def constraint_json(constraint: Constraint) -> dict[str, Any]:
     return {"kind": constraint.kind, "fields": list(constraint.fields)} | _given(
         minimum=constraint.minimum, maximum=constraint.maximum, pattern=constraint.pattern
     )

@@ -24,7 +24,7 @@ _WORDS = {
     "LSQB": "'['",
     "RSQB": "']'",
     "LBRACE": "'{'",
-    "RBRACE": "'}'",
+    "CLOSE": "'}'",
     "LPAR": "'('",
     "RPAR": "')'",
     "COLON": "':'",
@@ -110,9 +110,9 @@ class _Mistake:
             return self.source.error("S007", self.place, owner=f"node {self.name}", name=self.name)
         if self.kind == "interface" and self.expected == {"LBRACE"}:
             return self.source.error("S012", self.place, name=self.name)
-        if self.kind == "interface" and "RBRACE" in self.expected:
+        if self.kind == "interface" and "CLOSE" in self.expected:
             return self.source.error("S013", self.place, name=self.name, kind=word)
-        if "RBRACE" in self.expected:
+        if "CLOSE" in self.expected:
             return self._wrong_constraint(word)
         if self.token_type == "CONSTRAINT" and "LBRACE" in self.expected:
             return self._constraint_in_header(word)
@@ -179,7 +179,7 @@ class _Mistake:
 
     def _advice(self) -> str:
         if self.token_type == "$END":
-            return "close the declaration with '}'" if "RBRACE" in self.expected else "the declaration is not complete"
+            return "close the declaration with '}'" if "CLOSE" in self.expected else "the declaration is not complete"
         if self.expected == {"TYPE_NAME"} and self.found[:1].islower():
             return "type names start with a capital letter"
         if "NAME" in self.expected and self.found[:1].isupper():
@@ -188,7 +188,7 @@ class _Mistake:
             return "a schema is a list of interface, node and edge declarations"
         if "LBRACE" in self.expected and self.kind in ("node", "interface"):
             return f"a {self.kind} needs braces, even when they are empty"
-        if self.token_type == "COMMA" and "RBRACE" in self.expected:
+        if self.token_type == "COMMA" and "CLOSE" in self.expected:
             return "properties are separated by space or a new line, not by commas"
         return f"write {self._expectation()} here"
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from omnigraph.language.schema_rules import SchemaText
 from omnigraph.language.schema_syntax import (
+    NOWHERE,
     AnnotationSyntax,
     ArgumentSyntax,
     CardinalitySyntax,
     ConstraintSyntax,
     EdgeSyntax,
     InterfaceSyntax,
+    MemberSyntax,
     NameSyntax,
     NodeSyntax,
     OptionSyntax,
@@ -135,6 +138,12 @@ def unquote(quoted: str) -> str:
     return "".join(parts)
 
 
+@dataclass(frozen=True)
+class _Body:
+    members: tuple[MemberSyntax, ...]
+    end: Place
+
+
 def _tree_builder() -> Any:
     """The lark transformer that makes our tree while the parser reduces. Built here because its base class is lark's."""
     from lark import Token, Transformer
@@ -144,14 +153,15 @@ def _tree_builder() -> Any:
             return SchemaSyntax(tuple(children))
 
         def interface(self, children: Children) -> InterfaceSyntax:
-            _, name, *members = children
-            return InterfaceSyntax(str(name), _place(name), members=tuple(members))
+            _, name, *members, close = children
+            return InterfaceSyntax(str(name), _place(name), _place(close), tuple(members))
 
         def node(self, children: Children) -> NodeSyntax:
-            _, name, *rest = children
+            _, name, *rest, close = children
             return NodeSyntax(
                 str(name),
                 _place(name),
+                _place(close),
                 annotations=tuple(child for child in rest if isinstance(child, AnnotationSyntax)),
                 implements=next((child for child in rest if isinstance(child, tuple)), ()),
                 members=tuple(child for child in rest if isinstance(child, PropertySyntax | ConstraintSyntax)),
@@ -159,18 +169,21 @@ def _tree_builder() -> Any:
 
         def edge(self, children: Children) -> EdgeSyntax:
             _, name, start, end, *rest = children
+            body = next((child for child in rest if isinstance(child, _Body)), None)
             return EdgeSyntax(
                 str(name),
                 _place(name),
+                body.end if body else NOWHERE,
                 source=NameSyntax(str(start), _place(start)),
                 target=NameSyntax(str(end), _place(end)),
                 cardinality=next((child for child in rest if isinstance(child, CardinalitySyntax)), None),
                 annotations=tuple(child for child in rest if isinstance(child, AnnotationSyntax)),
-                members=next((child for child in rest if isinstance(child, tuple)), ()),
+                members=body.members if body else (),
             )
 
-        def body(self, children: Children) -> tuple[Any, ...]:
-            return tuple(children)
+        def body(self, children: Children) -> _Body:
+            *members, close = children
+            return _Body(tuple(members), _place(close))
 
         def implements(self, children: Children) -> tuple[NameSyntax, ...]:
             return tuple(NameSyntax(str(name), _place(name)) for name in children[1:])

@@ -102,8 +102,11 @@ class CardinalitySyntax:
 
 @dataclass(frozen=True)
 class _Declaration:
+    """`end` is the place of the closing brace, if there is one."""
+
     name: str
     place: Place = field(default=NOWHERE, compare=False, repr=False)
+    end: Place = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,330 @@
+"""The steps of a schema migration: what changes, what applying it costs, and how dangerous it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from omnigraph.language.catalog import Constraint, LiteralValue, PropertyType
+from omnigraph.language.catalog_json import constraint_json
+
+TypeKind = Literal["interface", "node", "edge"]
+DropMode = Literal["soft", "hard"]
+Effect = Literal["metadata", "rewrite", "validate", "refused"]
+"""What applying a step does to rows: nothing, rewrites them, checks them first, or it cannot be applied."""
+Tier = Literal["safe", "validated", "destructive"]
+
+
+@dataclass(frozen=True)
+class MigrationCode:
+    code: str
+    tier: Tier
+    meaning: str
+
+
+_CODES: tuple[tuple[str, Tier, str], ...] = (
+    ("OG-DS-102", "destructive", "drop a node type"),
+    ("OG-DS-103", "destructive", "drop an edge type"),
+    ("OG-DS-104", "destructive", "drop a property"),
+    ("OG-DS-105", "destructive", "drop a vector property"),
+    ("OG-MF-103", "validated", "add a required property"),
+    ("OG-MF-104", "validated", "make a nullable property required"),
+    ("OG-MF-106", "destructive", "change a property's type, narrow or rename an enum, enum to or from String"),
+    ("OG-MF-107", "validated", "add @unique to existing rows"),
+    ("OG-MF-108", "validated", "add or narrow @range on existing rows"),
+    ("OG-MF-109", "validated", "add @check to existing rows"),
+    ("OG-CD-101", "safe", "remove @unique"),
+    ("OG-CD-102", "safe", "remove @range"),
+    ("OG-CD-103", "safe", "remove @check"),
+    ("OG-CD-104", "safe", "remove @index"),
+    ("OG-CD-105", "destructive", "remove @key"),
+    ("OG-BC-101", "destructive", "add @key, change its members, or change how their values identify a node"),
+    ("OG-BC-102", "destructive", "remove an interface"),
+    ("OG-BC-103", "destructive", "change which interfaces a node type implements"),
+    ("OG-BC-104", "destructive", "move a property between a node type and its interfaces"),
+    ("OG-BC-105", "destructive", "change an annotation that has no behaviour"),
+    ("OG-ED-101", "destructive", "change the endpoint types of an edge"),
+    ("OG-ED-102", "validated", "narrow the cardinality of an edge"),
+    ("OG-VE-101", "destructive", "change what a vector property embeds"),
+    ("OG-NL-101", "destructive", "a change no rule classifies"),
+)
+
+MIGRATION_CODES: dict[str, MigrationCode] = {code: MigrationCode(code, tier, meaning) for code, tier, meaning in _CODES}
+"""Every code a step can carry; the documentation prints this table."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """`to_json` gives every field that is set, and `kind`, `effect`, `tier`, `code`. Each step has a `line` for readers."""
+
+    kind: ClassVar[str]
+    effect: Effect = "metadata"
+    code: str | None = None
+
+    @property
+    def tier(self) -> Tier:
+        return "safe" if self.code is None else MIGRATION_CODES[self.code].tier
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {"kind": self.kind}
+        for field in fields(self):
+            content = getattr(self, field.name)
+            if content is not None and field.name not in ("effect", "code"):
+                value[field.name.rstrip("_")] = _json(content)
+        value |= {"effect": self.effect, "tier": self.tier}
+        return value if self.code is None else value | {"code": self.code}
+
+
+def _json(content: object) -> object:
+    if isinstance(content, PropertyType):
+        return str(content)
+    if isinstance(content, Constraint):
+        return constraint_json(content)
+    return list(content) if isinstance(content, tuple) else content
+
+
+def constraint_text(constraint: Constraint) -> str:
+    """`@unique(a, b)`, `@range(age, 0..150)` ..."""
+    names = ", ".join(constraint.fields)
+    if constraint.kind == "range":
+        low = "" if constraint.minimum is None else constraint.minimum
+        high = "" if constraint.maximum is None else constraint.maximum
+        return f"@range({names}, {low}..{high})"
+    if constraint.pattern is not None:
+        return f'@check({names}, "{constraint.pattern}")'
+    return f"@{constraint.kind}({names})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddType(_Step):
+    kind = "add_type"
+    type_kind: TypeKind
+    name: str
+
+    def line(self) -> str:
+        return f"add {_noun(self.type_kind)} '{self.name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameType(_Step):
+    kind = "rename_type"
+    type_kind: TypeKind
+    from_: str
+    to: str
+
+    def line(self) -> str:
+        return f"rename {_noun(self.type_kind)} '{self.from_}' -> '{self.to}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddProperty(_Step):
+    kind = "add_property"
+    type_kind: TypeKind
+    type_name: str
+    property_name: str
+    property_type: PropertyType
+    default: LiteralValue | None = None
+
+    def line(self) -> str:
+        filled = "" if self.default is None else f" with default {self.default!r}"
+        target = f"'{self.type_name}.{self.property_name}' ({self.property_type})"
+        return f"add property {target} to {self.type_kind} '{self.type_name}'{filled}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameProperty(_Step):
+    kind = "rename_property"
+    type_kind: TypeKind
+    type_name: str
+    from_: str
+    to: str
+
+    def line(self) -> str:
+        name = self.type_name
+        return f"rename property '{name}.{self.from_}' -> '{name}.{self.to}' on {self.type_kind} '{name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PropertyChange(_Step):
+    type_kind: TypeKind
+    type_name: str
+    property_name: str
+
+    def where(self) -> str:
+        return f"'{self.type_name}.{self.property_name}'"
+
+    def on(self) -> str:
+        return f"on {self.type_kind} '{self.type_name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WidenProperty(_PropertyChange):
+    kind = "widen_property"
+    from_: PropertyType
+    to: PropertyType
+
+    def line(self) -> str:
+        return f"widen property {self.where()} from {self.from_} to {self.to} {self.on()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequireProperty(_PropertyChange):
+    kind = "require_property"
+
+    def line(self) -> str:
+        return f"make property {self.where()} required {self.on()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelaxProperty(_PropertyChange):
+    kind = "relax_property"
+
+    def line(self) -> str:
+        return f"make property {self.where()} nullable {self.on()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtendEnum(_PropertyChange):
+    kind = "extend_enum"
+    added_values: tuple[str, ...]
+
+    def line(self) -> str:
+        return f"extend enum {self.where()} ({', '.join(f'+{value}' for value in self.added_values)}) {self.on()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdatePropertyMetadata(_PropertyChange):
+    """`changed` names what is new: description, default."""
+
+    kind = "update_property_metadata"
+    changed: tuple[str, ...]
+    description: str | None = None
+    default: LiteralValue | None = None
+
+    def line(self) -> str:
+        return f"update {' and '.join(self.changed)} of property {self.where()} {self.on()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateTypeMetadata(_Step):
+    kind = "update_type_metadata"
+    type_kind: TypeKind
+    name: str
+    changed: tuple[str, ...]
+    description: str | None = None
+    instruction: str | None = None
+
+    def line(self) -> str:
+        return f"update {' and '.join(self.changed)} of {_noun(self.type_kind)} '{self.name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeCardinality(_Step):
+    kind = "change_cardinality"
+    name: str
+    from_: str
+    to: str
+
+    def line(self) -> str:
+        return f"change cardinality of edge type '{self.name}' from {self.from_} to {self.to}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddConstraint(_Step):
+    kind = "add_constraint"
+    type_kind: TypeKind
+    type_name: str
+    constraint: Constraint
+
+    def line(self) -> str:
+        return f"add constraint {constraint_text(self.constraint)} to {self.type_kind} '{self.type_name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveConstraint(_Step):
+    kind = "remove_constraint"
+    type_kind: TypeKind
+    type_name: str
+    constraint: Constraint
+
+    def line(self) -> str:
+        return f"remove constraint {constraint_text(self.constraint)} from {self.type_kind} '{self.type_name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropProperty(_PropertyChange):
+    kind = "drop_property"
+    mode: DropMode
+
+    def line(self) -> str:
+        return f"drop property {self.where()} of {self.type_kind} '{self.type_name}' ({self.mode} mode)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropType(_Step):
+    kind = "drop_type"
+    type_kind: TypeKind
+    name: str
+    mode: DropMode
+
+    def line(self) -> str:
+        return f"drop {_noun(self.type_kind)} '{self.name}' ({self.mode} mode)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnsupportedChange(_Step):
+    """Makes the whole plan unsupported. `entity` is `node:T`, `edge:E`, `interface:I` or `node:T.p`."""
+
+    kind = "unsupported_change"
+    effect: Effect = "refused"
+    entity: str
+    reason: str
+    advice: str | None = None
+
+    def line(self) -> str:
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"unsupported change on {self.entity} [{self.code}, {self.tier}]: {self.reason}{advice}"
+
+
+MigrationStep = (
+    AddType
+    | RenameType
+    | AddProperty
+    | RenameProperty
+    | WidenProperty
+    | RequireProperty
+    | RelaxProperty
+    | ExtendEnum
+    | ChangeCardinality
+    | AddConstraint
+    | RemoveConstraint
+    | UpdateTypeMetadata
+    | UpdatePropertyMetadata
+    | DropProperty
+    | DropType
+    | UnsupportedChange
+)
+
+STEP_ORDER: tuple[type[_Step], ...] = (
+    RenameType,
+    AddType,
+    RenameProperty,
+    AddProperty,
+    WidenProperty,
+    ExtendEnum,
+    RelaxProperty,
+    RequireProperty,
+    ChangeCardinality,
+    RemoveConstraint,
+    AddConstraint,
+    UpdateTypeMetadata,
+    UpdatePropertyMetadata,
+    DropProperty,
+    DropType,
+    UnsupportedChange,
+)
+"""The order of a plan: names first, then what is new, then what is stricter, then what goes away."""
+
+
+def _noun(kind: TypeKind) -> str:
+    return "interface" if kind == "interface" else f"{kind} type"
