@@ -1,0 +1,143 @@
+"""Literals meet types: a written value becomes a typed Constant, or is refused with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.language.catalog import PropertyType, Scalar
+from omnigraph.language.plan import Constant
+from omnigraph.language.temporal import datetime_text, parse_date, parse_datetime
+
+INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {
+    Scalar.I32: (-(2**31), 2**31 - 1),
+    Scalar.I64: (-(2**63), 2**63 - 1),
+    Scalar.U32: (0, 2**32 - 1),
+    Scalar.U64: (0, 2**64 - 1),
+}
+F32_MAX = 3.4028234663852886e38
+
+
+class Unfit(Exception):
+    """The value does not fit; the message completes "… because"."""
+
+
+def temporal_constant(kind: str, text: str) -> Constant:
+    """`date("…")` or `datetime("…")`. Raises Unfit."""
+    try:
+        if kind == "date":
+            return Constant(parse_date(text).isoformat(), PropertyType(Scalar.DATE))
+        return Constant(datetime_text(parse_datetime(text)), PropertyType(Scalar.DATETIME))
+    except ValueError as error:
+        raise Unfit(f"'{text}' is not a {kind}: {error}") from None
+
+
+def untyped_constant(value: str | int | float | bool | None) -> Constant:
+    """A literal by itself: the widest type of its kind. Raises Unfit for an integer beyond 64 bits."""
+    if value is None:
+        return Constant(None, PropertyType(Scalar.STRING, nullable=True))
+    if isinstance(value, bool):
+        return Constant(value, PropertyType(Scalar.BOOL))
+    if isinstance(value, int):
+        for scalar in (Scalar.I64, Scalar.U64):
+            if _in_range(value, scalar):
+                return Constant(value, PropertyType(scalar))
+        raise Unfit(f"{value} does not fit in 64 bits")
+    if isinstance(value, float):
+        return Constant(value, PropertyType(Scalar.F64))
+    return Constant(value, PropertyType(Scalar.STRING))
+
+
+def fitted(constant: Constant, target: PropertyType, *, check_enum: bool = True) -> Constant:
+    """The constant as a value of the target type, for storing it. Raises Unfit."""
+    if constant.value is None:
+        if not target.nullable:
+            raise Unfit(f"null is not a value of {target}")
+        return Constant(None, target)
+    required = replace(target, nullable=False)
+    if target.is_list or target.scalar is Scalar.VECTOR:
+        return _fitted_list(constant, required)
+    if constant.type.is_list:
+        raise Unfit(f"a list is not a value of {required}")
+    return _fitted_scalar(constant, required, check_enum)
+
+
+def compared(constant: Constant, other: PropertyType, *, check_enum: bool) -> Constant:
+    """The constant as the other side of a comparison: as `fitted`, but any two numbers compare. Raises Unfit."""
+    if constant.value is None:
+        return Constant(None, replace(other, nullable=True))
+    if isinstance(constant.value, float) and other.scalar.is_integer:
+        return constant
+    return fitted(constant, other, check_enum=check_enum)
+
+
+def _fitted_scalar(constant: Constant, target: PropertyType, check_enum: bool) -> Constant:
+    value, scalar = constant.value, target.scalar
+    if isinstance(value, bool) or scalar is Scalar.BOOL:
+        if isinstance(value, bool) and scalar is Scalar.BOOL:
+            return Constant(value, target)
+    elif isinstance(value, int) and scalar.is_integer:
+        if not _in_range(value, scalar):
+            low, high = INTEGER_RANGES[scalar]
+            raise Unfit(f"{value} is not between {low} and {high}, the range of {scalar.value}")
+        return Constant(value, target)
+    elif isinstance(value, int | float) and scalar.is_float:
+        if scalar is Scalar.F32 and abs(value) > F32_MAX:
+            raise Unfit(f"{value} is beyond the range of F32")
+        return Constant(float(value), target)
+    elif isinstance(value, str):
+        return _fitted_text(value, constant.type.scalar, target, check_enum)
+    raise Unfit(f"{_shown(value)} is not a value of {target}")
+
+
+def _fitted_text(value: str, written: Scalar, target: PropertyType, check_enum: bool) -> Constant:
+    scalar = target.scalar
+    if scalar is written:
+        if target.enum and check_enum and value not in target.enum:
+            raise Unfit(f"'{value}' is not one of {', '.join(target.enum)}")
+        return Constant(value, target)
+    if scalar is Scalar.DATE and written is Scalar.STRING:
+        return replace(temporal_constant("date", value), type=target)
+    if scalar is Scalar.DATETIME and written is Scalar.STRING:
+        return replace(temporal_constant("datetime", value), type=target)
+    if scalar is Scalar.DATETIME and written is Scalar.DATE:
+        return replace(temporal_constant("datetime", f"{value}T00:00:00Z"), type=target)
+    if scalar is Scalar.BLOB and written is Scalar.STRING:
+        return Constant(value, target)
+    raise Unfit(f"{_shown(value)} is not a value of {target}")
+
+
+def _fitted_list(constant: Constant, target: PropertyType) -> Constant:
+    if not isinstance(constant.value, tuple):
+        raise Unfit(f"{_shown(constant.value)} is not a value of {target}")
+    if target.scalar is Scalar.VECTOR:
+        if len(constant.value) != target.dimension:
+            raise Unfit(f"a list of {len(constant.value)} numbers is not a value of {target}")
+        item = PropertyType(Scalar.F32)
+    else:
+        item = PropertyType(target.scalar)
+    # An item keeps the kind it was written in (text, date …) in the list's own type.
+    written = PropertyType(constant.type.scalar)
+    fitted_items = (
+        fitted(Constant(value, _item_type(value, written)), item).value  # type: ignore[arg-type]  # items are scalars
+        for value in constant.value
+    )
+    return Constant(tuple(fitted_items), target)
+
+
+def _item_type(value: object, written: PropertyType) -> PropertyType:
+    if isinstance(value, str):
+        return written
+    return untyped_constant(value).type  # type: ignore[arg-type]  # items are scalars
+
+
+def _in_range(value: int, scalar: Scalar) -> bool:
+    low, high = INTEGER_RANGES[scalar]
+    return low <= value <= high
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if not isinstance(value, tuple) else "a list"

@@ -1,0 +1,350 @@
+"""The syntax tree of `.gq`: what was written, with positions, before any name is looked up.
+
+Positions do not take part in equality, so two texts that differ in layout only have equal trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Line and column, both counted from 1."""
+
+    line: int
+    column: int
+
+
+# ---------------------------------------------------------------- expressions
+
+LiteralKind = OneOf["string", "integer", "float", "bool", "null", "date", "datetime"]
+ComparisonOp = OneOf["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "in"]
+ArithmeticOp = OneOf["+", "-", "*", "/", "%"]
+CallName = OneOf["search", "fuzzy", "match_text", "nearest", "bm25", "rrf"]
+AggregateName = OneOf["count", "sum", "avg", "min", "max"]
+BlockKind = OneOf["not", "exists", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    kind: LiteralKind
+    value: str | int | float | bool | None
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListLiteral:
+    items: tuple[Expr, ...]
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$name`, without the `$`: a bound entity or a parameter."""
+
+    name: str
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyAccess:
+    variable: str
+    name: str
+    at: Position = field(compare=False, repr=False)
+    name_at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A bare name: a result column in `order`, a property in a mutation's `where`."""
+
+    name: str
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NowCall:
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    operand: Expr
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Expr
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """`a and b and c`: two or more operands of one connective."""
+
+    op: OneOf["and", "or"]
+    operands: tuple[Expr, ...]
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    op: ArithmeticOp
+    left: Expr
+    right: Expr
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`at` is the place of the operator."""
+
+    op: ComparisonOp
+    left: Expr
+    right: Expr
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    operand: Expr
+    negated: bool
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: CallName
+    arguments: tuple[Expr, ...]
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    function: AggregateName
+    operand: Expr
+    distinct: bool
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`not { }`, `exists { }` or `count { }`."""
+
+    kind: BlockKind
+    clauses: tuple[Clause, ...]
+    at: Position = field(compare=False, repr=False)
+
+
+Expr = (
+    Literal
+    | ListLiteral
+    | Variable
+    | PropertyAccess
+    | Word
+    | NowCall
+    | Minus
+    | Not
+    | Logical
+    | Arithmetic
+    | Comparison
+    | NullTest
+    | Call
+    | AggregateCall
+    | Block
+)
+
+# ---------------------------------------------------------------- patterns
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`name: value`, in a binding, an insert or an update."""
+
+    name: str
+    value: Expr
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingClause:
+    variable: str
+    type_name: str
+    properties: tuple[Assignment, ...]
+    at: Position = field(compare=False, repr=False)
+    type_at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """`{m,n}`; `maximum` is None for `{m,}`."""
+
+    minimum: int
+    maximum: int | None
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TraversalClause:
+    source: str
+    edge: str
+    target: str
+    undirected: bool
+    edge_variable: str | None
+    hops: Hops | None
+    at: Position = field(compare=False, repr=False)
+    edge_at: Position = field(compare=False, repr=False)
+    target_at: Position = field(compare=False, repr=False)
+    edge_variable_at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterClause:
+    condition: Expr
+    at: Position = field(compare=False, repr=False)
+
+
+Clause = BindingClause | TraversalClause | FilterClause
+
+# ---------------------------------------------------------------- queries
+
+
+@dataclass(frozen=True, slots=True)
+class TypeExpr:
+    name: str
+    is_list: bool
+    dimension: int | None
+    nullable: bool
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterDecl:
+    name: str
+    type: TypeExpr
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnItem:
+    expression: Expr
+    alias: str | None
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderItem:
+    expression: Expr
+    direction: OneOf["asc", "desc"] | None
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBody:
+    clauses: tuple[Clause, ...]
+    items: tuple[ReturnItem, ...]
+    distinct: bool
+    order: tuple[OrderItem, ...]
+    limit: Literal | Variable | None
+    offset: Literal | Variable | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertStatement:
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    at: Position = field(compare=False, repr=False)
+    type_at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStatement:
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    where: Expr
+    at: Position = field(compare=False, repr=False)
+    type_at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteStatement:
+    type_name: str
+    where: Expr
+    at: Position = field(compare=False, repr=False)
+    type_at: Position = field(compare=False, repr=False)
+
+
+StatementSyntax = InsertStatement | UpdateStatement | DeleteStatement
+
+
+@dataclass(frozen=True, slots=True)
+class MutationBody:
+    statements: tuple[StatementSyntax, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryDecl:
+    name: str
+    parameters: tuple[ParameterDecl, ...]
+    description: str | None
+    instruction: str | None
+    body: ReadBody | MutationBody
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFile:
+    queries: tuple[QueryDecl, ...]
+
+
+# ---------------------------------------------------------------- walking
+
+Node = Expr | Clause | Assignment | ReturnItem | OrderItem | ReadBody | MutationBody | StatementSyntax
+
+_PARTS: dict[type, tuple[str, ...]] = {
+    ListLiteral: ("items",),
+    Minus: ("operand",),
+    Not: ("operand",),
+    Logical: ("operands",),
+    Arithmetic: ("left", "right"),
+    Comparison: ("left", "right"),
+    NullTest: ("operand",),
+    Call: ("arguments",),
+    AggregateCall: ("operand",),
+    Block: ("clauses",),
+    Assignment: ("value",),
+    BindingClause: ("properties",),
+    FilterClause: ("condition",),
+    ReturnItem: ("expression",),
+    OrderItem: ("expression",),
+    ReadBody: ("clauses", "items", "order", "limit", "offset"),
+    MutationBody: ("statements",),
+    InsertStatement: ("assignments",),
+    UpdateStatement: ("assignments", "where"),
+    DeleteStatement: ("where",),
+}
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes directly below one, in text order."""
+    found: list[Node] = []
+    for part in _PARTS.get(type(node), ()):
+        value = getattr(node, part)
+        if isinstance(value, tuple):
+            found.extend(value)
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def walk(node: Node) -> Iterator[tuple[Node, int]]:
+    """Every node below and including one, with its depth, parents first. Does not use the interpreter's stack."""
+    stack: list[tuple[Node, int]] = [(node, 1)]
+    while stack:
+        current, depth = stack.pop()
+        yield current, depth
+        stack.extend((child, depth + 1) for child in reversed(children(current)))
