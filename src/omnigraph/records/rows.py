@@ -1,0 +1,102 @@
+"""Typed rows: the columns of a node or edge, filled from named values. A row has every column; what is absent is null or
+its @default. Rules about the values (required, enum, range ...) are checked later, in their own order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from omnigraph.errors import RecordError
+from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
+from omnigraph.language.identity import node_id
+from omnigraph.records.values import Unfit, shown, typed_value
+
+SYSTEM_FIELDS = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version", "_tombstone"}
+)
+
+Row = dict[str, Any]
+
+
+def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], str]) -> Row:
+    """A keyed node's id is derived; a given one must be the same. An unkeyed node's id is given or new."""
+    row = _properties(node, data)
+    given = _given_id(node, data)
+    if not node.key:
+        return {"id": given or new_id(), **row}
+    missing = next((name for name in node.key if row[name] is None), None)
+    if missing is not None:
+        raise RecordError(f"key property {node.name}.{missing} is missing", type_name=node.name, property=missing)
+    try:
+        derived = node_id(node, row)
+    except ValueError as error:
+        raise RecordError(f"{node.name} has no usable key: {error}", type_name=node.name) from None
+    if given is not None and given != derived:
+        raise RecordError(
+            f"id '{given}' of {node.name} does not match its key: expected '{derived}'",
+            type_name=node.name,
+            property="id",
+            entity_id=given,
+        )
+    return {"id": derived, **row}
+
+
+def edge_row(
+    edge: EdgeType, source: object, target: object, data: Mapping[str, object], new_id: Callable[[], str]
+) -> Row:
+    """An edge's id is given in `data` or new; its ends are node ids."""
+    ends: Row = {}
+    for column, word, value in (("src", "from", source), ("dst", "to", target)):
+        if not isinstance(value, str) or not value:
+            raise RecordError(
+                f"{edge.name} needs '{word}', the id of a node; got {shown(value)}", type_name=edge.name, property=word
+            )
+        ends[column] = value
+    row = _properties(edge, data)
+    return {"id": _given_id(edge, data) or new_id(), **ends, **row}
+
+
+def _given_id(entity: EntityType, data: Mapping[str, object]) -> str | None:
+    given = data.get("id")
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given:
+        raise RecordError(
+            f"id of {entity.name} expects String, got {shown(given)}", type_name=entity.name, property="id"
+        )
+    return given
+
+
+def _properties(entity: EntityType, data: Mapping[str, object]) -> Row:
+    unknown = next((name for name in data if name not in entity.properties and name != "id"), None)
+    if unknown is not None:
+        _refuse_unknown(entity, unknown)
+    return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
+
+
+def _refuse_unknown(entity: EntityType, name: str) -> None:
+    if name in SYSTEM_FIELDS or name in ("src", "dst"):
+        raise RecordError(f"'{name}' is reserved and cannot be given", type_name=entity.name, property=name)
+    raise RecordError(
+        f"unknown property '{name}' on {entity.name}",
+        type_name=entity.name,
+        property=name,
+        hint=f"{entity.name} has: {', '.join(entity.properties) or 'no properties'}",
+    )
+
+
+def _typed(entity: EntityType, property: Property, data: Mapping[str, object]) -> object:
+    value = data.get(property.name)
+    if value is None and property.name not in data:
+        value = property.default
+    try:
+        return typed_value(value, property.type)
+    except Unfit as reason:
+        raise RecordError(
+            f"{entity.name}.{property.name} {reason}"
+            if str(reason).startswith("expects")
+            else f"{entity.name}.{property.name}: {reason}",
+            type_name=entity.name,
+            property=property.name,
+            value=value,
+        ) from None
