@@ -24,13 +24,7 @@ def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], st
     given = _given_id(node, data)
     if not node.key:
         return {"id": given or new_id(), **row}
-    missing = next((name for name in node.key if row[name] is None), None)
-    if missing is not None:
-        raise RecordError(f"key property {node.name}.{missing} is missing", type_name=node.name, property=missing)
-    try:
-        derived = node_id(node, row)
-    except ValueError as error:
-        raise RecordError(f"{node.name} has no usable key: {error}", type_name=node.name) from None
+    derived = node_id(node, row)
     if given is not None and given != derived:
         raise RecordError(
             f"id '{given}' of {node.name} does not match its key: expected '{derived}'",
