@@ -73,6 +73,11 @@ class Unary:
 
 @dataclass(frozen=True)
 class Binary:
+    """Logic is three-valued. Arithmetic on whole numbers is I64, with any float F64; `/` always gives F64, and `/` and
+    `%` by zero give null. `contains`: a list and an item, or a String and a part. The right side of `in` is a ListOf, or
+    any expression of a list type.
+    """
+
     op: BinaryOp
     left: Expression
     right: Expression
@@ -191,6 +196,9 @@ class Expansion:
     Without `edge_variable` the result is a *set*: per source each target once, breadth first with a visited set, at a
     distance of min_hops to max_hops. With `edge_variable` there is one row per edge (and one hop).
     `direction` is seen from `source`: "out" follows src -> dst, "in" dst -> src, "both" either.
+    Both ends may be the same variable, or variables that are bound elsewhere already: then the expansion closes a cycle.
+    In a block, an outer variable may range over several types; the expansion holds only for those of its rows whose type
+    is the edge's own endpoint type (ids are unique within a type only).
     """
 
     source: str
@@ -239,7 +247,10 @@ class Projection:
 
 @dataclass(frozen=True)
 class OrderKey:
-    """Nulls first ascending, last descending. A Ranking key is best first whatever its direction."""
+    """Nulls first ascending, last descending. A Ranking key is best first whatever its direction.
+
+    In a grouped or distinct read the expression equals that of one of the projections.
+    """
 
     expression: Expression
     descending: bool = False
@@ -253,7 +264,8 @@ class DeclaredParameter:
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order.
+    """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order (empty in a
+    grouped or distinct read, where the projections complete it).
 
     `grouped`: some projection is an aggregate; then the other projections are the group key and the group key completes
     the order. `limit` and `offset` are integer constants or parameters.
@@ -281,7 +293,9 @@ class ReadPlan:
 
 @dataclass(frozen=True)
 class InsertNode:
-    """An upsert by derived id when the type has a key, else a strict insert. Properties left out are null or @default."""
+    """An upsert by derived id when the type has a key, else a strict insert. Properties left out are null; each @default
+    is among the values. `id` may be among them when the type has no key.
+    """
 
     type_name: str
     values: tuple[tuple[str, Expression], ...]
@@ -289,6 +303,8 @@ class InsertNode:
 
 @dataclass(frozen=True)
 class InsertEdge:
+    """A strict insert; values as for a node, so `id` may be among them."""
+
     type_name: str
     source: Expression
     target: Expression

@@ -1,0 +1,55 @@
+"""The grammar files as a Markdown reference: their comments become prose, their rules stay as they are written."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+_GRAMMARS = (("Schemas (`.pg`)", "schema.lark"), ("Queries (`.gq`)", "query.lark"))
+
+_HEAD = """# Grammar reference
+
+Made from the grammar files of the two languages; `"word"` stands for itself, `/…/` is a regular expression, `?` `*` `+`
+mean at most one, any number, at least one; `-> name` only names the alternative. Names in capitals are tokens; a name
+that starts with `_` or `?` is a rule like any other.
+"""
+
+
+def grammar_reference() -> str:
+    """The reference for both languages, as docs/grammar.md holds it."""
+    parts = [_HEAD]
+    for title, name in _GRAMMARS:
+        text = (files("omnigraph.language") / name).read_text(encoding="utf-8")
+        parts.append(f"## {title}\n\n" + _section(text))
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _section(grammar: str) -> str:
+    out: list[str] = []
+    block: list[str] = []
+    prose: list[str] = []
+
+    def close(lines: list[str], *fence: str) -> None:
+        while lines and not lines[-1]:
+            lines.pop()
+        while lines and not lines[0]:
+            lines.pop(0)
+        if lines:
+            out.extend([*fence[:1], *lines, *fence[1:], ""])
+            lines.clear()
+
+    for line in grammar.splitlines():
+        if line.startswith("//"):
+            close(block, "```", "```")
+            prose.append(_prose(line))
+        else:
+            close(prose)
+            block.append(line.rstrip())
+    close(block, "```", "```")
+    close(prose)
+    return "\n".join(out) + "\n"
+
+
+def _prose(comment: str) -> str:
+    """A comment without its slashes. Headings move one level down, below the language's own heading."""
+    text = comment.removeprefix("//").strip()
+    return f"#{text}" if text.startswith("##") else text
