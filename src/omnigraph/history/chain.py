@@ -21,6 +21,7 @@ from omnigraph.errors import (
     UnsupportedFormat,
     UsageError,
 )
+from omnigraph.history.log import Log
 from omnigraph.history.values import FORMAT, Entry
 from omnigraph.storage import Store
 from omnigraph.storage.failpoints import Failpoint, reach
@@ -32,7 +33,7 @@ CREATE_ATTEMPTS = 5
 
 PROBE_WINDOW_S = 600.0
 """A cached head seen current within this time may be trusted to a probe, and a publish prepared within it needs no second
-look: retention never sweeps an entry younger than SWEEP_AGE_S, many times as long."""
+look at the watermark: retention never sweeps an entry younger than SWEEP_AGE_S, many times as long."""
 
 
 def check_branch_name(name: str) -> str:
@@ -62,8 +63,9 @@ def position_of(key: str) -> int:
 class Chain:
     """All branches' chains of one graph. Thread-safe; caches the last known head of each branch."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, log: Log, *, clock: Callable[[], float]) -> None:
         self.store = store
+        self.log = log
         self.clock = clock
         self._heads: dict[str, tuple[Entry, float]] = {}
         self._lock = threading.Lock()
@@ -79,32 +81,22 @@ class Chain:
 
     def newest(self, branch: str) -> Entry | None:
         """Like `head`, but a deleted branch gives its closing entry, and an unknown one None."""
-        with self._lock:
-            cached = self._heads.get(branch)
-        now = self.clock()
-        if cached is not None and now - cached[1] < PROBE_WINDOW_S:
-            entry = cached[0]
-            for _ in range(PROBES_MOST):
-                following = self._read(branch, entry.position + 1)
-                if following is None:
-                    return self._remember(entry, now)
-                entry = following
-        found = self.store.list(folder_of(branch), limit=1)
-        if not found:
-            return None
-        newest = self._read(branch, position_of(found[0].key))
-        if newest is None:  # swept between the two requests: only possible when it was not the newest
-            return self.newest(branch)
-        return self._remember(newest, now)
+        while True:
+            started = self.clock()
+            entry = self._followed(branch, started) or self._listed(branch)
+            # During a stall this long a sweep may have passed between two requests: what was read across it is not known
+            # to be the head.
+            if self.clock() - started < PROBE_WINDOW_S:
+                return None if entry is None else self._remember(entry, started)
 
-    def cached_head(self, branch: str) -> Entry | None:
-        """The last known head without a request; it may be old."""
+    def cached_head(self, branch: str) -> tuple[Entry, float] | None:
+        """The last known newest entry and when it was known to be that, without a request; it may be old by now."""
         with self._lock:
             cached = self._heads.get(branch)
-        return None if cached is None or self.clock() - cached[1] >= PROBE_WINDOW_S else cached[0]
+        return None if cached is None or self.clock() - cached[1] >= PROBE_WINDOW_S else cached
 
     def read(self, branch: str, position: int) -> Entry:
-        entry = self._read(branch, position)
+        entry = self.find(branch, position)
         if entry is None:
             raise HistoryGap(
                 f"entry {position} of branch '{branch}' was swept",
@@ -112,16 +104,44 @@ class Chain:
             )
         return entry
 
-    def branches(self) -> list[str]:
-        """Every name that ever had a chain, deleted ones included, sorted."""
-        return sorted(unquote(name) for name in self.store.list_folders("branches"))
-
-    def _read(self, branch: str, position: int) -> Entry | None:
+    def find(self, branch: str, position: int) -> Entry | None:
+        """The entry at a position; None when there is none yet, or no more."""
         try:
             data = self.store.get(key_of(branch, position))
         except ObjectMissing:
             return None
         return decode_entry(data)
+
+    def branches(self) -> list[str]:
+        """Every name that ever had a chain, deleted ones included, sorted."""
+        return sorted(unquote(name) for name in self.store.list_folders("branches"))
+
+    def floor(self, branch: str) -> int:
+        """The watermark: the lowest position retention still keeps on a branch."""
+        found = self.store.list(watermark_folder(branch), limit=1)
+        return position_of(found[0].key) if found else 0
+
+    def _followed(self, branch: str, now: float) -> Entry | None:
+        """The newest entry, found by probing from a cached head; None when there is none or too many have come since."""
+        with self._lock:
+            cached = self._heads.get(branch)
+        if cached is None or now - cached[1] >= PROBE_WINDOW_S:
+            return None
+        entry = cached[0]
+        for _ in range(PROBES_MOST):
+            following = self.find(branch, entry.position + 1)
+            if following is None:
+                return entry
+            entry = following
+        return None
+
+    def _listed(self, branch: str) -> Entry | None:
+        while found := self.store.list(folder_of(branch), limit=1):
+            entry = self.find(branch, position_of(found[0].key))
+            if entry is not None:
+                return entry
+            # Swept between the two requests, so it was no longer the newest.
+        return None
 
     def _remember(self, entry: Entry, seen_at: float) -> Entry:
         with self._lock:
@@ -133,65 +153,68 @@ class Chain:
     # ------------------------------------------------------------ writing
 
     def append(self, entry: Entry, *, prepared_at: float) -> Entry | None:
-        """Create the entry at its position. None: it is in the chain. An entry: somebody else's holds that position.
+        """Create the entry at its position. None: it is in the chain. An entry: it is not, and cannot get there.
 
         `prepared_at` is when the entry before it was last known to be the head. OutcomeUnknown only if the store stays
         silent: an answer that got lost is looked up, and a request that may still arrive is repeated at the same
         position, where it can win at most once.
         """
+        holder = self._create(entry)
+        if holder is not None:
+            return holder
+        if self.clock() - prepared_at >= PROBE_WINDOW_S and self.floor(entry.branch) > entry.position:
+            newest = self._overtaken(entry)
+            if newest is not None:
+                return newest
+        reach(Failpoint.PUBLISH_BEFORE_ACK)
+        self._remember(entry, prepared_at)
+        return None
+
+    def _create(self, entry: Entry) -> Entry | None:
+        """Put the entry at its position; somebody else's entry when that one holds it."""
         key, data = key_of(entry.branch, entry.position), encode_entry(entry)
-        silent = 0
-        while True:
+        for _ in range(CREATE_ATTEMPTS):
             try:
                 reach(Failpoint.PUBLISH_BEFORE_CREATE)
                 self.store.create(key, data)
                 reach(Failpoint.PUBLISH_AFTER_CREATE)
-                break
+                return None
             except (ObjectExists, StorageTransient):
                 reach(Failpoint.PUBLISH_BEFORE_READBACK)
                 try:
-                    holder = self._read(entry.branch, entry.position)
+                    holder = self.find(entry.branch, entry.position)
                 except StorageTransient:
                     holder = None
                 if holder is not None:
-                    if holder.id == entry.id:
-                        break
-                    return holder
-                silent += 1
-                if silent >= CREATE_ATTEMPTS:
-                    raise OutcomeUnknown(
-                        f"the store stopped answering while commit {entry.id} was published", commit_id=entry.id
-                    ) from None
-        now = self.clock()
-        if now - prepared_at >= PROBE_WINDOW_S and self._resurrected(entry):
-            newest = self.newest(entry.branch)
-            assert newest is not None, "a swept position has a newer entry"
-            return newest
-        reach(Failpoint.PUBLISH_BEFORE_ACK)
-        self._remember(entry, now)
-        return None
+                    return None if holder.id == entry.id else holder
+        raise OutcomeUnknown(f"the store stopped answering while commit {entry.id} was published", commit_id=entry.id)
 
-    def _resurrected(self, entry: Entry) -> bool:
-        """Was this position swept before we created it? The watermark is raised before anything is swept, so reading it
-        after our create decides. Our object is then unreachable garbage and is removed."""
-        if self.floor(entry.branch) <= entry.position:
-            return False
+    def _overtaken(self, entry: Entry) -> Entry | None:
+        """An entry created below the watermark: None if it was in the chain and swept since, else the newest entry.
+
+        The watermark is raised before anything is swept, so reading it after our create shows every sweep that could
+        have freed this position for us. Whether we were in the chain before that sweep, the log tells; what is not in
+        it is garbage of our own making.
+        """
+        newest = self._listed(entry.branch)
+        if newest is None or newest.line != entry.line:
+            raise OutcomeUnknown(
+                f"branch '{entry.branch}' was deleted and swept while commit {entry.id} was published",
+                commit_id=entry.id,
+            )
+        if entry.op == "create" or (entry.steps and self.log.find(newest, entry.steps[0].commit.id) is not None):
+            return None
         self.store.delete(key_of(entry.branch, entry.position))
-        with self._lock:
-            self._heads.pop(entry.branch, None)
-        return True
-
-    def floor(self, branch: str) -> int:
-        """The lowest position retention still keeps on a branch."""
-        try:
-            value = json.loads(self.store.get(watermark_key(branch)))
-        except ObjectMissing:
-            return 0
-        return int(value["floor"])
+        return newest
 
 
-def watermark_key(branch: str) -> str:
-    return f"retention/{quote(branch, safe='')}.json"
+def watermark_folder(branch: str) -> str:
+    return f"retention/{quote(branch, safe='')}"
+
+
+def watermark_key(branch: str, floor: int) -> str:
+    """One object per watermark, highest first: raising it is a create, so no sweeper can lower another's."""
+    return f"{watermark_folder(branch)}/{POSITION_MOST - floor:012d}.json"
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -199,10 +222,14 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry:
-    value = json.loads(data)
-    if value.get("format") != FORMAT:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        value = None
+    found = value.get("format") if isinstance(value, dict) else "unknown"
+    if found != FORMAT:
         raise UnsupportedFormat(
-            f"this graph has a commit of format {value.get('format')}; this omnigraph reads format {FORMAT}",
+            f"this graph has a commit of format {found}; this omnigraph reads format {FORMAT}",
             hint="upgrade omnigraph",
         )
     return Entry.from_json(value)

@@ -53,8 +53,12 @@ def create_graph(
     reach(Failpoint.INIT_BEFORE_GRAPH_JSON)
     try:
         store.create(GRAPH_KEY, json.dumps(identity.to_json(), indent=1).encode())
-    except (ObjectExists, StorageTransient):
-        if read_identity(store) != identity:
+    except (ObjectExists, StorageTransient) as error:
+        try:
+            found = read_identity(store)
+        except GraphNotFound:
+            raise error from None  # the answer was lost and nothing has arrived: the caller may simply try again
+        if found != identity:
             raise AlreadyExists(
                 f"there is a graph at {store.uri} already", hint="open it, or choose another place"
             ) from None

@@ -43,11 +43,11 @@ class History:
         self.identity = identity
         self.new_id = new_id
         self.clock = clock
-        self.chain = Chain(store, clock=clock)
         self.log = Log(store, new_id, tail_most=tail_most)
+        self.chain = Chain(store, self.log, clock=clock)
         self.lineage = Lineage(self.chain, new_id)
         self.branches = Branches(self.chain, self.log, self.lineage, new_id)
-        self.tags = Tags(store)
+        self.tags = Tags(store, self.chain)
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)
         self.revisions = Revisions(self.chain, self.log, self.lineage, self.branches, self.tags)

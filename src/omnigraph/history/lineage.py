@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from omnigraph.errors import CommitNotFound
+from omnigraph.errors import HistoryGap
 from omnigraph.history.chain import Chain
 from omnigraph.history.values import Ancestry, Commit, CommitRef, Entry
 
@@ -41,7 +41,8 @@ class Lineage:
         if len(lines) <= ANCESTRY_INLINE:
             return grown
         key = f"history/{self.new_id()}.lines.json"
-        whole = self.lines(grown)
+        # The own line is never stored: an older commit of this entry reaches less of it.
+        whole = {line: seq for line, seq in self.lines(grown).items() if line != commit.line}
         self.chain.store.put(key, json.dumps(whole, separators=(",", ":")).encode())
         return Ancestry({commit.line: commit.seq}, key)
 
@@ -63,7 +64,11 @@ class Lineage:
     # ------------------------------------------------------------ places
 
     def entry_of(self, ref: CommitRef) -> Entry:
-        return self.chain.read(ref.branch, ref.position)
+        """The entry that holds a commit; HistoryGap when it was swept."""
+        entry = self.chain.read(ref.branch, ref.position)
+        if all(step.commit.id != ref.id for step in entry.steps):
+            raise HistoryGap(f"commit {ref.id} of branch '{ref.branch}' was swept", hint="start from a newer commit")
+        return entry
 
     def commit_on_line(self, line: str, seq: int, newest: int) -> CommitRef:
         """The commit with this seq on a line. Every entry but the opening one adds at least one commit, so it lies at most
@@ -72,16 +77,16 @@ class Lineage:
         low, high = start, min(newest, start + seq)
         probe = high
         while low <= high:
-            entry = self.chain.read(branch, probe)
-            seqs = [step.commit.ref.seq for step in entry.steps]
-            if entry.line == line and seqs and seqs[0] <= seq <= seqs[-1]:
+            entry = self.chain.find(branch, probe)
+            seqs = [] if entry is None else [step.commit.ref.seq for step in entry.steps]
+            if entry is not None and entry.line == line and seqs and seqs[0] <= seq <= seqs[-1]:
                 return entry.steps[seq - seqs[0]].commit.ref
-            if line_start(entry.line)[1] <= start and (not seqs or seqs[-1] < seq):
+            if _lies_before(entry, line, seq):
                 low = probe + 1
             else:
                 high = probe - 1
             probe = (low + high) // 2
-        raise CommitNotFound(f"no commit {seq} on a former life of branch '{branch}'")
+        raise HistoryGap(f"commit {seq} of branch '{branch}' was swept", hint="start from a newer commit")
 
     # ------------------------------------------------------------ merge bases
 
@@ -118,5 +123,14 @@ class Lineage:
         branch, _ = line_start(line)
         newest = self.chain.newest(branch)
         if newest is None:
-            raise CommitNotFound(f"branch '{branch}' left no history")
+            raise HistoryGap(f"branch '{branch}' left no history", hint="start from a newer commit")
         return self.commit_on_line(line, seq, newest.position)
+
+
+def _lies_before(entry: Entry | None, line: str, seq: int) -> bool:
+    """Whether an entry of the line's branch stands before the commit `seq` of the line. What is swept is the oldest."""
+    if entry is None:
+        return True
+    if entry.line != line:
+        return line_start(entry.line)[1] < line_start(line)[1]
+    return entry.op == "create" or (entry.op == "commit" and entry.steps[-1].commit.ref.seq < seq)

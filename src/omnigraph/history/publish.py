@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from omnigraph.errors import (
+    BranchNotFound,
     BranchReplaced,
     Contention,
     ExpectedVersionMismatch,
@@ -132,6 +133,21 @@ class Member:
     rebase: Rebase | None = None
 
 
+@dataclass
+class _Trial:
+    """One attempt of a group on one head, by the index of the member."""
+
+    steps: dict[int, CommitStep] = field(default_factory=dict)
+    done: dict[int, Commit] = field(default_factory=dict)
+    refused: dict[int, OmnigraphError] = field(default_factory=dict)
+    merged_lines: dict[str, int] = field(default_factory=dict)
+
+    def outcome(self, index: int) -> Commit | OmnigraphError:
+        if index in self.steps:
+            return self.steps[index].commit
+        return self.done.get(index) or self.refused[index]
+
+
 class Publisher:
     def __init__(
         self,
@@ -163,62 +179,78 @@ class Publisher:
         """Several plans of one branch as one entry: each gets its own commit, in order, or its own error.
 
         The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
+        A plan whose commit is in the branch already (published twice, or an answer was lost) gets that commit.
         """
+        if len(members) > 1 and any(member.plan.merged for member in members):
+            # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours.
+            return [outcome for member in members for outcome in self.publish_group([member])]
         branch = members[0].plan.branch
-        failed: dict[int, OmnigraphError] = {}
-        current = {index: member.plan for index, member in enumerate(members)}
-        prepared_at = self.chain.clock()
-        head = self.chain.cached_head(branch) or self.chain.head(branch)
+        current = [member.plan for member in members]
+        head, prepared_at, confirmed = self._start(branch, current)
         for attempt in range(ATTEMPTS_MOST):
-            steps, merged_lines = self._steps(head, members, current, failed)
-            if not steps:
-                break
-            entry = self._entry(head, [step for _, step in steps], merged_lines)
-            holder = self.chain.append(entry, prepared_at=prepared_at)
-            if holder is None:
-                commits = {index: step.commit for index, step in steps}
-                return [failed[index] if index in failed else commits[index] for index in range(len(members))]
-            if attempt:
-                self.sleep(self.jitter() * min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2**attempt))
-            prepared_at = self.chain.clock()
-            newest = self.chain.newest(branch)
-            assert newest is not None, "the holder of the position is in the chain"
-            head = newest
-        else:
-            for index in current.keys() - failed.keys():
-                failed[index] = Contention(
-                    f"branch '{branch}' moved {ATTEMPTS_MOST} times while this write was published",
-                    hint="retry; many writers are at work",
-                )
-        return [failed[index] for index in range(len(members))]
-
-    def _steps(
-        self,
-        head: Entry,
-        members: Sequence[Member],
-        current: dict[int, PublishPlan],
-        failed: dict[int, OmnigraphError],
-    ) -> tuple[list[tuple[int, CommitStep]], dict[str, int]]:
-        """Each live member's step on top of the one before it; members that no longer fit move to `failed`."""
-        snapshot = head.head
-        steps: list[tuple[int, CommitStep]] = []
-        merged_lines: dict[str, int] = {}
-        for index, member in enumerate(members):
-            if index in failed:
+            trial = self._try_on(head, members, current)
+            if trial.refused and not confirmed:
+                head, prepared_at = self._look(branch)
+                confirmed = True
                 continue
+            if trial.steps:
+                entry = self._entry(head, list(trial.steps.values()), trial.merged_lines)
+                if self.chain.append(entry, prepared_at=prepared_at) is not None:
+                    if attempt:
+                        self.sleep(self.jitter() * min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2**attempt))
+                    head, prepared_at = self._look(branch)
+                    confirmed = True
+                    continue
+            return [trial.outcome(index) for index in range(len(members))]
+        contention = Contention(
+            f"branch '{branch}' moved {ATTEMPTS_MOST} times while this write was published",
+            hint="retry; many writers are at work",
+        )
+        return [contention for _ in members]
+
+    def _start(self, branch: str, plans: Sequence[PublishPlan]) -> tuple[Entry, float, bool]:
+        """The entry to publish on first, when it was last known to be the head, and whether that was just now."""
+        cached = self.chain.cached_head(branch)
+        if cached is not None and all(_knows(cached[0], plan) for plan in plans):
+            return (*cached, False)
+        return (*self._look(branch), True)
+
+    def _look(self, branch: str) -> tuple[Entry, float]:
+        looked_at = self.chain.clock()
+        newest = self.chain.newest(branch)
+        if newest is None:
+            raise BranchNotFound(f"branch '{branch}' does not exist", hint="see the list of branches")
+        return newest, looked_at
+
+    def _try_on(self, head: Entry, members: Sequence[Member], current: list[PublishPlan]) -> _Trial:
+        """Each plan's step on top of the one before it. A refusal counts for this head only: a plan that was refused for
+        what a neighbour in the group did is tried again when that neighbour does not get in."""
+        snapshot = head.head
+        trial = _Trial()
+        for index, member in enumerate(members):
             try:
+                done = self._published(current[index], head)
+                if done is not None:
+                    trial.done[index] = done
+                    continue
                 plan = self._onto(current[index], member.rebase, head, snapshot)
+                if plan.merged is not None:
+                    source = self.lineage.entry_of(plan.merged)
+                    trial.merged_lines.update(self.lineage.lines_at(source, plan.merged))
             except OmnigraphError as error:
-                failed[index] = error
+                trial.refused[index] = error
                 continue
             current[index] = plan
             step = self._step(plan, snapshot, head.position + 1)
-            if plan.merged is not None:
-                source = self.lineage.entry_of(plan.merged)
-                merged_lines.update(self.lineage.lines_at(source, plan.merged))
-            steps.append((index, step))
+            trial.steps[index] = step
             snapshot = apply_step(snapshot, step)
-        return steps, merged_lines
+        return trial
+
+    def _published(self, plan: PublishPlan, head: Entry) -> Commit | None:
+        """The plan's own commit, if the branch has it already."""
+        if plan.base == head.head.commit.ref or plan.line != head.line:
+            return None
+        return self.log.find(head, plan.commit_id)
 
     def _onto(self, plan: PublishPlan, rebase: Rebase | None, head: Entry, snapshot: Snapshot) -> PublishPlan:
         """The plan made to stand on `snapshot`."""
@@ -229,7 +261,8 @@ class Publisher:
             )
         if plan.if_commit is not None and snapshot.commit.id != plan.if_commit:
             raise PreconditionFailed(plan.branch, plan.if_commit, snapshot.commit.id)
-        if plan.base.id == snapshot.commit.id:
+        # By place, not by id: a commit of this group that lost its first position stands elsewhere with other content.
+        if plan.base == snapshot.commit.ref:
             return plan
         if plan.schema != snapshot.schema:
             raise ExpectedVersionMismatch("schema", plan.base.seq, snapshot.commit.ref.seq)
@@ -241,8 +274,11 @@ class Publisher:
             if change.mode == "strict" and change.key in moved:
                 raise _mismatch(change.key, change.base, snapshot.table(change.key))
         if rebase is None:
-            key = min(moved) if moved else "branch"
-            raise _mismatch(key, plan.read_states.get(key), snapshot.table(key))
+            if not moved:
+                raise ExpectedVersionMismatch("branch", plan.base.seq, snapshot.commit.ref.seq)
+            key = min(moved)
+            bases = {**plan.read_states, **{change.key: change.base for change in plan.changes}}
+            raise _mismatch(key, bases.get(key), snapshot.table(key))
         rebased = rebase(plan, snapshot)
         states = {key: snapshot.table(key) for key in rebased.reads}
         return replace(rebased, base=snapshot.commit.ref, read_states=states)
@@ -276,6 +312,11 @@ class Publisher:
             tail=tail,
             segments=segments,
         )
+
+
+def _knows(head: Entry, plan: PublishPlan) -> bool:
+    """Whether a cached head is as new as the plan's base, so that judging the plan by it makes sense."""
+    return head.line == plan.line and (plan.base.line != plan.line or plan.base.position <= head.position)
 
 
 def _mismatch(key: str, base: TableState | None, actual: TableState | None) -> ExpectedVersionMismatch:

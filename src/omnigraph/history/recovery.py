@@ -5,6 +5,7 @@ Opening a graph never looks at them. Publishing a plan twice is harmless: its co
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,8 +56,12 @@ class Recovery:
 
     def list(self) -> list[Prepared]:
         """Oldest first."""
-        keys = [info.key.rsplit("/", 1)[1].removesuffix(".json") for info in self.store.list("recovery")]
-        return sorted((self.get(key) for key in keys), key=lambda prepared: prepared.prepared_at)
+        found = []
+        for info in self.store.list("recovery"):
+            # Somebody else may publish and remove one of them meanwhile.
+            with contextlib.suppress(NotFound):
+                found.append(self.get(info.key.rsplit("/", 1)[1].removesuffix(".json")))
+        return sorted(found, key=lambda prepared: (prepared.prepared_at, prepared.commit_id))
 
 
 def _key(commit_id: str) -> str:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from urllib.parse import quote, unquote
 
-from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, StorageTransient, TagNotFound
-from omnigraph.history.chain import check_branch_name
+from omnigraph.errors import AlreadyExists, HistoryGap, ObjectExists, ObjectMissing, StorageTransient, TagNotFound
+from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.values import CommitRef
 from omnigraph.storage import Store
 from omnigraph.storage.failpoints import Failpoint, reach
 
 
 class Tags:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, chain: Chain) -> None:
         self.store = store
+        self.chain = chain
 
     def create(self, name: str, commit: CommitRef) -> None:
-        """AlreadyExists when the name is taken by another commit; the same tag twice is fine."""
+        """AlreadyExists when the name is taken by another commit; the same tag twice is fine.
+
+        HistoryGap when the commit lies below what a sweep keeps: a sweep that had not seen the tag may take it away.
+        """
         check_branch_name(name)
         reach(Failpoint.TAG_BEFORE_CREATE)
         try:
@@ -31,6 +35,12 @@ class Tags:
                     f"tag '{name}' exists already, at commit {held.id}", hint="delete it first, or choose another name"
                 ) from None
         reach(Failpoint.TAG_AFTER_CREATE)
+        if self.chain.floor(commit.branch) > commit.position:
+            self.store.delete(_key(name))
+            raise HistoryGap(
+                f"commit {commit.id} is older than what cleanup keeps, so it cannot be tagged any more",
+                hint="tag a newer commit",
+            )
 
     def find(self, name: str) -> CommitRef | None:
         try:
