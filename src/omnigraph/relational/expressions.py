@@ -213,5 +213,5 @@ def column(name: str, table: str | None = None) -> exp.Column:
     )
 
 
-def to_sql(tree: exp.Expression, dialect: Dialect) -> str:
+def to_sql(tree: exp.Expr, dialect: Dialect) -> str:
     return tree.sql(dialect=dialect, identify=True)

@@ -31,7 +31,7 @@ class ValueCheck:
 
     rule: RuleKind
     property: str
-    violated: exp.Expression
+    violated: exp.Expr
 
 
 # ---------------------------------------------------------------- values
@@ -65,7 +65,7 @@ def _enum(property: Property) -> ValueCheck | None:
 
 def _range(property: Property, constraint: Constraint) -> ValueCheck:
     this = column(property.name)
-    broken: list[exp.Expression] = []
+    broken: list[exp.Expr] = []
     if property.type.scalar.is_float:
         broken.append(exp.IsNan(this=this.copy()))
     if constraint.minimum is not None:
@@ -75,7 +75,7 @@ def _range(property: Property, constraint: Constraint) -> ValueCheck:
     return ValueCheck("range", property.name, exp.or_(*broken) if broken else exp.false())
 
 
-def _bound(number: int | float) -> exp.Expression:
+def _bound(number: int | float) -> exp.Expr:
     text = exp.Literal.number(repr(abs(number)))
     return exp.Neg(this=text) if number < 0 else text
 
@@ -170,7 +170,7 @@ def unique_against(constraint: Constraint, rows: str, existing: str) -> exp.Quer
     )
 
 
-def _joined(constraint: Constraint, table: str | None) -> exp.Expression:
+def _joined(constraint: Constraint, table: str | None) -> exp.Expr:
     """The unique value as text: members joined by a comma."""
     texts = [exp.cast(column(name, table), "TEXT") for name in constraint.fields]
     if len(texts) == 1:
@@ -203,7 +203,7 @@ def cardinality(edge: EdgeType, sources: str, edges: str) -> exp.Query | None:
     if edge.min_out == 0 and edge.max_out is None:
         return None
     count = exp.Count(this=column("id", "e"))
-    broken: list[exp.Expression] = []
+    broken: list[exp.Expr] = []
     if edge.min_out:
         broken.append(exp.LT(this=count.copy(), expression=exp.Literal.number(edge.min_out)))
     if edge.max_out is not None:
@@ -289,10 +289,10 @@ def _shown(violation: Mapping[str, Any]) -> str:
 def _violation(
     rule: RuleKind,
     name: str,
-    id: exp.Expression,
-    text: exp.Expression,
-    number: exp.Expression,
-    other: exp.Expression | None = None,
+    id: exp.Expr,
+    text: exp.Expr,
+    number: exp.Expr,
+    other: exp.Expr | None = None,
 ) -> exp.Select:
     return exp.select(
         exp.alias_(exp.Literal.string(rule), "rule"),

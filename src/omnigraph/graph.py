@@ -1,0 +1,278 @@
+"""The front door: init, open, and everything one can do with a graph."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import AlreadyExists, UsageError
+from omnigraph.history import MAIN, Commit, CommitRef, parse_time
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.plan import MutationPlan, ReadPlan
+from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.storage import Durability
+from omnigraph.views import Stores, View, new_table_id
+from omnigraph.write import GroupCommitter, Receipt, run_mutation
+from omnigraph.write import Transaction as WriteTransaction
+
+if TYPE_CHECKING:
+    from omnigraph.read import Result
+
+Engine = Literal["local", "spark"]
+
+
+def init(
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+) -> Graph:
+    """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
+
+        g = og.init("./people", schema="node Person { name: String @key }")
+
+    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then.
+    """
+    text, file = _source(schema, ".pg")
+    catalog = compile_schema(text, file, new_table_id=new_table_id)
+    return Graph(Stores.create(str(uri), catalog, storage_options, durability, actor))
+
+
+def open(
+    uri: str | Path, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk"
+) -> Graph:
+    """Open an existing graph. GraphNotFound, or UnsupportedFormat when a newer omnigraph wrote it."""
+    return Graph(Stores.open(str(uri), storage_options, durability))
+
+
+class Graph:
+    """A graph that was opened. Safe to share between threads; any number of processes may have it open."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self._committer = GroupCommitter(stores.history)
+        self.branches = GraphBranches(self)
+        self.tags = GraphTags(self)
+
+    @property
+    def uri(self) -> str:
+        return self.stores.store.uri
+
+    @property
+    def schema(self) -> Catalog:
+        """The typed catalog of the head of main."""
+        return self.stores.head(MAIN)[1].catalog
+
+    # ------------------------------------------------------------ writing
+
+    def mutate(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> Receipt:
+        """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed."""
+        with self.transaction(branch, actor=actor, message=message, if_commit=if_commit) as transaction:
+            transaction.mutate(gq, params, name=name)
+        return transaction.receipt
+
+    @contextmanager
+    def transaction(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> Iterator[Transaction]:
+        """Statements that are published together when the block ends, or not at all when it raises.
+
+        with g.transaction("main", actor="ada") as tx:
+            tx.insert("Person", name="Ada", age=36)
+        """
+        transaction = Transaction(
+            self.stores, self._committer, branch, actor=actor, message=message, if_commit=if_commit
+        )
+        yield transaction
+        transaction.commit()
+
+    # ------------------------------------------------------------ reading
+
+    def query(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        at: str | dt.datetime | None = None,
+        engine: Engine = "local",
+        spark: Any = None,
+    ) -> Result:
+        """Run a read against one immutable snapshot: a branch's head, a commit / tag / `branch~N`, or a time."""
+        view = self.view(branch, snapshot, at)
+        plan, bound = compiled(gq, view, params, name)
+        if not isinstance(plan, ReadPlan):
+            raise UsageError(f"'{plan.name}' is a mutation", hint="use mutate")
+        if engine == "spark":
+            from omnigraph.pipeline.queries import run_read_on_spark
+
+            return run_read_on_spark(view, plan, bound, spark)
+        from omnigraph.read import run_read
+
+        return run_read(view, plan, bound)
+
+    def explain(
+        self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None, branch: str = MAIN
+    ) -> Any:
+        """How a query would run: access paths, their estimates, and the choice."""
+        from omnigraph.read import explain
+
+        view = self.view(branch)
+        plan, bound = compiled(gq, view, params, name)
+        if not isinstance(plan, ReadPlan):
+            raise UsageError(f"'{plan.name}' is a mutation; only reads can be explained")
+        return explain(view, plan, bound)
+
+    def view(self, branch: str | None = None, snapshot: str | None = None, at: str | dt.datetime | None = None) -> View:
+        """The snapshot that a read names: at most one of a revision (`snapshot`) and a time on a branch (`at`)."""
+        if snapshot is not None:
+            if branch is not None or at is not None:
+                raise UsageError("give a snapshot alone, or a branch with an optional time")
+            return self.stores.resolve(snapshot)
+        head = self.stores.history.chain.head(branch or MAIN)
+        if at is None:
+            return self.stores.view(head.head)
+        moment = parse_time(at) if isinstance(at, str) else at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+        if moment is None:
+            raise UsageError(f"'{at}' is not a time", hint="write 2026-07-01 or 2026-07-01T12:00:00Z")
+        return self.stores.view(self.stores.history.revisions.at(head, moment))
+
+    # ------------------------------------------------------------ history
+
+    def commits(
+        self, branch: str = MAIN, limit: int = 50, before: str | None = None, actor: str | None = None
+    ) -> list[Commit]:
+        """Newest first, along first parents, inherited commits included."""
+        history = self.stores.history
+        head = history.chain.head(branch)
+        if actor is None:
+            return history.log.page(head, limit=limit, before=before)
+        result: list[Commit] = []
+        skipping = before is not None
+        for commit in history.log.walk(head):
+            if skipping:
+                skipping = commit.id != before
+            elif commit.actor == actor:
+                result.append(commit)
+                if len(result) == limit:
+                    break
+        return result
+
+    def commit(self, id: str) -> Commit:
+        return self.stores.history.revisions.find(id)
+
+
+class Transaction(WriteTransaction):
+    """A transaction with the languages: mutations and queries that see its own changes."""
+
+    @property
+    def receipt(self) -> Receipt:
+        """What was published; only after the block has ended."""
+        if self._receipt is None:
+            raise UsageError("the transaction is not committed yet")
+        return self._receipt
+
+    def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> None:
+        plan, bound = compiled(gq, self.view, params, name)
+        if not isinstance(plan, MutationPlan):
+            raise UsageError(f"'{plan.name}' is a read", hint="use query")
+        run_mutation(self, plan, bound)
+
+    def query(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> Result:
+        from omnigraph.read import run_read
+
+        plan, bound = compiled(gq, self.view, params, name)
+        if not isinstance(plan, ReadPlan):
+            raise UsageError(f"'{plan.name}' is a mutation", hint="use mutate")
+        return run_read(self.preview(), plan, bound)
+
+
+class GraphBranches:
+    def __init__(self, graph: Graph) -> None:
+        self._history = graph.stores.history
+        self._graph = graph
+
+    def create(self, name: str, from_: str = MAIN) -> Commit:
+        """A branch at another branch's head, or at any older commit (tag, commit id, `branch~N`). One put."""
+        history = self._history
+        if from_ in history.chain.branches():
+            source = history.chain.head(from_)
+            return history.branches.create(name, source).head.commit
+        snapshot = history.revisions.resolve(from_)
+        source = history.lineage.entry_of(snapshot.commit.ref)
+        return history.branches.create(name, source, snapshot).head.commit
+
+    def list(self) -> list[str]:
+        return [entry.branch for entry in self._history.branches.list()]
+
+    def delete(self, name: str) -> None:
+        self._history.branches.delete(name)
+
+    def exists(self, name: str) -> bool:
+        newest = self._history.chain.newest(name)
+        return newest is not None and newest.alive
+
+
+class GraphTags:
+    def __init__(self, graph: Graph) -> None:
+        self._history = graph.stores.history
+
+    def create(self, name: str, at: str = MAIN) -> Commit:
+        """Name a commit; tagged commits are kept by cleanup."""
+        snapshot = self._history.revisions.resolve(at)
+        newest = self._history.chain.newest(name)
+        if newest is not None and newest.alive:
+            raise AlreadyExists(f"'{name}' is a branch", hint="choose another name for the tag")
+        self._history.tags.create(name, snapshot.commit.ref)
+        return snapshot.commit
+
+    def list(self) -> dict[str, CommitRef]:
+        return self._history.tags.list()
+
+    def delete(self, name: str) -> None:
+        self._history.tags.delete(name)
+
+
+def compiled(
+    gq: str | Path, view: View, params: Mapping[str, object] | None, name: str | None
+) -> tuple[ReadPlan | MutationPlan, dict[str, object]]:
+    """A query's plan under the view's schema, and its bound parameters."""
+    text, file = _source(gq, ".gq")
+    plan = compile_query(text, view.catalog, name, file)
+    return plan, bind_parameters(plan.parameters, params or {})
+
+
+def _source(text_or_path: str | Path, suffix: str) -> tuple[str, str | None]:
+    """A text as it is; a Path, or a one-line string that ends like a file, is read."""
+    is_path = isinstance(text_or_path, Path) or (text_or_path.endswith(suffix) and "\n" not in text_or_path)
+    if not is_path:
+        return str(text_or_path), None
+    path = Path(text_or_path)
+    try:
+        return path.read_text(encoding="utf-8"), str(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None

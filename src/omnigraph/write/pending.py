@@ -1,0 +1,112 @@
+"""A transaction's own changes to one table, before they are staged: rows by id, and what they replace or remove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.history import ChangeMode
+from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.write.delta import Delta
+from omnigraph.write.receipt import TypeCounts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Pending:
+    """Mutable, and only ever seen by its transaction.
+
+    `committed` holds the rows of the branch that were read and are replaced or removed here.
+    """
+
+    entity: EntityType
+    rows: dict[str, Row] = field(default_factory=dict)
+    committed: dict[str, Row] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    fresh: set[str] = field(default_factory=set)
+    strict: set[str] = field(default_factory=set)
+    changed_strictly: bool = False
+    affected: dict[str, int] = field(default_factory=lambda: {"inserted": 0, "updated": 0, "deleted": 0})
+
+    def insert(self, row: Row, *, fresh: bool, strict: bool) -> None:
+        id = row["id"]
+        if fresh:
+            self.fresh.add(id)
+        elif strict and id not in self.removed:
+            self.strict.add(id)
+        self.rows[id] = row
+        self.removed.discard(id)
+        self.affected["inserted"] += 1
+
+    def update(self, old: Row, new: Row, *, is_pending: bool) -> None:
+        """A pending row is replaced in place; a committed one becomes a change that depends on its exact state."""
+        self.affected["updated"] += 1
+        if not is_pending:
+            if _same(old, new):
+                return
+            self.committed[old["id"]] = old
+            self.changed_strictly = True
+        self.rows[new["id"]] = new
+
+    def delete(self, old: Row, *, is_pending: bool) -> None:
+        id = old["id"]
+        self.affected["deleted"] += 1
+        if is_pending:
+            del self.rows[id]
+            self.strict.discard(id)
+            if id in self.fresh:
+                self.fresh.discard(id)
+                return
+            if id not in self.committed:
+                return
+        self.committed.setdefault(id, old)
+        self.removed.add(id)
+        self.changed_strictly = True
+
+    def hides(self) -> set[str]:
+        """Ids whose committed row is not visible in this transaction."""
+        return self.removed | self.rows.keys()
+
+    def counts(self) -> TypeCounts:
+        return TypeCounts(**self.affected)
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """The pending rows as Arrow, in the order they were made."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(list(self.rows.values()), schema=_nullable(schema))
+
+    def delta(self, schema: pa.Schema) -> Delta:
+        is_edge = isinstance(self.entity, EdgeType)
+        removed: Mapping[str, str | None] = {
+            id: self.committed[id]["src"] if is_edge else None for id in sorted(self.removed)
+        }
+        return Delta(
+            entity=self.entity,
+            rows=self.table(schema),
+            mode=self._mode(),
+            fresh=frozenset(self.fresh),
+            strict=frozenset(self.strict),
+            removed=removed,
+        )
+
+    def _mode(self) -> ChangeMode:
+        if self.changed_strictly:
+            return "strict"
+        return "insert" if self.strict | self.fresh == self.rows.keys() else "upsert"
+
+
+def _same(old: Row, new: Row) -> bool:
+    return all(old.get(name) == value for name, value in new.items())
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """Missing required values are found by the rules, with their message, not by Arrow."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(field.name, field.type, True) for field in schema])

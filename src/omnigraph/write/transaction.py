@@ -1,0 +1,249 @@
+"""A transaction: statements against one pinned snapshot, seeing their own effects, published once or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import PreconditionFailed, RecordError, UsageError
+from omnigraph.history import Commit, Member
+from omnigraph.language.catalog import EdgeType, EntityType, NodeType
+from omnigraph.language.plan import Expression
+from omnigraph.records import edge_row, node_row, typed_value
+from omnigraph.records.values import Unfit
+from omnigraph.views import Stores, View
+from omnigraph.write.constraints import check_deltas, superseded_addresses
+from omnigraph.write.delta import Delta
+from omnigraph.write.group import GroupCommitter
+from omnigraph.write.matching import Matcher, Row
+from omnigraph.write.pending import Pending
+from omnigraph.write.receipt import Receipt
+from omnigraph.write.staging import rebase_plan, stage_plan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Transaction:
+    """Pins the branch's head when it is made. Not for sharing between threads.
+
+    Errors before the publish leave nothing behind but staged files that no commit names.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        committer: GroupCommitter,
+        branch: str = "main",
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> None:
+        self.stores = stores
+        self.committer = committer
+        self.branch = branch
+        self.actor = actor
+        self.message = message
+        self.if_commit = if_commit
+        self.entry, self.view = stores.head(branch)
+        self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        self._pending: dict[str, Pending] = {}
+        self._receipt: Receipt | None = None
+        if if_commit is not None and self.view.snapshot.commit.id != if_commit:
+            raise PreconditionFailed(branch, if_commit, self.view.snapshot.commit.id)
+
+    # ------------------------------------------------------------ statements
+
+    def insert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
+        """A new node or edge; its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids)."""
+        return self._insert(type_name, {**(values or {}), **more}, strict=True)
+
+    def upsert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
+        """Insert, or replace the whole row with the same id."""
+        return self._insert(type_name, {**(values or {}), **more}, strict=False)
+
+    def insert_many(
+        self, type_name: str, rows: Iterable[Mapping[str, object]] | pa.Table, *, upsert: bool = False
+    ) -> int:
+        """Many rows of one type, from dicts or an Arrow table; how many."""
+        records = rows.to_pylist() if hasattr(rows, "to_pylist") else rows
+        count = 0
+        for count, record in enumerate(records, 1):  # noqa: B007  # the last count is the result
+            self._insert(type_name, record, strict=not upsert)
+        return count
+
+    def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
+        """Set properties of one node; False when there is no such node."""
+        node = self._entity(type_name, NodeType)
+        row, is_pending = self._find(node, id)
+        if row is None:
+            return False
+        self.apply_update(node, row, {**(values or {}), **more}, is_pending=is_pending)
+        return True
+
+    def delete(self, type_name: str, id: str) -> bool:
+        """Remove one node with its edges, or one edge; False when there is none."""
+        entity = self._entity(type_name, NodeType, EdgeType)
+        row, is_pending = self._find(entity, id)
+        if row is None:
+            return False
+        self.apply_delete(entity, [row], is_pending=is_pending)
+        return True
+
+    def get(self, type_name: str, id: str) -> Row | None:
+        """One entity as this transaction sees it."""
+        row, _ = self._find(self._entity(type_name, NodeType, EdgeType), id)
+        return None if row is None else dict(row)
+
+    # ------------------------------------------------------------ pieces that mutations share
+
+    def pending(self, entity: EntityType) -> Pending:
+        return self._pending.setdefault(entity.table_key, Pending(entity))
+
+    def apply_update(self, node: NodeType, row: Row, values: Mapping[str, object], *, is_pending: bool) -> None:
+        new = dict(row)
+        for name, value in values.items():
+            if name not in node.properties:
+                raise RecordError(f"unknown property '{name}' on {node.name}", type_name=node.name, property=name)
+            if name in node.key:
+                raise UsageError(
+                    f"{node.name}.{name} is part of the key and cannot be changed",
+                    hint="delete the node and insert it anew",
+                )
+            try:
+                new[name] = typed_value(value, node.properties[name].type)
+            except Unfit as reason:
+                raise RecordError(
+                    f"{node.name}.{name} {reason}", type_name=node.name, property=name, entity_id=row["id"], value=value
+                ) from None
+        self.pending(node).update(row, new, is_pending=is_pending)
+
+    def apply_delete(self, entity: EntityType, rows: list[Row], *, is_pending: bool) -> None:
+        pending = self.pending(entity)
+        for row in rows:
+            pending.delete(row, is_pending=is_pending)
+        if isinstance(entity, NodeType):
+            self._cascade(entity, [row["id"] for row in rows])
+
+    def _cascade(self, node: NodeType, ids: list[str]) -> None:
+        """Remove every edge at these nodes, committed and pending."""
+        gone = set(ids)
+        for edge in self.view.catalog.edges_of(node.name):
+            ends = [end for end, type in (("src", edge.source), ("dst", edge.target)) if type == node.name]
+            pending = self.pending(edge)
+            own = [row for row in pending.rows.values() if any(row[end] in gone for end in ends)]
+            committed: dict[str, Row] = {}
+            table = self.view.table(edge.table_key)
+            for end in ends if table is not None else ():
+                assert table is not None
+                found = table.lookup(end, ids).to_pylist()
+                committed.update({row["id"]: row for row in found if row["id"] not in pending.hides()})
+            for row in own:
+                pending.delete(row, is_pending=True)
+            for row in committed.values():
+                pending.delete(row, is_pending=False)
+
+    def insert_edge(
+        self, type_name: str, source: object, target: object, values: Mapping[str, object], *, strict: bool = True
+    ) -> str:
+        edge: EdgeType = self._entity(type_name, EdgeType)
+        row = edge_row(edge, source, target, values, self.stores.history.new_id)
+        return self._add(edge, row, fresh="id" not in values, strict=strict)
+
+    def _insert(self, type_name: str, values: Mapping[str, object], *, strict: bool) -> str:
+        data = dict(values)
+        word = "from_" if "from_" in data else "from"
+        if word in data or type_name not in self.view.catalog.nodes:
+            source, target = data.pop(word, None), data.pop("to", None)
+            return self.insert_edge(type_name, source, target, data, strict=strict)
+        node: NodeType = self._entity(type_name, NodeType)
+        row = node_row(node, data, self.stores.history.new_id)
+        return self._add(node, row, fresh="id" not in data and not node.key, strict=strict)
+
+    def _add(self, entity: EntityType, row: Row, *, fresh: bool, strict: bool) -> str:
+        pending = self.pending(entity)
+        if strict and row["id"] in pending.rows:
+            raise RecordError(
+                f"{entity.name} '{row['id']}' is inserted twice in this transaction",
+                type_name=entity.name,
+                entity_id=row["id"],
+            )
+        pending.insert(row, fresh=fresh, strict=strict)
+        return str(row["id"])
+
+    def _find(self, entity: EntityType, id: str) -> tuple[Row | None, bool]:
+        pending = self.pending(entity)
+        if id in pending.rows:
+            return pending.rows[id], True
+        table = self.view.table(entity.table_key)
+        if id in pending.removed or table is None:
+            return None, False
+        found = table.lookup("id", [id]).to_pylist()
+        return (found[0] if found else None), False
+
+    def _entity(self, name: str, *kinds: type[NodeType] | type[EdgeType]) -> Any:
+        catalog = self.view.catalog
+        found: EntityType | None = None
+        if NodeType in kinds:
+            found = catalog.nodes.get(name)
+        if found is None and EdgeType in kinds:
+            found = catalog.edges.get(name)
+        if found is None:
+            raise RecordError(
+                f"'{name}' is not a type of this graph", type_name=name, hint=f"types: {_names(self.view)}"
+            )
+        return found
+
+    def matcher(self, parameters: Mapping[str, object]) -> Matcher:
+        return Matcher(self.view, parameters, self.now)
+
+    def matches(self, entity: EntityType, where: Expression, matcher: Matcher) -> tuple[list[Row], list[Row]]:
+        return matcher.matches(entity.table_key, where, self.pending(entity))
+
+    # ------------------------------------------------------------ reading and publishing
+
+    def preview(self) -> View:
+        """The graph as this transaction sees it: its changes staged as versions that no commit names."""
+        deltas = self._deltas()
+        if not deltas:
+            return self.view
+        addresses = superseded_addresses(self.view, deltas)
+        plan = stage_plan(self.view, self.entry, deltas, addresses, commit_id=self.stores.history.new_id())
+        tables = dict(self.view.snapshot.tables)
+        tables.update({change.key: change.state for change in plan.changes if change.state is not None})
+        return self.stores.view(replace(self.view.snapshot, tables=tables))
+
+    def _deltas(self) -> dict[str, Delta]:
+        deltas = {key: pending.delta(self.view.schema(key)) for key, pending in self._pending.items()}
+        return {key: delta for key, delta in deltas.items() if not delta.is_empty}
+
+    def commit(self) -> Receipt:
+        """Check everything, stage, publish. Called once; a transaction that changed nothing publishes nothing."""
+        if self._receipt is not None:
+            raise UsageError("this transaction was committed already")
+        deltas = self._deltas()
+        commit: Commit | None = None
+        if deltas:
+            addresses = check_deltas(self.view, deltas)
+            plan = stage_plan(
+                self.view,
+                self.entry,
+                deltas,
+                addresses,
+                commit_id=self.stores.history.new_id(),
+                actor=self.actor,
+                message=self.message,
+                if_commit=self.if_commit,
+            )
+            commit = self.committer.publish(Member(plan, rebase_plan(self.stores, deltas)))
+        types = {key: pending.counts() for key, pending in self._pending.items()}
+        self._receipt = Receipt(self.branch, commit, types, self.actor)
+        return self._receipt
+
+
+def _names(view: View) -> str:
+    names = sorted([*view.catalog.nodes, *view.catalog.edges])
+    return ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")
