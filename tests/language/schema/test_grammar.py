@@ -23,6 +23,7 @@ from omnigraph.language.schema_syntax import (
     TypeSyntax,
 )
 
+BASES = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "DateTime", "Date")
 STRING = TypeSyntax("String")
 P = PropertySyntax("p", STRING)
 A = NameSyntax("A")
@@ -80,7 +81,7 @@ def prop(type: TypeSyntax, *annotations: AnnotationSyntax, name: str = "p") -> P
 
 
 MEMBERS: list[tuple[str, tuple[MemberSyntax, ...]]] = [
-    *((f"p: {base}", (prop(TypeSyntax(base)),)) for base in "String Blob Bool I32 I64 U32 U64 F32 F64 DateTime Date".split()),
+    *((f"p: {base}", (prop(TypeSyntax(base)),)) for base in BASES),
     ("p: String?", (prop(TypeSyntax("String", True)),)),
     ("p: [I64]", (prop(TypeSyntax("I64", is_list=True)),)),
     ("p: [ Date ] ?", (prop(TypeSyntax("Date", True, True)),)),
