@@ -38,7 +38,7 @@ def suggestion(name: str, known: Sequence[str]) -> str | None:
     close = get_close_matches(name, known, n=1)
     if close:
         return f"did you mean '{close[0]}'?"
-    return f"known: {', '.join(sorted(known))}" if 0 < len(known) <= 12 else None
+    return f"known: {', '.join(sorted({*known}))}" if 0 < len({*known}) <= 12 else None
 
 
 def _bool(*operands: plan.Expression) -> PropertyType:
@@ -190,17 +190,17 @@ class ExpressionChecker:
         if edge is not None:
             if name == "id" or name in ENDPOINTS:
                 return plan.PropertyRef(variable, ENDPOINTS.get(name, name), ID)
-            properties, owner = edge.properties, edge.name
+            properties, owner, own = edge.properties, edge.name, [*ENDPOINTS, "id"]
         else:
             node = self.scope.node(variable)
             if node is None:
                 raise self._unbound(access)
             if name == "id":
                 return plan.PropertyRef(variable, "id", ID)
-            properties, owner = self.scope.node_properties(node), node.describe()
+            properties, owner, own = self.scope.node_properties(node), node.describe(), ["id"]
         if name not in properties:
             raise self.checking.refuse(
-                "T6", f"{owner} has no property '{name}'", access.name_at, suggestion(name, list(properties))
+                "T6", f"{owner} has no property '{name}'", access.name_at, suggestion(name, [*properties, *own])
             )
         return plan.PropertyRef(variable, name, properties[name].type)
 

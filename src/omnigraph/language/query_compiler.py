@@ -63,12 +63,12 @@ def compile_query(text: str, catalog: Catalog, name: str | None = None, file: st
     known = ", ".join(queries) or None
     if name is None:
         if not queries:
-            raise QueryError("query file contains no query", rule="Q002", file=file)
+            raise QueryError("query file contains no query", rule="Q002", line=1, column=1, file=file)
         message = "query file contains multiple queries; pass --name"
-        raise QueryError(message, rule="Q001", file=file, hint=f"queries: {known}")
+        raise QueryError(message, rule="Q001", line=1, column=1, file=file, hint=f"queries: {known}")
     if name not in queries:
         hint = f"queries: {known}" if known else None
-        raise QueryError(f"query '{name}' not found", rule="Q002", file=file, hint=hint)
+        raise QueryError(f"query '{name}' not found", rule="Q002", line=1, column=1, file=file, hint=hint)
     return _compiled(queries[name], text, catalog, file)
 
 

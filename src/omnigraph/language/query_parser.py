@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,7 @@ from omnigraph.language.query_syntax import Position
 MAX_DEPTH = 64
 """How deeply expressions and blocks may nest: far beyond any query written by hand, far below the interpreter's stack."""
 
+_VARIABLE_BEFORE = re.compile(r"(\$\w+)\s+\Z")
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
 _TOKEN_WORDS = {
@@ -77,8 +79,14 @@ def _parser() -> Lark:
 
 
 def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryError:
+    position = error.pos_in_stream or 0
+    if text.startswith("/*", position):
+        at = Position(error.line, error.column)
+        return refusal("Q000", "the comment is not closed", at, text, file, "a comment ends with */")
     if isinstance(error, UnexpectedToken):
         expected = _expectation(error.expected)
+        if error.token.type == "TYPE_NAME" and (variable := _VARIABLE_BEFORE.search(text, 0, position)):
+            expected = f"write {variable[1]}: {error.token}"
         if error.token.type == "$END":
             return refusal("Q000", "the text ends too early", _end_of(text), text, file, expected)
         message = f"unexpected '{_shortened(str(error.token))}'"

@@ -18,7 +18,10 @@ def parse_date(text: str) -> date:
     """
     if not _DATE.fullmatch(text):
         raise ValueError("a date is written YYYY-MM-DD")
-    return date.fromisoformat(text)
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("there is no such day") from None
 
 
 def parse_datetime(text: str) -> datetime:
@@ -31,8 +34,8 @@ def parse_datetime(text: str) -> datetime:
     offset = "+00:00" if zone in (None, "Z", "z") else zone
     try:
         return datetime.fromisoformat(f"{day}T{minute}:{second or '00'}.{milliseconds}{offset}").astimezone(UTC)
-    except OverflowError:
-        raise ValueError("the instant is out of range") from None
+    except (ValueError, OverflowError):
+        raise ValueError("there is no such day or time") from None
 
 
 def datetime_text(instant: datetime) -> str:
