@@ -43,7 +43,7 @@ class Branches:
             steps=(),
         )
         reach(Failpoint.BRANCH_BEFORE_CREATE)
-        if self.chain.append(entry, prepared_at=prepared_at) is not None:
+        if self.chain.append(entry, prepared_at=prepared_at) is None:
             raise AlreadyExists(f"branch '{name}' was made by somebody else just now")
         reach(Failpoint.BRANCH_AFTER_CREATE)
         return entry
@@ -80,7 +80,7 @@ class Branches:
                 tail=(*head.tail, *(step.commit for step in head.steps)),
             )
             reach(Failpoint.BRANCH_BEFORE_DELETE)
-            if self.chain.append(entry, prepared_at=prepared_at) is None:
+            if self.chain.append(entry, prepared_at=prepared_at) is not None:
                 reach(Failpoint.BRANCH_AFTER_DELETE)
                 return
             prepared_at = self.chain.clock()

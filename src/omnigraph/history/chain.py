@@ -153,32 +153,33 @@ class Chain:
     # ------------------------------------------------------------ writing
 
     def append(self, entry: Entry, *, prepared_at: float) -> Entry | None:
-        """Create the entry at its position. None: it is in the chain. An entry: it is not, and cannot get there.
+        """Create the entry at its position, and give it as it stands in the chain. None: it is not there and cannot get there.
 
         `prepared_at` is when the entry before it was last known to be the head. OutcomeUnknown only if the store stays
         silent: an answer that got lost is looked up, and a request that may still arrive is repeated at the same
         position, where it can win at most once.
         """
-        holder = self._create(entry)
-        if holder is not None:
-            return holder
-        if self.clock() - prepared_at >= PROBE_WINDOW_S and self.floor(entry.branch) > entry.position:
-            newest = self._overtaken(entry)
-            if newest is not None:
-                return newest
+        held = self._create(entry)
+        if held is None:
+            return None
+        stale = self.clock() - prepared_at >= PROBE_WINDOW_S
+        if stale and self.floor(entry.branch) > entry.position and not self._was_in_chain(entry):
+            return None
         reach(Failpoint.PUBLISH_BEFORE_ACK)
-        self._remember(entry, prepared_at)
-        return None
+        return self._remember(held, prepared_at)
 
     def _create(self, entry: Entry) -> Entry | None:
-        """Put the entry at its position; somebody else's entry when that one holds it."""
+        """Put the entry at its position. None when another one holds it.
+
+        An entry of the same id is ours. Its bytes need not be: two processes may publish the same prepared plan.
+        """
         key, data = key_of(entry.branch, entry.position), encode_entry(entry)
         for _ in range(CREATE_ATTEMPTS):
             try:
                 reach(Failpoint.PUBLISH_BEFORE_CREATE)
                 self.store.create(key, data)
                 reach(Failpoint.PUBLISH_AFTER_CREATE)
-                return None
+                return entry
             except (ObjectExists, StorageTransient):
                 reach(Failpoint.PUBLISH_BEFORE_READBACK)
                 try:
@@ -186,11 +187,11 @@ class Chain:
                 except StorageTransient:
                     holder = None
                 if holder is not None:
-                    return None if holder.id == entry.id else holder
+                    return holder if holder.id == entry.id else None
         raise OutcomeUnknown(f"the store stopped answering while commit {entry.id} was published", commit_id=entry.id)
 
-    def _overtaken(self, entry: Entry) -> Entry | None:
-        """An entry created below the watermark: None if it was in the chain and swept since, else the newest entry.
+    def _was_in_chain(self, entry: Entry) -> bool:
+        """Of an entry created at a position below the watermark: was it in the chain, and the sweep came later?
 
         The watermark is raised before anything is swept, so reading it after our create shows every sweep that could
         have freed this position for us. Whether we were in the chain before that sweep, the log tells; what is not in
@@ -203,9 +204,9 @@ class Chain:
                 commit_id=entry.id,
             )
         if entry.op == "create" or (entry.steps and self.log.find(newest, entry.steps[0].commit.id) is not None):
-            return None
+            return True
         self.store.delete(key_of(entry.branch, entry.position))
-        return newest
+        return False
 
 
 def watermark_folder(branch: str) -> str:

@@ -47,7 +47,7 @@ class History:
         self.chain = Chain(store, self.log, clock=clock)
         self.lineage = Lineage(self.chain, new_id)
         self.branches = Branches(self.chain, self.log, self.lineage, new_id)
-        self.tags = Tags(store, self.chain)
+        self.tags = Tags(store, self.chain, new_id)
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)
         self.revisions = Revisions(self.chain, self.log, self.lineage, self.branches, self.tags)

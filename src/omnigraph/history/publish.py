@@ -143,8 +143,6 @@ class _Trial:
     merged_lines: dict[str, int] = field(default_factory=dict)
 
     def outcome(self, index: int) -> Commit | OmnigraphError:
-        if index in self.steps:
-            return self.steps[index].commit
         return self.done.get(index) or self.refused[index]
 
 
@@ -195,12 +193,14 @@ class Publisher:
                 continue
             if trial.steps:
                 entry = self._entry(head, list(trial.steps.values()), trial.merged_lines)
-                if self.chain.append(entry, prepared_at=prepared_at) is not None:
+                published = self.chain.append(entry, prepared_at=prepared_at)
+                if published is None:
                     if attempt:
                         self.sleep(self.jitter() * min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2**attempt))
                     head, prepared_at = self._look(branch)
                     confirmed = True
                     continue
+                trial.done |= {index: step.commit for index, step in zip(trial.steps, published.steps, strict=True)}
             return [trial.outcome(index) for index in range(len(members))]
         contention = Contention(
             f"branch '{branch}' moved {ATTEMPTS_MOST} times while this write was published",

@@ -1,7 +1,7 @@
 """Sweeping old entries of a chain. The watermark goes up first, durably; only then is anything deleted.
 
 Whoever still holds an old head either probes within PROBE_WINDOW_S, and no entry that young is ever swept, or looks at
-the listing; a writer that made a swept position anew reads the watermark and knows (`Chain._overtaken`).
+the listing; a writer that made a swept position anew reads the watermark and knows (`Chain._was_in_chain`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import AlreadyExists, HistoryGap, ObjectExists, ObjectMissing, StorageTransient, TagNotFound
@@ -13,27 +15,32 @@ from omnigraph.storage.failpoints import Failpoint, reach
 
 
 class Tags:
-    def __init__(self, store: Store, chain: Chain) -> None:
+    def __init__(self, store: Store, chain: Chain, new_id: Callable[[], str]) -> None:
         self.store = store
         self.chain = chain
+        self.new_id = new_id
 
     def create(self, name: str, commit: CommitRef) -> None:
         """AlreadyExists when the name is taken by another commit; the same tag twice is fine.
 
-        HistoryGap when the commit lies below what a sweep keeps: a sweep that had not seen the tag may take it away.
+        HistoryGap when the commit lies below what a sweep keeps: a sweep that has not seen the tag may take it away.
         """
         check_branch_name(name)
+        tag_id = self.new_id()
         reach(Failpoint.TAG_BEFORE_CREATE)
         try:
-            self.store.create(_key(name), json.dumps({"commit": commit.to_json()}).encode())
+            self.store.create(_key(name), json.dumps({"id": tag_id, "commit": commit.to_json()}).encode())
         except (ObjectExists, StorageTransient):
-            held = self.find(name)
+            held = self._held(name)
             if held is None:
                 raise
-            if held != commit:
+            if held["commit"] != commit.to_json():
                 raise AlreadyExists(
-                    f"tag '{name}' exists already, at commit {held.id}", hint="delete it first, or choose another name"
+                    f"tag '{name}' exists already, at commit {held['commit'][0]}",
+                    hint="delete it first, or choose another name",
                 ) from None
+            if held["id"] != tag_id:
+                return
         reach(Failpoint.TAG_AFTER_CREATE)
         if self.chain.floor(commit.branch) > commit.position:
             self.store.delete(_key(name))
@@ -43,10 +50,15 @@ class Tags:
             )
 
     def find(self, name: str) -> CommitRef | None:
+        held = self._held(name)
+        return None if held is None else CommitRef.from_json(held["commit"])
+
+    def _held(self, name: str) -> dict[str, Any] | None:
         try:
-            return CommitRef.from_json(json.loads(self.store.get(_key(name)))["commit"])
+            value: dict[str, Any] = json.loads(self.store.get(_key(name)))
         except ObjectMissing:
             return None
+        return value
 
     def delete(self, name: str) -> None:
         if self.find(name) is None:
