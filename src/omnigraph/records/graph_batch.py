@@ -1,0 +1,151 @@
+"""A graph batch (JSON lines of nodes and edges) as typed rows: by columns where possible, line by line where needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import InputError
+from omnigraph.language.catalog import Catalog
+from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.records.json_columns import Doubtful, TypeColumns
+from omnigraph.records.lines import record_row
+from omnigraph.records.rows import Row
+from omnigraph.records.typed import Reject, TypedRows, open_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_HALVES_LEAST = 256
+"""Fewer lines than this are not halved further to find the doubtful ones."""
+_MISSES_MOST = 3
+"""A type whose blocks were doubtful so often in a row is read line by line from then on."""
+
+
+class GraphBatchReader:
+    """Feeds on blocks of whole lines. `rejects` grows; what is yielded is typed, with rules still to be checked."""
+
+    def __init__(self, catalog: Catalog, fresh: FreshIds) -> None:
+        self.catalog = catalog
+        self.fresh = fresh
+        self.rejects: list[Reject] = []
+        self._types = [TypeColumns(entity, fresh) for entity in catalog.tables.values()]
+        self._misses: dict[str, int] = {}
+
+    def read(self, block: bytes, first_line: int) -> Iterator[TypedRows]:
+        """The rows of a block whose first line has this number. Rows of one type come together."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = _split(block)
+        numbers = pa.array(np.arange(first_line, first_line + len(texts), dtype=np.int64))
+        for columns in list(self._types):
+            if not len(texts):
+                return
+            mask = self._is_of(columns, texts)
+            hits = pc.sum(mask).as_py() or 0
+            if not hits:
+                continue
+            self._types.remove(columns)
+            self._types.insert(0, columns)
+            if hits == len(texts):
+                yield from self._columns(columns, texts, numbers)
+                return
+            yield from self._columns(columns, texts.filter(mask), numbers.filter(mask))
+            rest = pc.invert(mask)
+            texts, numbers = texts.filter(rest), numbers.filter(rest)
+        yield from self._one_by_one(texts, numbers)
+
+    def _is_of(self, columns: TypeColumns, texts: pa.Array) -> pa.Array:
+        """Lines that begin as this type's do and end with their object: safe to hand to the columns' parser."""
+        import pyarrow.compute as pc
+
+        if self._misses.get(columns.entity.table_key, 0) >= _MISSES_MOST:
+            return pc.equal(pc.binary_length(texts), -1)
+        tight, spaced = columns.prefixes()
+        begins = pc.or_(pc.starts_with(texts, pattern=tight), pc.starts_with(texts, pattern=spaced))
+        return pc.and_(begins, pc.ends_with(texts, pattern="}\n"))
+
+    def _columns(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
+        key = columns.entity.table_key
+        rows = self._try(columns, texts, numbers)
+        if rows is not None:
+            self._misses[key] = 0
+            yield rows
+            return
+        self._misses[key] = self._misses.get(key, 0) + 1
+        yield from self._halves(columns, texts, numbers)
+
+    def _halves(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
+        """A doubtful run: its good half by columns, the other one halved again; two doubtful halves line by line."""
+        if len(texts) < 2 * _HALVES_LEAST:
+            yield from self._one_by_one(texts, numbers)
+            return
+        middle = len(texts) // 2
+        halves = [(texts[:middle], numbers[:middle]), (texts[middle:], numbers[middle:])]
+        read = [self._try(columns, *half) for half in halves]
+        if read[0] is None and read[1] is None:
+            yield from self._one_by_one(texts, numbers)
+            return
+        for rows, half in zip(read, halves, strict=True):
+            if rows is None:
+                yield from self._halves(columns, *half)
+            else:
+                yield rows
+
+    def _try(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> TypedRows | None:
+        try:
+            return columns.read(_joined(texts), numbers)
+        except Doubtful:
+            return None
+
+    def _one_by_one(self, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
+        found: dict[str, tuple[list[Row], list[int]]] = {}
+        given: dict[str, int] = {}
+        for text, number in zip(texts.to_pylist(), numbers.to_pylist(), strict=True):
+            stripped = text.strip(b" \t\r\n")
+            if not stripped:
+                continue
+            try:
+                key, row, has_id = record_row(stripped, self.catalog, partial(self.fresh.one, number))
+            except InputError as error:
+                self.rejects.append(Reject.of(number, error, stripped.decode("utf-8", "replace")))
+                continue
+            rows, lines = found.setdefault(key, ([], []))
+            rows.append(row)
+            lines.append(number)
+            given[key] = given.get(key, 0) + has_id
+        for key, (rows, lines) in found.items():
+            yield rows_as_columns(self.catalog, key, rows, lines, given[key])
+
+
+def rows_as_columns(catalog: Catalog, key: str, rows: list[Row], lines: list[int], given: int) -> TypedRows:
+    import pyarrow as pa
+
+    table = pa.Table.from_pylist(rows, schema=open_schema(catalog.tables[key]))
+    return TypedRows(key, table, pa.array(lines, pa.int64()), given)
+
+
+def _split(block: bytes) -> pa.Array:
+    """The lines of a block, each with its newline, without copying them."""
+    import numpy as np
+    import pyarrow as pa
+
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == 10) + 1
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
+
+
+def _joined(texts: Any) -> bytes:
+    """The bytes of consecutive entries of a binary array."""
+    import numpy as np
+
+    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)
+    first, last = int(offsets[texts.offset]), int(offsets[texts.offset + len(texts)])
+    return bytes(texts.buffers()[2][first:last])
