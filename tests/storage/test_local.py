@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,35 @@ def test_temporary_files_are_never_listed_and_do_not_make_a_folder(tmp_path: Pat
     assert store.delete_prefix("branches") == 1
 
 
+def test_a_delete_takes_the_folders_it_emptied_but_not_the_root(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a/b/c", b"")
+    store.put("a/d", b"")
+    store.delete("a/b/c")
+    assert os.listdir(tmp_path / "a") == ["d"]
+    store.delete("a/d")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_goes_away_while_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times another process removes the parent between the two steps of making `a/b`."""
+    mkdir, left = os.mkdir, 3
+
+    def mkdir_after_a_delete(path: str, mode: int = 0o777) -> None:
+        nonlocal left
+        if Path(path).name == "b" and left:
+            left -= 1
+            os.rmdir(Path(path).parent)
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", mkdir_after_a_delete)
+    LocalStore(tmp_path).create("a/b/c", b"1")
+    assert left == 0
+    assert LocalStore(tmp_path).get("a/b/c") == b"1"
+
+
 def test_no_temporary_file_is_left_by_a_lost_race_or_a_failed_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,10 +247,9 @@ def test_a_disk_without_hard_links_is_named_as_such(tmp_path: Path, monkeypatch:
 
 def test_writers_and_a_pruning_deleter_do_not_trip_over_each_other(tmp_path: Path) -> None:
     """A delete takes the empty folder away; a create that needs it meanwhile makes it again."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(2) as pool:
-        results = pool.starmap(_create_and_delete, [(str(tmp_path), worker, 150) for worker in range(2)])
-    assert results == [150, 150]
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = [pool.submit(_create_and_delete, str(tmp_path), worker, 300) for worker in range(2)]
+        assert [each.result() for each in running] == [300, 300]
     assert LocalStore(tmp_path).list("") == []
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import socket
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -169,14 +170,21 @@ def test_hops_count_requests_that_wait_for_each_other(s3: S3Server, bucket: str)
     assert s3.hops() == 3
 
 
-def _create(uri: str, options: dict[str, str], number: int, folder: str, of: int) -> list[bool]:
-    """Ten races against the other processes, each begun when all of them are there."""
+_start: threading.Barrier
+"""In a racing process: where all of them meet before each race."""
+
+
+def _race_from(start: threading.Barrier) -> None:
+    global _start
+    _start = start
+
+
+def _race(uri: str, options: dict[str, str], number: int) -> list[bool]:
+    """Ten races against the other processes; for each whether this one won."""
     store = open_store(uri, storage_options=options)
     won = []
     for position in range(10):
-        Path(folder, f"{position}-{number}").touch()
-        while len(list(Path(folder).glob(f"{position}-*"))) < of:
-            pass
+        _start.wait(timeout=60)
         try:
             store.create(f"branches/main/{position}", b"%d" % number)
             won.append(True)
@@ -188,12 +196,11 @@ def _create(uri: str, options: dict[str, str], number: int, folder: str, of: int
 @pytest.mark.parametrize("backend", ["local", "s3"])
 def test_of_racing_processes_one_wins_each_position(s3: S3Server, tmp_path: Path, backend: str) -> None:
     uri = str(tmp_path / "graph") if backend == "local" else f"s3://{s3.new_bucket()}/graph"
-    meeting = tmp_path / "meeting"
-    meeting.mkdir()
-    processes = 4
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        arguments = [(uri, s3.options, number, str(meeting), processes) for number in range(processes)]
-        results = pool.starmap(_create, arguments, chunksize=1)
+    processes, context = 4, multiprocessing.get_context("spawn")
+    start = context.Barrier(processes)
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_race_from, initargs=(start,)) as pool:
+        running = [pool.submit(_race, uri, s3.options, number) for number in range(processes)]
+        results = [each.result() for each in running]
     store = open_store(uri, storage_options=s3.options)
     for position in range(10):
         winners = [number for number in range(processes) if results[number][position]]

@@ -145,7 +145,9 @@ class LocalStore(Store):
                 os.unlink(temporary)
         if self.durability == "disk":
             for folder in (*_folders_up_to(os.path.dirname(path), self.root), *made):
-                _sync_folder(folder)
+                # Gone when somebody has already deleted the object and with it the empty folder.
+                with contextlib.suppress(FileNotFoundError):
+                    _sync_folder(folder)
 
     def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
         """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""
@@ -158,7 +160,9 @@ class LocalStore(Store):
                 if attempt == _FOLDER_ATTEMPTS - 1:
                     raise
                 made = _parents_to_make(self.root) or made
-                os.makedirs(folder, exist_ok=True)
+                # Between two of its steps a concurrent delete may take away what makedirs has just found or made.
+                with contextlib.suppress(FileNotFoundError, FileExistsError):
+                    os.makedirs(folder, exist_ok=True)
         raise AssertionError("unreachable: the last attempt raises")
 
     def _remove(self, path: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from omnigraph.errors import ObjectMissing, StorageDenied, StorageError, StoragePermanent, StorageTransient
+from omnigraph.errors import StorageDenied, StorageError, StoragePermanent, StorageTransient
 
 _DENIED = {errno.EACCES, errno.EROFS}
 _TRANSIENT = {
@@ -27,7 +27,8 @@ def typed_os_error(error: OSError, doing: str, key: str, uri: str) -> StorageErr
     number = error.errno
     message = f"cannot {doing} '{key}' in {uri}: {error.strerror or error}"
     if number == errno.ENOENT:
-        return ObjectMissing(message, key=key)
+        # A write meets this only when its folder is taken away again and again.
+        return StorageTransient(message, key=key, hint="try again")
     if doing == "create" and number in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV):
         return StoragePermanent(message, key=key, hint=_NO_HARD_LINKS)
     if number in _DENIED or number == errno.EPERM:
