@@ -1,0 +1,96 @@
+"""Lint: the report as JSON and as text, and each piece of advice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.descriptor import catalog_entry, describe
+from omnigraph.language.lint import LINT_CODES, lint_queries
+from omnigraph.language.query_compiler import compile_queries, compile_query
+
+ADVICE = [
+    ("L201", 'query q($x: String) { update Doc set { text: $x } where slug = "a" }'),
+    ("L202", 'query q() { delete Doc where slug = "a" }'),
+    ("L203", "query q($x: I32) { match { $p: Person } return { $p } }"),
+    ("L204", "query q() { match { $p: Person $p knows $q } return { $p } }"),
+    ("L205", "query q() { match { $p: Person $c: City } return { $p, $c } }"),
+    ("L206", "query q() { match { $p: Person } return { $p } limit 3 }"),
+    ("L207", "query q() { match { $p: Person $p.age = null } return { $p } }"),
+    ("L208", 'query q() { match { $d: Doc search($d.text, "x") } return { $d } }'),
+]
+
+CLEAN = [
+    "query q($x: String) { match { $p: Person { email: $x } $p knows $_ } return { $p } order { $p.age } limit 3 }",
+    "query q() { match { $p: Person $c: City $p.label = $c.label } return { $p, $c } }",
+    "query q() { match { $p: Person $c: City not { $p livesIn $c } } return { $p, $c } }",
+    'query q() { match { $p: Person search($p.bio, "x") } return { $p } }',
+    "query q() { match { $p: Person $p $e:knows $q $n: Note $e.since = $n.due } return { $p, $q, $n } }",
+]
+
+
+@pytest.mark.parametrize(("code", "text"), ADVICE)
+def test_advice(code: str, text: str, library: Catalog) -> None:
+    report = lint_queries(text, library)
+    assert {finding.code for finding in report.findings} == {code}
+    assert report.status == "ok"
+
+
+def test_every_code_has_a_case() -> None:
+    assert [code for code, _ in ADVICE] == list(LINT_CODES)
+
+
+@pytest.mark.parametrize("text", CLEAN)
+def test_nothing_to_say(text: str, library: Catalog) -> None:
+    assert lint_queries(text, library).findings == ()
+
+
+def test_the_whole_report(fixtures: Path, library: Catalog) -> None:
+    text = (fixtures / "lint.gq").read_text()
+    report = lint_queries(text, library, query_path="lint.gq", schema_source={"kind": "file", "path": "library.pg"})
+    assert json.loads(json.dumps(report.to_json())) == json.loads((fixtures / "lint.json").read_text())
+    assert report.to_text() == (fixtures / "lint.txt").read_text()
+
+
+def test_a_parse_error_is_the_only_finding(library: Catalog) -> None:
+    report = lint_queries("query q( {", library, query_path="q.gq")
+    assert (report.status, report.results) == ("error", ())
+    assert [finding.code for finding in report.findings] == ["Q000"]
+    assert report.to_text().startswith("error[Q000]")
+
+
+def test_a_broken_query_does_not_hide_the_next(library: Catalog) -> None:
+    good = "query q() { match { $p: Person } return { $p } }"
+    report = lint_queries(good.replace("Person", "Nobody") + good + good.replace("q()", "r()"), library)
+    assert [(result.name, result.error is None) for result in report.results] == [
+        ("q", False),
+        ("q", False),
+        ("r", True),
+    ]
+    assert [finding.code for finding in report.findings] == ["T1", "T27"]
+
+
+def test_descriptors_of_the_small_programs(fixtures: Path, people: Catalog) -> None:
+    plans = compile_queries((fixtures / "programs.gq").read_text(), people)
+    described = {name: {**catalog_entry(plan), **describe(plan)} for name, plan in plans.items()}
+    assert described == json.loads((fixtures / "programs.json").read_text())
+
+
+def test_a_catalog_entry_carries_its_texts(library: Catalog) -> None:
+    text = (
+        'query q($v: Vector(3), $l: [Date]?) @description("d") @instruction("i") { match { $p: Person } return { $p } }'
+    )
+    assert catalog_entry(compile_query(text, library)) == {
+        "name": "q",
+        "tool_name": "q",
+        "description": "d",
+        "instruction": "i",
+        "mutation": False,
+        "params": [
+            {"name": "v", "kind": "vector", "vector_dim": 3, "nullable": False},
+            {"name": "l", "kind": "list", "item_kind": "date", "nullable": True},
+        ],
+    }
