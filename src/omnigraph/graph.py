@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import AlreadyExists, UsageError
-from omnigraph.history import MAIN, Commit, CommitRef, parse_time
+from omnigraph.history import MAIN, Commit, CommitRef, Prepared, PublishPlan, parse_time
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.plan import MutationPlan, ReadPlan
@@ -21,9 +22,12 @@ from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
 
 if TYPE_CHECKING:
+    from omnigraph.pipeline.load import LoadReceipt
     from omnigraph.read import Result
 
 Engine = Literal["local", "spark"]
+LoadMode = Literal["append", "merge", "overwrite"]
+FileFormat = Literal["jsonl", "csv", "parquet"]
 
 
 def init(
@@ -40,7 +44,7 @@ def init(
 
     AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then.
     """
-    text, file = _source(schema, ".pg")
+    text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file, new_table_id=new_table_id)
     return Graph(Stores.create(str(uri), catalog, storage_options, durability, actor))
 
@@ -60,6 +64,7 @@ class Graph:
         self._committer = GroupCommitter(stores.history)
         self.branches = GraphBranches(self)
         self.tags = GraphTags(self)
+        self.recovery = GraphRecovery(self)
 
     @property
     def uri(self) -> str:
@@ -108,6 +113,79 @@ class Graph:
         yield transaction
         transaction.commit()
 
+    def load(
+        self,
+        sources: Any,
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        from_: str | None = None,
+        engine: Engine = "spark",
+        spark: Any = None,
+        master: str | None = None,
+        format: FileFormat | None = None,
+        type: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        rejects: str | Path | None = None,
+        show_progress: bool = False,
+    ) -> LoadReceipt:
+        """Load files, folders, globs, addresses or DataFrames as one commit, or nothing.
+
+            g.load("people.jsonl", mode="append")
+            g.load({"Person": people, "Knows": knows}, mode="merge", branch="review", from_="main")
+
+        `from_` makes a missing branch first. Rejected records refuse the whole load unless `rejects` names a file for them.
+        """
+        from omnigraph.pipeline.load import load
+
+        made = from_ is not None and not self.branches.exists(branch)
+        if made:
+            assert from_ is not None
+            self.branches.create(branch, from_)
+        try:
+            receipt = load(
+                self.stores,
+                sources,
+                mode=mode,
+                branch=branch,
+                engine=engine,
+                spark=spark,
+                master=master,
+                format=format,
+                type=type,
+                actor=actor,
+                message=message,
+                rejects=rejects,
+                show_progress=show_progress,
+            )
+        except BaseException:
+            if made:
+                self.branches.delete(branch)
+            raise
+        return replace(receipt, base_branch=from_ if made else None, branch_created=made)
+
+    def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
+        """Make every declared index cover every row, as one commit; None when they did already."""
+        from omnigraph.read import stage_indexes
+
+        entry, view = self.stores.head(branch)
+        changes = stage_indexes(view)
+        if not changes:
+            return None
+        plan = PublishPlan(
+            commit_id=self.stores.history.new_id(),
+            branch=branch,
+            line=entry.line,
+            base=view.snapshot.commit.ref,
+            schema=view.snapshot.schema,
+            changes=tuple(changes),
+            kind="optimize",
+            actor=actor,
+            message="indexes",
+        )
+        return self.stores.history.publisher.publish(plan)
+
     # ------------------------------------------------------------ reading
 
     def query(
@@ -146,6 +224,34 @@ class Graph:
         if not isinstance(plan, ReadPlan):
             raise UsageError(f"'{plan.name}' is a mutation; only reads can be explained")
         return explain(view, plan, bound)
+
+    def export(
+        self,
+        target: str | Path,
+        *,
+        format: FileFormat = "jsonl",
+        branch: str | None = None,
+        snapshot: str | None = None,
+        types: Sequence[str] | None = None,
+        engine: Engine = "spark",
+        spark: Any = None,
+    ) -> int:
+        """Write the graph, or some types of it, at any snapshot; the number of entities written. "-" is stdout."""
+        from omnigraph.pipeline.export import export
+
+        return export(self.view(branch, snapshot), target, format=format, types=types, engine=engine, spark=spark)
+
+    def entity(self, type: str, id: str, *, at: str | None = None) -> dict[str, Any] | None:
+        """One node or edge by id, at any revision; None when it is not there."""
+        from omnigraph.read import entity
+
+        return entity(self.stores.resolve(at or MAIN), type, id)
+
+    def history(self, type: str, id: str, *, branch: str = MAIN) -> list[Any]:
+        """The versions of one entity along a branch, newest first: the commit and the state it made."""
+        from omnigraph.read import history_of
+
+        return list(history_of(self.stores, type, id, branch))
 
     def view(self, branch: str | None = None, snapshot: str | None = None, at: str | dt.datetime | None = None) -> View:
         """The snapshot that a read names: at most one of a revision (`snapshot`) and a time on a branch (`at`)."""
@@ -257,18 +363,40 @@ class GraphTags:
         self._history.tags.delete(name)
 
 
+class GraphRecovery:
+    """Loads that died between staging and publishing. Opening a graph never looks at them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._stores = graph.stores
+
+    def list(self) -> list[Prepared]:
+        return self._stores.history.recovery.list()
+
+    def resume(self, commit_id: str) -> Commit:
+        """Publish what was staged; the same commit when it was published already."""
+        from omnigraph.pipeline.recovery import resume
+
+        return resume(self._stores, commit_id)
+
+    def discard(self, commit_id: str) -> None:
+        self._stores.history.recovery.get(commit_id)
+        self._stores.history.recovery.remove(commit_id)
+
+
 def compiled(
     gq: str | Path, view: View, params: Mapping[str, object] | None, name: str | None
 ) -> tuple[ReadPlan | MutationPlan, dict[str, object]]:
     """A query's plan under the view's schema, and its bound parameters."""
-    text, file = _source(gq, ".gq")
+    text, file = read_source(gq, ".gq")
     plan = compile_query(text, view.catalog, name, file)
     return plan, bind_parameters(plan.parameters, params or {})
 
 
-def _source(text_or_path: str | Path, suffix: str) -> tuple[str, str | None]:
+def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | None]:
     """A text as it is; a Path, or a one-line string that ends like a file, is read."""
-    is_path = isinstance(text_or_path, Path) or (text_or_path.endswith(suffix) and "\n" not in text_or_path)
+    is_path = isinstance(text_or_path, Path) or (
+        suffix != "" and text_or_path.endswith(suffix) and "\n" not in text_or_path
+    )
     if not is_path:
         return str(text_or_path), None
     path = Path(text_or_path)

@@ -1,0 +1,1 @@
+"""The command line: a thin front end over `omnigraph.graph`. Doing is apart from showing: see `output.py`."""

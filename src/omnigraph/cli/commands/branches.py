@@ -1,0 +1,161 @@
+"""branch create|list|delete|merge, tag create|list|delete."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.options import command
+from omnigraph.cli.output import Output
+from omnigraph.cli.settings import Settings
+
+
+def register(cli: click.Group) -> None:
+    @cli.group()
+    def branch() -> None:
+        """Make, list, delete and merge branches.
+
+        \b
+        omnigraph branch create review --store ./people
+        """
+
+    _register_branch(branch)
+    _register_merge(branch)
+
+    @cli.group()
+    def tag() -> None:
+        """Name commits; tagged commits are kept.
+
+        \b
+        omnigraph tag create v1 --store ./people
+        """
+
+    _register_tag(tag)
+
+
+def _register_branch(group: click.Group) -> None:
+    @command(group, "create")
+    @click.option("--from", "base", default="main", show_default=True, help="Branch, tag, commit or branch~N.")
+    @click.argument("name")
+    def create(settings: Settings, out: Output, base: str, name: str) -> None:
+        """Make a branch. Costs one put, whatever the size of the graph.
+
+        \b
+        omnigraph branch create review/2026-07 --store ./people
+        omnigraph branch create fix --from main~3 --store ./people
+        """
+        uri = settings.uri()
+        settings.announce("branch create", uri)
+        settings.open().branches.create(name, from_=base)
+        value = {"uri": uri, "name": name, "from": base, "actor_id": settings.actor}
+        out.result(value, f"created branch {name} from {base}")
+
+    @command(group, "list")
+    def list_branches(settings: Settings, out: Output) -> None:
+        """The branches, main first.
+
+        \b
+        omnigraph branch list --store ./people
+        """
+        names = settings.open().branches.list()
+        out.result({"branches": names}, "\n".join(names))
+
+    @command(group, "delete")
+    @click.argument("name")
+    def delete(settings: Settings, out: Output, name: str) -> None:
+        """Delete a branch.
+
+        \b
+        omnigraph branch delete review --store ./people
+        """
+        uri = settings.uri()
+        settings.announce("branch delete", uri)
+        settings.confirm_destruction("branch delete", uri)
+        settings.open().branches.delete(name)
+        out.result({"uri": uri, "name": name, "actor_id": settings.actor}, f"deleted branch {name}")
+
+
+def _register_merge(group: click.Group) -> None:
+    @command(group, "merge")
+    @click.option("--into", "target", default="main", show_default=True, help="The branch that receives the changes.")
+    @click.option("--strategy", type=click.Choice(["fail", "ours", "theirs"]), default="fail", show_default=True)
+    @click.option("--by", type=click.Choice(["row", "property"]), default="row", show_default=True)
+    @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
+    @click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
+    @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    @click.argument("source")
+    def merge(
+        settings: Settings,
+        out: Output,
+        target: str,
+        strategy: str,
+        by: str,
+        dry_run: bool,
+        delete_branch: bool,
+        message: str | None,
+        source: str,
+    ) -> None:
+        """Merge a branch into another one.
+
+        \b
+        omnigraph branch merge review --store ./people
+        omnigraph branch merge review --into main --strategy theirs --by property --dry-run --store ./people
+        """
+        from omnigraph.errors import MergeConflicts
+
+        uri = settings.uri()
+        settings.announce("branch merge", uri)
+        graph = settings.open()
+        try:
+            result = graph.branches.merge(
+                source,
+                into=target,
+                strategy=strategy,  # type: ignore[arg-type]
+                by=by,  # type: ignore[arg-type]
+                dry_run=dry_run,
+                delete_branch=delete_branch,
+                actor=settings.actor,
+                message=message,
+            )
+        except MergeConflicts as conflicts:
+            if not out.as_json:
+                rows = [conflict.to_json() for conflict in conflicts.conflicts]
+                out.table(rows, ["entity_kind", "type_name", "entity_id", "kind", "message"])
+            raise
+        verb = "would merge" if dry_run else "merged"
+        out.result(result.to_json(), f"{verb} {source} into {target}: {result.outcome}")
+
+
+def _register_tag(group: click.Group) -> None:
+    @command(group, "create")
+    @click.option("--at", default="main", show_default=True, help="Branch, commit, branch~N or time.")
+    @click.argument("name")
+    def create(settings: Settings, out: Output, at: str, name: str) -> None:
+        """Name a commit.
+
+        \b
+        omnigraph tag create v1 --at main --store ./people
+        """
+        commit = settings.open().tags.create(name, at=at)
+        out.result({"name": name, "graph_commit_id": commit.id}, f"tagged {commit.id} as {name}")
+
+    @command(group, "list")
+    def list_tags(settings: Settings, out: Output) -> None:
+        """The tags and their commits.
+
+        \b
+        omnigraph tag list --store ./people
+        """
+        found = settings.open().tags.list()
+        rows = [{"tag": name, "commit": ref.id, "branch": ref.branch} for name, ref in found.items()]
+        out.table(rows, ["tag", "commit", "branch"], value={"tags": rows})
+
+    @command(group, "delete")
+    @click.argument("name")
+    def delete(settings: Settings, out: Output, name: str) -> None:
+        """Remove a tag; the commit stays.
+
+        \b
+        omnigraph tag delete v1 --store ./people
+        """
+        settings.open().tags.delete(name)
+        out.result({"name": name}, f"deleted tag {name}")

@@ -1,0 +1,159 @@
+"""query, mutate, lint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from omnigraph.cli.options import branch_option, command, uri_argument
+from omnigraph.cli.output import FORMATS, Output
+from omnigraph.cli.settings import Settings, read_params
+from omnigraph.errors import UsageError
+
+
+def source_of(query: str | None, text: str | None) -> str | Path:
+    if (query is None) == (text is None):
+        raise UsageError("give the query with --query FILE or with -e TEXT")
+    return Path(query) if query is not None else str(text)
+
+
+def query_options(function: Any) -> Any:
+    for option in (
+        click.option("--params-file", metavar="FILE", help="Parameters, a JSON file."),
+        click.option("--params", metavar="JSON", help="""Parameters, for example '{"who": "ada"}'."""),
+        click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself."),
+        click.option("--query", "query", metavar="FILE", help="A .gq file."),
+        click.argument("name", required=False),
+    ):
+        function = option(function)
+    return function
+
+
+def register(cli: click.Group) -> None:
+    @command(cli, "query")
+    @query_options
+    @click.option("--branch", help="The branch to read (default: main).")
+    @click.option("--snapshot", metavar="REVISION", help="A commit, tag, branch~N or time.")
+    @click.option("--at", metavar="TIME", help="The branch as it was at a time.")
+    @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
+    @click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
+    @click.option("--explain", is_flag=True, help="Show how the query would run instead of running it.")
+    def query(
+        settings: Settings,
+        out: Output,
+        name: str | None,
+        query: str | None,
+        text: str | None,
+        params: str | None,
+        params_file: str | None,
+        branch: str | None,
+        snapshot: str | None,
+        at: str | None,
+        format: str | None,
+        engine: str,
+        explain: bool,
+    ) -> None:
+        """Ask a question of one snapshot.
+
+        \b
+        omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
+        omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --format csv
+        omnigraph query adults --store ./people --query people.gq --snapshot main~3
+        """
+        source = source_of(query, text)
+        values = read_params(params, params_file)
+        graph = settings.open()
+        if explain:
+            explanation = graph.explain(source, values, name=name, branch=branch or "main")
+            out.result(explanation.to_json(), str(explanation))
+            return
+        result = graph.query(
+            source,
+            values,
+            name=name,
+            branch=branch,
+            snapshot=snapshot,
+            at=at,
+            engine=engine,  # type: ignore[arg-type]
+        )
+        target = {"snapshot": snapshot} if snapshot else {"branch": branch or "main"}
+        envelope = {
+            "query_name": result.query_name,
+            "target": target,
+            "row_count": result.num_rows,
+            "columns": [column.name for column in result.columns],
+            "rows": result.to_json(),
+            "graph_commit_id": result.commit.id,
+        }
+        word = "row" if result.num_rows == 1 else "rows"
+        header = f"{result.num_rows} {word} from {snapshot or branch or 'main'} via {result.query_name}"
+        out.rows(header, envelope, "json" if settings.as_json else format or settings.config.output or "table")
+
+    @command(cli, "mutate")
+    @query_options
+    @branch_option
+    @click.option("--if-commit", metavar="ID", help="Only if the branch is at this commit; exit code 4 otherwise.")
+    @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    def mutate(
+        settings: Settings,
+        out: Output,
+        name: str | None,
+        query: str | None,
+        text: str | None,
+        params: str | None,
+        params_file: str | None,
+        branch: str,
+        if_commit: str | None,
+        message: str | None,
+    ) -> None:
+        """Change the graph: all statements as one commit, or nothing.
+
+        \b
+        omnigraph mutate --store ./people -e 'query add($n: String) { insert Person { name: $n } }' \\
+            --params '{"n": "Ada"}'
+        omnigraph mutate promote --store ./people --query people.gq --if-commit 01J...
+        """
+        from omnigraph.cli.shapes import commit_shape
+
+        source = source_of(query, text)
+        values = read_params(params, params_file)
+        graph = settings.open()
+        receipt = graph.mutate(
+            source, values, name=name, branch=branch, actor=settings.actor, message=message, if_commit=if_commit
+        )
+        shown = name or "the query"
+        value = receipt.to_json()
+        value["commit"] = None if receipt.commit is None else commit_shape(receipt.commit)
+        tail = "" if receipt.commit else " (nothing changed, no commit)"
+        out.result(
+            value, f"changed {branch} via {shown}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges{tail}"
+        )
+
+    @command(cli, "lint")
+    @click.option("--query", "query", required=True, metavar="FILE", help="A .gq file.")
+    @click.option("--schema", metavar="FILE", help="A .pg file (default: the graph's own schema).")
+    @uri_argument
+    def lint(settings: Settings, out: Output, query: str, schema: str | None, uri: str | None) -> None:
+        """Check queries against a schema. Exit code 1 only on errors.
+
+        \b
+        omnigraph lint --query people.gq --schema people.pg
+        omnigraph lint ./people --query people.gq --json
+        """
+        from omnigraph.graph import read_source
+        from omnigraph.language.lint import lint_queries
+        from omnigraph.language.schema_compiler import compile_schema
+
+        if schema is not None:
+            text, file = read_source(Path(schema))
+            catalog, place = compile_schema(text, file), {"kind": "file", "path": schema}
+        else:
+            graph = settings.open(uri)
+            catalog, place = graph.schema, {"kind": "graph", "uri": graph.uri}
+        text, file = read_source(Path(query))
+        report = lint_queries(text, catalog, file=file)
+        out.result({"schema_source": place, "query_path": query, **report.to_json()}, str(report))
+        if report.to_json()["status"] == "error":
+            raise click.exceptions.Exit(1)
