@@ -38,7 +38,7 @@ _SQL_TYPES = {
     Scalar.F32: "FLOAT",
     Scalar.F64: "DOUBLE",
     Scalar.DATE: "DATE",
-    Scalar.DATETIME: "TIMESTAMP",
+    Scalar.DATETIME: "TIMESTAMP_NTZ",
 }
 """Engine-neutral types: unsigned integers are held in the next wider signed type, which Spark has too."""
 
@@ -73,12 +73,15 @@ def _scalar(item: object, type: PropertyType) -> exp.Expression:
             return exp.cast(exp.Literal.string(text), sql_type(type))
         case dt.datetime():
             moment = item if item.tzinfo is None else item.astimezone(dt.UTC).replace(tzinfo=None)
-            return exp.cast(exp.Literal.string(moment.isoformat(sep=" ", timespec="milliseconds")), "TIMESTAMP")
+            return exp.cast(exp.Literal.string(moment.isoformat(sep=" ", timespec="milliseconds")), sql_type(type))
         case dt.date():
             return exp.cast(exp.Literal.string(item.isoformat()), "DATE")
         case str():
             text_value = exp.Literal.string(item)
-            if type.scalar in (Scalar.DATE, Scalar.DATETIME):
+            if type.scalar is Scalar.DATETIME:
+                # Constants are UTC with a Z, which a type without zone does not read.
+                return exp.cast(exp.Literal.string(item.removesuffix("Z").replace("T", " ")), sql_type(type))
+            if type.scalar is Scalar.DATE:
                 return exp.cast(text_value, sql_type(type))
             return text_value
         case bytes():
@@ -133,7 +136,7 @@ class ExpressionCompiler:
             case "not":
                 return exp.Not(this=exp.paren(operand))
             case "-":
-                return exp.Neg(this=exp.paren(operand))
+                return exp.Neg(this=exp.cast(operand, sql_type(unary.type)))
             case "is_null":
                 return exp.Is(this=exp.paren(operand), expression=exp.null())
             case "is_not_null":
@@ -142,7 +145,8 @@ class ExpressionCompiler:
     def _binary(self, binary: Binary) -> exp.Expression:
         if binary.op == "in":
             return self._in(binary)
-        left, right = exp.paren(self.compile(binary.left)), exp.paren(self.compile(binary.right))
+        left: exp.Expression = exp.paren(self.compile(binary.left))
+        right: exp.Expression = exp.paren(self.compile(binary.right))
         match binary.op:
             case "contains":
                 return self._contains(binary, left, right)
@@ -152,7 +156,11 @@ class ExpressionCompiler:
                 divisor = exp.Nullif(this=exp.cast(right, "DOUBLE"), expression=exp.Literal.number(0))
                 return exp.Div(this=exp.cast(left, "DOUBLE"), expression=divisor)
             case "%":
+                left, right = (exp.cast(side, sql_type(binary.type)) for side in (left, right))
                 return exp.Mod(this=left, expression=exp.Nullif(this=right, expression=exp.Literal.number(0)))
+            case "+" | "-" | "*":
+                # In the type of the result: two narrow numbers may have a wide sum.
+                left, right = (exp.cast(side, sql_type(binary.type)) for side in (left, right))
         return _PLAIN[binary.op](this=left, expression=right)
 
     def _contains(self, binary: Binary, left: exp.Expression, right: exp.Expression) -> exp.Expression:

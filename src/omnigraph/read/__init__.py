@@ -1,0 +1,22 @@
+"""Queries: a typed read becomes one relational tree, runs on reduced inputs in DuckDB, and comes back as a Result."""
+
+from omnigraph.read.compiler import compile_read
+from omnigraph.read.entities import EntityVersion, entity, history_of
+from omnigraph.read.execution import Mode, run_read
+from omnigraph.read.result import Result, Timing, json_value
+from omnigraph.read.shapes import HopInput, NodeInput, RelationalQuery
+
+__all__ = [
+    "EntityVersion",
+    "HopInput",
+    "Mode",
+    "NodeInput",
+    "RelationalQuery",
+    "Result",
+    "Timing",
+    "compile_read",
+    "entity",
+    "history_of",
+    "json_value",
+    "run_read",
+]

@@ -1,0 +1,316 @@
+"""ReadPlan -> RelationalQuery: pattern, then columns, grouping, ranking, total order and cut."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+from omnigraph.language.plan import (
+    Aggregate,
+    Bm25,
+    Constant,
+    EntityRef,
+    Expression,
+    Nearest,
+    Now,
+    OrderKey,
+    Parameter,
+    PropertyRef,
+    ReadPlan,
+    Rrf,
+)
+from omnigraph.read.hops import named, table
+from omnigraph.read.patterns import Context, Relation
+from omnigraph.read.shapes import Keys, Output, RelationalQuery, common
+from omnigraph.relational.expressions import ExpressionCompiler, column, sql_type
+
+_NO_TIME = dt.datetime(1970, 1, 1)
+
+
+class _Placeholders(ExpressionCompiler):
+    """Parameters and now() stay open, so that one tree serves every call of a query."""
+
+    def __init__(
+        self,
+        known: dict[str, tuple[str, PropertyType]],
+        column: Callable[[PropertyRef], exp.Expression],
+        other: Callable[[Expression], exp.Expression],
+    ) -> None:
+        super().__init__(column, {}, _NO_TIME, other)
+        self._known = known
+
+    def compile(self, expression: Expression) -> exp.Expression:
+        match expression:
+            case Parameter(name, type):
+                return self.placeholder(name, type)
+            case Now(type):
+                return self.placeholder("", type)
+        return super().compile(expression)
+
+    def placeholder(self, name: str, type: PropertyType) -> exp.Expression:
+        place = next((place for place, known in self._known.items() if known == (name, type)), f"p{len(self._known)}")
+        self._known[place] = (name, type)
+        return exp.cast(exp.Placeholder(this=place), sql_type(type))
+
+
+def compile_read(plan: ReadPlan, catalog: Catalog, *, keys: Keys = "id", elide: bool = True) -> RelationalQuery:
+    """The relational form. A returned entity is its key (and type); whoever runs the tree fetches the rest by that.
+
+    `elide` leaves out the table of a node that is known by its id alone: its edges vouch for it.
+    """
+    return _ReadCompiler(plan, catalog, keys, elide).compile()
+
+
+class _ReadCompiler:
+    def __init__(self, plan: ReadPlan, catalog: Catalog, keys: Keys, elide: bool) -> None:
+        self.plan = plan
+        self.placeholders: dict[str, tuple[str, PropertyType]] = {}
+        self.context = Context(
+            catalog, keys, elide, lambda column, other: _Placeholders(self.placeholders, column, other)
+        )
+        self.values: list[exp.Expression] = []
+        self.outputs: list[Output] = []
+        self.groups: list[exp.Expression] = []
+
+    def compile(self) -> RelationalQuery:
+        plan = self.plan
+        self.relation = Relation(self.context, plan.pattern)
+        self.relation.build(self._uses(), None, None)
+        ranking = plan.order[0].expression if plan.order else None
+        self.fused: exp.Expression | None = None
+        if isinstance(ranking, Rrf):
+            self._fuse(ranking)
+        elif isinstance(ranking, Nearest | Bm25):
+            found = self.relation.searched[ranking].copy()
+            self.relation.select = self.relation.select.where(exp.Not(this=exp.Is(this=found, expression=exp.null())))
+        tree = self._ordered(self._projected())
+        self.relation.define_hops()
+        if self.context.common:
+            tree.set("with_", exp.With(expressions=self.context.common))
+        return RelationalQuery(
+            tree=tree,
+            inputs=tuple(self.context.inputs),
+            hops=tuple(self.context.hops),
+            definitions=tuple(self.context.definitions),
+            outputs=tuple(self.outputs),
+            placeholders=self.placeholders,
+            keys=self.context.keys,
+        )
+
+    def _uses(self) -> list[Expression]:
+        """What the pattern's rows must carry besides keys: a key that is only returned needs no column of its own."""
+        returned = (*(p.expression for p in self.plan.projections), *(k.expression for k in self.plan.order))
+        return [one for one in returned if not self._is_key(one)]
+
+    def _is_key(self, expression: Expression) -> bool:
+        """Is it only the key of a bound entity, or a count of such?"""
+        match expression:
+            case EntityRef() | PropertyRef(_, "id", _):
+                return True
+            case Aggregate("count", EntityRef() | PropertyRef(_, "id", _), _, _):
+                return True
+        return False
+
+    # ------------------------------------------------------------ columns
+
+    def _value(self, expression: Expression) -> exp.Expression:
+        """An expression over the pattern's rows; keys stay keys."""
+        if isinstance(expression, EntityRef) or (isinstance(expression, PropertyRef) and expression.column == "id"):
+            return self.relation.slots[expression.variable].key.copy()
+        if isinstance(expression, Rrf):
+            assert self.fused is not None
+            return self.fused.copy()
+        if isinstance(expression, Aggregate):
+            return self._aggregate(expression)
+        return self.relation.compiler().compile(expression)
+
+    def _aggregate(self, aggregate: Aggregate) -> exp.Expression:
+        operand = self._value(aggregate.operand)
+        match aggregate.function:
+            case "count":
+                return self._count(aggregate, operand)
+            case "min":
+                return exp.Min(this=operand)
+            case "max":
+                return exp.Max(this=operand)
+        operand_type = (
+            PropertyType(Scalar.STRING) if isinstance(aggregate.operand, EntityRef) else aggregate.operand.type
+        )
+        # Whole numbers are added exactly, so that no order of addition changes the result.
+        wide = {Scalar.I32: "BIGINT", Scalar.U32: "BIGINT", Scalar.I64: "DECIMAL(38, 0)", Scalar.U64: "DECIMAL(38, 0)"}
+        total = exp.cast(exp.Sum(this=exp.cast(operand, wide.get(operand_type.scalar, "DOUBLE"))), "DOUBLE")
+        if aggregate.function == "sum":
+            return total
+        count = exp.cast(exp.Count(this=operand.copy()), "DOUBLE")
+        return exp.Div(this=total, expression=exp.Nullif(this=count, expression=exp.Literal.number(0)))
+
+    def _count(self, aggregate: Aggregate, operand: exp.Expression) -> exp.Expression:
+        if isinstance(aggregate.operand, EntityRef):
+            slot = self.relation.slots[aggregate.operand.variable]
+            if not aggregate.distinct:
+                return exp.Count(this=exp.Star())
+            if slot.type is not None:
+                kind = exp.DPipe(this=slot.type.copy(), expression=exp.Literal.string("/"))
+                operand = exp.DPipe(this=kind, expression=operand)
+        return exp.Count(this=exp.Distinct(expressions=[operand]) if aggregate.distinct else operand)
+
+    def _projected(self) -> exp.Select:
+        for index, projection in enumerate(self.plan.projections):
+            self._project(index, projection.expression)
+        values = [named(value.copy(), f"r{index}") for index, value in enumerate(self.values)]
+        select = self.relation.select.select(*values)
+        if self.plan.grouped and self.groups:
+            return select.group_by(*(group.copy() for group in self.groups))
+        return select.distinct() if self.plan.distinct and not self.plan.grouped else select
+
+    def _add(self, value: exp.Expression) -> str:
+        self.values.append(value)
+        return f"r{len(self.values) - 1}"
+
+    def _project(self, index: int, expression: Expression) -> None:
+        description = self.plan.columns[index]
+        is_group = self.plan.grouped and not isinstance(expression, Aggregate)
+        value = self._value(expression)
+        if is_group:
+            self.groups.append(value)
+        if isinstance(expression, EntityRef):
+            self._project_entity(index, expression, value, is_group)
+            return
+        if isinstance(expression, PropertyRef) and expression.column == "id":
+            slot = self.relation.slots[expression.variable]
+            name = self._add(value)
+            types = () if slot.is_edge else slot.types
+            self.outputs.append(Output(description, name, expression.type, types, is_key=not slot.is_edge))
+            return
+        self.outputs.append(Output(description, self._add(value), expression.type))
+
+    def _project_entity(self, index: int, entity: EntityRef, key: exp.Expression, is_group: bool) -> None:
+        slot = self.relation.slots[entity.variable]
+        name = self._add(key)
+        type_column = None
+        if slot.type is not None:
+            type_column = self._add(slot.type.copy())
+            if is_group:
+                self.groups.append(slot.type.copy())
+        self.outputs.append(Output(self.plan.columns[index], name, None, slot.types, type_column, is_key=True))
+
+    # ------------------------------------------------------------ order and cut
+
+    def _fuse(self, ranking: Rrf) -> None:
+        """Ranks among the entities that matched, then the fused score; entities in neither arm are gone."""
+        relation = self.relation
+        relation.materialise()
+        slot = relation.slots[ranking.first.property.variable]
+        ids = [slot.key] if slot.type is None else [slot.key, slot.type]
+        depth = self._cut_total()
+        k = exp.cast(relation.compiler().compile(ranking.k), "DOUBLE")
+        scores: list[exp.Expression] = []
+        for arm in (ranking.first, ranking.second):
+            score = relation.searched[arm]
+            order = [exp.Ordered(this=score.copy(), desc=isinstance(arm, Bm25), nulls_first=False)]
+            order += [exp.Ordered(this=one.copy(), desc=False, nulls_first=True) for one in ids]
+            rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=order))
+            ranked = exp.and_(
+                exp.Not(this=exp.Is(this=score.copy(), expression=exp.null())),
+                exp.LTE(this=rank.copy(), expression=depth.copy()),
+            )
+            gain = exp.Div(
+                this=exp.cast(exp.Literal.number(1), "DOUBLE"),
+                expression=exp.paren(exp.Add(this=k.copy(), expression=rank)),
+            )
+            scores.append(exp.Case(ifs=[exp.If(this=ranked, true=gain)]))
+        first, second = relation.context.fresh("f"), relation.context.fresh("f")
+        relation.select = relation.select.select(exp.Star(), named(scores[0], first), named(scores[1], second))
+        inner = relation.select
+        name = relation.context.fresh("m")
+        relation.context.common.append(common(name, inner))
+        relation.select = exp.select().from_(table(name))
+        self._repoint(name)
+        parts = [column(first, name), column(second, name)]
+        zero = exp.Literal.number(0)
+        self.fused = exp.Add(
+            this=exp.Coalesce(this=parts[0], expressions=[zero]),
+            expression=exp.Coalesce(this=parts[1], expressions=[zero.copy()]),
+        )
+        relation.select = relation.select.where(
+            exp.or_(*(exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts))
+        )
+
+    def _repoint(self, name: str) -> None:
+        """The same column names, in a new relation."""
+        relation = self.relation
+        for slot in relation.slots.values():
+            slot.key = column(slot.key.name, name)
+            slot.type = None if slot.type is None else column(slot.type.name, name)
+            slot.columns = {stored: column(place.name, name) for stored, place in slot.columns.items()}
+        relation.searched = {one: column(place.name, name) for one, place in relation.searched.items()}
+
+    def _cut_total(self) -> exp.Expression:
+        """limit + offset: how deep each arm of a fusion is ranked."""
+        limit = self._cut(self.plan.limit)
+        assert limit is not None
+        offset = self._cut(self.plan.offset)
+        return limit if offset is None else exp.paren(exp.Add(this=limit, expression=offset))
+
+    def _cut(self, cut: Constant | Parameter | None) -> exp.Expression | None:
+        if cut is None:
+            return None
+        if isinstance(cut, Constant):
+            return exp.Literal.number(int(str(cut.value)))
+        compiler = self.relation.compiler()
+        return compiler.compile(cut)
+
+    def _ordered(self, select: exp.Select) -> exp.Select:
+        plan = self.plan
+        by_columns = plan.grouped or plan.distinct
+        keys: list[exp.Expression] = []
+        for key in plan.order:
+            keys.append(self._order_key(key, by_columns))
+        if by_columns:
+            keys += self._completing_columns()
+            inner = select.subquery("q")
+            select = exp.select(*(column(f"r{index}", "q") for index in range(len(self.values)))).from_(inner)
+        else:
+            for variable in plan.tie_break:
+                slot = self.relation.slots[variable]
+                keys.append(_ascending(slot.key.copy()))
+                if slot.type is not None:
+                    keys.append(_ascending(slot.type.copy()))
+        if keys:
+            select = select.order_by(*keys)
+        limit, offset = self._cut(plan.limit), self._cut(plan.offset)
+        if limit is not None:
+            select = select.limit(limit)
+        return select if offset is None else select.offset(offset)
+
+    def _order_key(self, key: OrderKey, by_columns: bool) -> exp.Expression:
+        expression = key.expression
+        if by_columns:
+            place = next(i for i, one in enumerate(self.plan.projections) if one.expression == expression)
+            value: exp.Expression = column(self.outputs[place].value, "q")
+        else:
+            value = self._value(expression)
+        descending = key.descending
+        if isinstance(expression, Nearest):
+            descending = False
+        elif isinstance(expression, Bm25 | Rrf):
+            descending = True
+        return exp.Ordered(this=value, desc=descending, nulls_first=not descending)
+
+    def _completing_columns(self) -> list[exp.Expression]:
+        """Rows that are told apart by their columns are ordered by them, left to right."""
+        keys = []
+        for output, projection in zip(self.outputs, self.plan.projections, strict=True):
+            if isinstance(projection.expression, Aggregate):
+                continue
+            keys.append(_ascending(column(output.value, "q")))
+            if output.type_column is not None:
+                keys.append(_ascending(column(output.type_column, "q")))
+        return keys
+
+
+def _ascending(value: exp.Expression) -> exp.Expression:
+    return exp.Ordered(this=value, desc=False, nulls_first=True)

@@ -1,0 +1,389 @@
+"""A pattern as joins, its blocks as relations of their own joined on the keys of the variables they take from outside.
+
+Nothing is correlated in the SQL: a block is computed once for all outer rows, as (outer keys, number of matches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.plan import (
+    Binding,
+    Bm25,
+    CountOf,
+    Exists,
+    Expansion,
+    Expression,
+    Nearest,
+    Pattern,
+    PropertyRef,
+    TextMatch,
+    Unary,
+)
+from omnigraph.read import hops
+from omnigraph.read.hops import named, table
+from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, TYPE, Column, Computed, HopInput, Keys, NodeInput, common
+from omnigraph.read.usage import (
+    blocks,
+    endpoints,
+    outer_references,
+    plain_references,
+    searches,
+    variables,
+)
+from omnigraph.relational.expressions import ExpressionCompiler, column
+
+ExpressionFactory = Callable[
+    [Callable[[PropertyRef], exp.Expression], Callable[[Expression], exp.Expression]], ExpressionCompiler
+]
+
+
+@dataclass
+class Context:
+    """What the patterns of one query share while it is compiled."""
+
+    catalog: Catalog
+    keys: Keys
+    elide: bool
+    """Leave out the table of a node that is known by its id alone: its edges vouch for it."""
+    expressions: ExpressionFactory
+    inputs: list[NodeInput] = field(default_factory=list)
+    hops: list[HopInput] = field(default_factory=list)
+    definitions: list[tuple[str, exp.Query]] = field(default_factory=list)
+    common: list[exp.CTE] = field(default_factory=list)
+    names: int = 0
+
+    def fresh(self, prefix: str) -> str:
+        self.names += 1
+        return f"{prefix}{self.names - 1}"
+
+
+@dataclass
+class Slot:
+    """Where a variable's columns are in the relation at hand."""
+
+    variable: str
+    types: tuple[str, ...]
+    is_edge: bool
+    key: exp.Expression
+    type: exp.Expression | None
+    columns: dict[str, exp.Expression]
+    """By stored name; search columns by their expression's place, see `_Relation.search`."""
+
+    @property
+    def several(self) -> bool:
+        return len(self.types) > 1
+
+
+class Relation:
+    """The rows of a pattern: FROM, joins, conditions, and where each variable's columns are."""
+
+    def __init__(self, context: Context, pattern: Pattern) -> None:
+        self.context = context
+        self.pattern = pattern
+        self.slots: dict[str, Slot] = {}
+        self.select = exp.Select()
+        self.conditions: list[exp.Expression] = []
+        self.searched: dict[TextMatch | Nearest | Bm25, exp.Expression] = {}
+        self.counts: dict[int, exp.Expression] = {}
+        """The number of matches of a block, by the identity of its expression."""
+        self._needed: dict[str, set[str]] = {}
+        self._started = False
+
+    # ------------------------------------------------------------ building
+
+    def build(self, extra: Iterable[Expression], outer: dict[str, Slot] | None, domain: str | None) -> None:
+        """Join everything. `extra` are expressions outside the pattern (columns, order) that use its variables."""
+        uses = [*self.pattern.filters, *extra]
+        for expression in uses:
+            for variable, name in plain_references(expression):
+                self._needed.setdefault(variable, set()).add(name)
+            for block in blocks(expression):
+                for variable, name in outer_references(block.block):
+                    self._needed.setdefault(variable, set()).add(name)
+        computed: dict[str, list[TextMatch | Nearest | Bm25]] = {}
+        for expression in uses:
+            for one in searches(expression):
+                found = computed.setdefault(one.property.variable, [])
+                if one not in found:
+                    found.append(one)
+        if domain is not None and outer is not None:
+            self._from(table(domain))
+            self.slots.update(outer)
+        nodes = {binding.variable: self._node(binding, computed) for binding in self.pattern.bindings}
+        pairs = [(expansion, self._hop(expansion, nodes)) for expansion in self.pattern.expansions]
+        self._join_all(nodes, pairs, {} if domain is not None else dict(outer or {}))
+        self._filter()
+
+    def _node(self, binding: Binding, computed: dict[str, list[TextMatch | Nearest | Bm25]]) -> NodeInput | Binding:
+        """The variable's input, or the binding itself when its key alone is enough and an edge gives that."""
+        variable = binding.variable
+        needs = self._needed.get(variable, set())
+        bare = not needs or (needs <= {"id"} and self.context.keys == "id")
+        if self.context.elide and bare and variable not in computed and variable in endpoints(self.pattern):
+            return binding
+        stored = sorted(needs - {"id"}) + (["id"] if "id" in needs and self.context.keys == "ordinal" else [])
+        columns = tuple(Column(f"c{index}", name) for index, name in enumerate(stored))
+        extra = tuple(Computed(f"z{index}", one) for index, one in enumerate(computed.get(variable, ())))
+        own = tuple(f for f in self.pattern.filters if variables(f) == {variable} and not blocks(f))
+        node = NodeInput(self.context.fresh("n"), variable, binding.types, columns, extra, own)
+        self.context.inputs.append(node)
+        return node
+
+    def _hop(self, expansion: Expansion, nodes: dict[str, NodeInput | Binding]) -> HopInput:
+        variable = expansion.edge_variable
+        needs = self._needed.get(variable, set()) if variable is not None else set()
+        columns = tuple(Column(f"c{index}", name) for index, name in enumerate(sorted(needs - {"id"})))
+        own = tuple(f for f in self.pattern.filters if variable and variables(f) == {variable} and not blocks(f))
+        ends = [nodes.get(expansion.source), nodes.get(expansion.target)]
+        source, target = (one.name if isinstance(one, NodeInput) else None for one in ends)
+        number = self.context.fresh("")
+        hop = HopInput(f"x{number}", f"e{number}", expansion, columns, own, source, target)
+        self.context.hops.append(hop)
+        return hop
+
+    def define_hops(self) -> None:
+        """Say in SQL what this pattern's expansions are."""
+        inputs = {one.name: one for one in self.context.inputs}
+        for hop in self.context.hops:
+            if any(name == hop.name for name, _ in self.context.definitions):
+                continue
+            node = inputs.get(hop.source or "")
+            self.context.definitions += hops.define(hop, None if node is None else self._sources(node))
+
+    def _sources(self, node: NodeInput) -> exp.Query:
+        query = exp.select(column(KEY)).from_(table(node.name))
+        compiler = self.context.expressions(
+            lambda ref: (
+                column(next(c.alias for c in node.columns if c.stored == ref.column))
+                if ref.column != "id" or self.context.keys == "ordinal"
+                else column(KEY)
+            ),
+            lambda one: column(next(c.alias for c in node.computed if c.expression == one)),
+        )
+        for condition in node.filters:
+            query = query.where(compiler.compile(condition))
+        return query
+
+    # ------------------------------------------------------------ joins
+
+    def _from(self, source: exp.Table) -> None:
+        if self._started:
+            self.select = self.select.join(source, join_type="cross")
+        else:
+            self.select = self.select.from_(source)
+            self._started = True
+
+    def _join_all(
+        self,
+        nodes: dict[str, NodeInput | Binding],
+        pairs: list[tuple[Expansion, HopInput]],
+        implied: dict[str, Slot],
+    ) -> None:
+        """Follow expansions from what is there already; start again at the next binding when nothing is connected."""
+        pending = list(pairs)
+        waiting = [name for name, node in nodes.items() if isinstance(node, NodeInput)]
+        while pending or waiting:
+            following = next((p for p in pending if p[0].source in self.slots or p[0].target in self.slots), None)
+            if following is None:
+                start = next((name for name in waiting if name not in self.slots), None)
+                touched = start is not None and any(start in (e.source, e.target) for e, _ in pending)
+                if start is not None and (touched or not pending):
+                    waiting.remove(start)
+                    self._add_node(nodes[start], None)
+                    continue
+                if not pending:
+                    break
+                following = pending[0]
+            pending.remove(following)
+            self._add_hop(*following, nodes, implied)
+            waiting = [name for name in waiting if name not in self.slots]
+
+    def _add_node(self, node: NodeInput | Binding, on: exp.Expression | None) -> None:
+        assert isinstance(node, NodeInput)
+        relation = node.name
+        if on is None:
+            self._from(table(relation))
+        else:
+            condition = exp.EQ(this=column(KEY, relation), expression=on)
+            self.select = self.select.join(table(relation), on=condition, join_type="inner")
+        kind = column(TYPE, relation) if len(node.types) > 1 else None
+        columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in node.columns}
+        self.slots[node.variable] = Slot(node.variable, node.types, False, column(KEY, relation), kind, columns)
+        for one in node.computed:
+            self.searched[one.expression] = column(one.alias, relation)
+
+    def _add_hop(
+        self,
+        expansion: Expansion,
+        hop: HopInput,
+        nodes: dict[str, NodeInput | Binding],
+        implied: dict[str, Slot],
+    ) -> None:
+        relation = hop.name
+        edge = self.context.catalog.edges[expansion.edge]
+        types = (edge.target, edge.source) if expansion.direction == "in" else (edge.source, edge.target)
+        ends = [(expansion.source, SOURCE, types[0]), (expansion.target, TARGET, types[1])]
+        conditions: list[exp.Expression] = []
+        for variable, end, type_name in ends:
+            if (slot := self.slots.get(variable)) is not None:
+                conditions.append(exp.EQ(this=column(end, relation), expression=slot.key.copy()))
+                if slot.type is not None:
+                    conditions.append(exp.EQ(this=slot.type.copy(), expression=exp.Literal.string(type_name)))
+        if self._started and conditions:
+            self.select = self.select.join(table(relation), on=exp.and_(*conditions), join_type="inner")
+        else:
+            self._from(table(relation))
+        if expansion.edge_variable is not None:
+            columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in hop.columns}
+            edge_types = (expansion.edge,)
+            slot = Slot(expansion.edge_variable, edge_types, True, column(EDGE, relation), None, columns)
+            self.slots[expansion.edge_variable] = slot
+        for variable, end, type_name in ends:
+            self._reach(variable, column(end, relation), type_name, nodes, implied)
+        if expansion.source == expansion.target and not conditions:
+            self.conditions.append(exp.EQ(this=column(SOURCE, relation), expression=column(TARGET, relation)))
+
+    def _reach(
+        self,
+        variable: str,
+        key: exp.Expression,
+        type_name: str,
+        nodes: dict[str, NodeInput | Binding],
+        implied: dict[str, Slot],
+    ) -> None:
+        if variable in self.slots:
+            return
+        node = nodes.get(variable)
+        if isinstance(node, NodeInput):
+            self._add_node(node, key)
+            return
+        several = variable in implied and implied[variable].several
+        types = implied[variable].types if variable in implied else (type_name,)
+        kind = exp.Literal.string(type_name) if several else None
+        self.slots[variable] = Slot(variable, types, False, key, kind, {})
+
+    # ------------------------------------------------------------ conditions and blocks
+
+    def compiler(self) -> ExpressionCompiler:
+        return self.context.expressions(self._column, self._other)
+
+    def _column(self, ref: PropertyRef) -> exp.Expression:
+        slot = self.slots[ref.variable]
+        if ref.column == "id" and "id" not in slot.columns:
+            return slot.key.copy()
+        return slot.columns[ref.column].copy()
+
+    def _other(self, expression: Expression) -> exp.Expression:
+        match expression:
+            case TextMatch() | Nearest() | Bm25():
+                return self.searched[expression].copy()
+            case Exists():
+                matches = self.counts[id(expression)].copy()
+                return exp.Not(this=exp.Is(this=matches, expression=exp.null()))
+            case CountOf():
+                return exp.Coalesce(this=self.counts[id(expression)].copy(), expressions=[exp.Literal.number(0)])
+        raise TypeError(f"{expression!r} cannot stand in a condition")
+
+    def _filter(self) -> None:
+        plain = [f for f in self.pattern.filters if not blocks(f)]
+        with_blocks = [f for f in self.pattern.filters if blocks(f)]
+        compiler = self.compiler()
+        self.conditions += [compiler.compile(condition) for condition in plain]
+        if self.conditions:
+            self.select = self.select.where(*self.conditions)
+        if with_blocks:
+            self.materialise()
+            for condition in with_blocks:
+                self._filter_by_blocks(condition)
+
+    def materialise(self) -> None:
+        """Name the rows so far; go on from their columns."""
+        name = self.context.fresh("m")
+        projections: list[exp.Expression] = []
+        for index, slot in enumerate(self.slots.values()):
+            slot.key = self._renamed(projections, slot.key, f"v{index}k", name)
+            if slot.type is not None:
+                slot.type = self._renamed(projections, slot.type, f"v{index}t", name)
+            for place, stored in enumerate(sorted(slot.columns)):
+                slot.columns[stored] = self._renamed(projections, slot.columns[stored], f"v{index}c{place}", name)
+        for index, one in enumerate(self.searched):
+            self.searched[one] = self._renamed(projections, self.searched[one], f"z{index}", name)
+        self.context.common.append(common(name, self.select.select(*projections)))
+        self.select = exp.select().from_(table(name))
+
+    @staticmethod
+    def _renamed(projections: list[exp.Expression], old: exp.Expression, alias: str, relation: str) -> exp.Expression:
+        projections.append(named(old.copy(), alias))
+        return column(alias, relation)
+
+    def _filter_by_blocks(self, condition: Expression) -> None:
+        negated = isinstance(condition, Unary) and condition.op == "not" and isinstance(condition.operand, Exists)
+        test = condition.operand if negated and isinstance(condition, Unary) else condition
+        if isinstance(test, Exists):
+            relation, on = self._block(test.block)
+            match = exp.Exists(this=exp.select(exp.Literal.number(1)).from_(table(relation)).where(on))
+            self.select = self.select.where(exp.Not(this=match) if negated else match)
+            return
+        for block in blocks(condition):
+            relation, on = self._block(block.block)
+            self.select = self.select.join(table(relation), on=on, join_type="left")
+            self.counts[id(block)] = column("n", relation)
+        self.select = self.select.where(self.compiler().compile(condition))
+
+    def _block(self, pattern: Pattern) -> tuple[str, exp.Expr]:
+        """A relation of the block's matches per combination of outer keys, and how it joins the rows at hand."""
+        needed = outer_references(pattern)
+        outer = {name: self.slots[name] for name in pattern.outer}
+        enough = {"id"} if self.context.keys == "id" else set()
+        alone = len(outer) == 1 and {name for _, name in needed} <= enough and set(outer) <= endpoints(pattern)
+        if alone and not any(slot.is_edge for slot in outer.values()):
+            implied = {name: Slot(name, slot.types, False, exp.null(), None, {}) for name, slot in outer.items()}
+            relation = Relation(self.context, pattern)
+            relation.build((), implied, None)
+        else:
+            domain, inside = self._domain(outer, needed)
+            relation = Relation(self.context, pattern)
+            relation.build((), inside, domain)
+        return self._counted(relation, outer)
+
+    def _domain(self, outer: dict[str, Slot], needed: set[tuple[str, str]]) -> tuple[str, dict[str, Slot]]:
+        """The distinct values of what the block needs from the rows at hand."""
+        name = self.context.fresh("o")
+        projections: list[exp.Expression] = []
+        inside: dict[str, Slot] = {}
+        for index, (variable, slot) in enumerate(outer.items()):
+            key = self._renamed(projections, slot.key, f"v{index}k", name)
+            kind = None if slot.type is None else self._renamed(projections, slot.type, f"v{index}t", name)
+            wanted = sorted(column_name for owner, column_name in needed if owner == variable)
+            columns = {
+                stored: self._renamed(projections, slot.columns[stored], f"v{index}c{place}", name)
+                for place, stored in enumerate(wanted)
+                if stored in slot.columns
+            }
+            inside[variable] = Slot(variable, slot.types, slot.is_edge, key, kind, columns)
+        self.context.common.append(common(name, self.select.select(*projections).distinct()))
+        return name, inside
+
+    def _counted(self, relation: Relation, outer: dict[str, Slot]) -> tuple[str, exp.Expr]:
+        name = self.context.fresh("b")
+        projections: list[exp.Expression] = []
+        conditions: list[exp.Expr] = []
+        keys: list[exp.Expression] = []
+        for index, (variable, slot) in enumerate(outer.items()):
+            inner = relation.slots[variable]
+            pairs = [(inner.key, slot.key, f"g{index}k")]
+            if inner.type is not None and slot.type is not None:
+                pairs.append((inner.type, slot.type, f"g{index}t"))
+            for inside, outside, alias in pairs:
+                keys.append(inside.copy())
+                renamed = self._renamed(projections, inside, alias, name)
+                conditions.append(exp.EQ(this=renamed, expression=outside.copy()))
+        projections.append(named(exp.Count(this=exp.Star()), "n"))
+        grouped = relation.select.select(*projections).group_by(*keys)
+        self.context.common.append(common(name, grouped))
+        return name, exp.and_(*conditions, copy=False)

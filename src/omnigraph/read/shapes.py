@@ -1,0 +1,136 @@
+"""The relational form of a read: one SQL tree over named inputs, which DuckDB and Spark both run.
+
+Names in the tree are neutral (n0, e0, x0; columns k, t, c0 …), because both engines fold the case of names and a schema
+does not. `n` relations are nodes, `e` relations edges, `x` relations the pairs an expansion reaches.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from omnigraph.language.catalog import PropertyType
+from omnigraph.language.plan import Bm25, Expansion, Expression, Nearest, ResultColumn, TextMatch
+
+Keys = Literal["id", "ordinal"]
+"""What joins compare: ids as stored, or the places of ids in their sorted order (compact, same order)."""
+
+KEY = "k"
+"""The key of an entity, in every `n` relation."""
+TYPE = "t"
+"""The type of a node, in an `n` relation over several types."""
+SOURCE, TARGET, EDGE = "s", "d", "k"
+"""Columns of an `x` relation: both ends as the expansion sees them; with an edge variable also the edge's id."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an input: the name the tree uses, and the stored one."""
+
+    alias: str
+    stored: str
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A column that is computed row by row from a text or a vector (see `search`)."""
+
+    alias: str
+    expression: TextMatch | Nearest | Bm25
+
+
+@dataclass(frozen=True)
+class NodeInput:
+    """The nodes a variable ranges over: columns k, t (several types only), `columns`, `computed`.
+
+    `filters` touch no other variable. The tree applies them too, so that applying them early is an optimisation only.
+    """
+
+    name: str
+    variable: str
+    types: tuple[str, ...]
+    columns: tuple[Column, ...]
+    computed: tuple[Computed, ...]
+    filters: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class HopInput:
+    """An expansion. `name` is its `x` relation; `edges` the relation over the edge table: src, dst, (id,) `columns`.
+
+    `source` and `target` name the node inputs at its ends; None when an end is known by its id alone.
+    """
+
+    name: str
+    edges: str
+    expansion: Expansion
+    columns: tuple[Column, ...]
+    filters: tuple[Expression, ...]
+    source: str | None
+    target: str | None
+
+    @property
+    def table_key(self) -> str:
+        return f"edge:{self.expansion.edge}"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One result column: its place among the tree's columns, or the key (and type) columns of a whole entity."""
+
+    column: ResultColumn
+    value: str
+    type: PropertyType | None
+    types: tuple[str, ...] = ()
+    """The types of the node whose key `value` is."""
+    type_column: str | None = None
+    is_key: bool = False
+    """`value` holds keys, which are ids unless the query is compiled over ordinals."""
+
+    @property
+    def is_entity(self) -> bool:
+        return self.column.kind == "object"
+
+
+@dataclass(frozen=True)
+class RelationalQuery:
+    """`tree` reads `inputs` and the `x` relations; `definitions` say what those are in terms of the inputs.
+
+    `placeholders` maps the parameters of the tree to those of the query; "" is the query's instant.
+    """
+
+    tree: exp.Select
+    inputs: tuple[NodeInput, ...]
+    hops: tuple[HopInput, ...]
+    definitions: tuple[tuple[str, exp.Query], ...]
+    outputs: tuple[Output, ...]
+    placeholders: Mapping[str, tuple[str, PropertyType]]
+    keys: Keys
+
+    def whole(self) -> exp.Select:
+        """The tree with every expansion defined in SQL: it reads the `n` and `e` relations only."""
+        tree = self.tree.copy()
+        existing = tree.args.get("with_")
+        ctes = [] if existing is None else list(existing.expressions)
+        first = [common(name, query) for name, query in self.definitions]
+        tree.set("with_", exp.With(expressions=[*first, *ctes]) if first or ctes else None)
+        return tree
+
+    def arguments(self, parameters: Mapping[str, object], now: dt.datetime) -> dict[str, object]:
+        """The values of the tree's parameters."""
+        values = {}
+        for placeholder, (name, _) in self.placeholders.items():
+            value = now if name == "" else parameters.get(name)
+            if isinstance(value, dt.datetime) and value.tzinfo is not None:
+                value = value.astimezone(dt.UTC).replace(tzinfo=None)
+            values[placeholder] = value
+        return values
+
+
+def common(name: str, query: exp.Query) -> exp.CTE:
+    """`name AS (query)` of a WITH clause."""
+    return exp.CTE(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))

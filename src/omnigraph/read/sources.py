@@ -1,0 +1,75 @@
+"""Inputs of a relational query as Arrow tables: only the columns it needs, only the rows that can matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.read.pushdown import Values, conjunction
+from omnigraph.read.search import add_computed
+from omnigraph.read.shapes import KEY, TYPE, HopInput, NodeInput
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def stored_columns(node: NodeInput) -> list[str]:
+    """What is read from the table: the id, the columns of the tree, and what search functions look at."""
+    names = ["id", *(column.stored for column in node.columns)]
+    names += [one.expression.property.column for one in node.computed]
+    return list(dict.fromkeys(names))
+
+
+def read_nodes(view: View, node: NodeInput, values: Values, ids: Sequence[str] | None = None) -> pa.Table:
+    """The node's rows: those with these ids, or all; filtered as far as the scan can."""
+    import pyarrow as pa
+
+    tables = [_read_type(view, node, type_name, values, ids) for type_name in node.types]
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+
+def _read_type(view: View, node: NodeInput, type_name: str, values: Values, ids: Sequence[str] | None) -> pa.Table:
+    key = f"node:{type_name}"
+    table, filter_text, names = view.table(key), conjunction(node.filters, values), stored_columns(node)
+    if table is None:
+        rows = view.schema(key).empty_table().select(names)
+    elif ids is None:
+        rows = table.read(names, filter_text)
+    else:
+        rows = table.lookup("id", ids, names, filter=filter_text)
+    return shaped(view, node, type_name, rows, values)
+
+
+def shaped(view: View, node: NodeInput, type_name: str, rows: pa.Table, values: Values) -> pa.Table:
+    """Rows of one type under the names of the tree."""
+    import pyarrow as pa
+
+    arrays = {KEY: rows.column("id")}
+    if len(node.types) > 1:
+        arrays[TYPE] = pa.repeat(pa.scalar(type_name, pa.utf8()), rows.num_rows)
+    for column in node.columns:
+        arrays[column.alias] = rows.column(column.stored)
+    arrays |= add_computed(view, node, rows, values)
+    return pa.table(arrays)
+
+
+def read_edges(view: View, hop: HopInput, values: Values) -> pa.Table:
+    """Every edge of the hop's type: src, dst, and with an edge variable its id and columns."""
+    bound = hop.expansion.edge_variable is not None
+    names = list(dict.fromkeys(["src", "dst", *(["id"] if bound else []), *(c.stored for c in hop.columns)]))
+    table = view.table(hop.table_key)
+    filter_text = conjunction(hop.filters, values)
+    rows = view.schema(hop.table_key).empty_table().select(names) if table is None else table.read(names, filter_text)
+    return edge_relation(hop, rows)
+
+
+def edge_relation(hop: HopInput, rows: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    arrays = {"src": rows.column("src"), "dst": rows.column("dst")}
+    if hop.expansion.edge_variable is not None:
+        arrays["id"] = rows.column("id")
+    for column in hop.columns:
+        arrays[column.alias] = rows.column(column.stored)
+    return pa.table(arrays)

@@ -1,0 +1,111 @@
+"""What an expression mentions: variables, columns, blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from omnigraph.language.plan import (
+    Aggregate,
+    Binary,
+    Bm25,
+    CountOf,
+    EntityRef,
+    Exists,
+    Expression,
+    ListOf,
+    Nearest,
+    Pattern,
+    PropertyRef,
+    Rrf,
+    TextMatch,
+    Unary,
+)
+
+Block = Exists | CountOf
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly inside; a block has none (its pattern is another scope)."""
+    match expression:
+        case Unary(_, operand, _) | Aggregate(_, operand, _, _):
+            return (operand,)
+        case Binary(_, left, right, _):
+            return (left, right)
+        case ListOf(items, _):
+            return items
+        case TextMatch() | Nearest() | Bm25():
+            return (expression.property, expression.query)
+        case Rrf(first, second, k, _):
+            return (first, second, k)
+    return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything in it, blocks closed."""
+    stack = [expression]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(children(current)))
+
+
+def blocks(expression: Expression) -> list[Block]:
+    return [one for one in walk(expression) if isinstance(one, Exists | CountOf)]
+
+
+def references(expression: Expression) -> Iterator[tuple[str, str]]:
+    """(variable, stored column) pairs outside blocks. The operand of a search function counts as its property."""
+    for one in walk(expression):
+        if isinstance(one, PropertyRef):
+            yield one.variable, one.column
+        elif isinstance(one, EntityRef):
+            yield one.variable, "id"
+
+
+def plain_references(expression: Expression) -> Iterator[tuple[str, str]]:
+    """As `references`, without the properties that only a search function looks at."""
+    stack = [expression]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, PropertyRef):
+            yield current.variable, current.column
+        elif isinstance(current, EntityRef):
+            yield current.variable, "id"
+        elif not isinstance(current, TextMatch | Nearest | Bm25):
+            stack.extend(children(current))
+
+
+def searches(expression: Expression) -> Iterator[TextMatch | Nearest | Bm25]:
+    for one in walk(expression):
+        if isinstance(one, TextMatch | Nearest | Bm25):
+            yield one
+
+
+def variables(expression: Expression) -> set[str]:
+    """Every variable it depends on, those of outer scopes that its blocks mention included."""
+    found = {variable for variable, _ in references(expression)}
+    for block in blocks(expression):
+        found |= set(block.block.outer)
+    return found
+
+
+def outer_references(pattern: Pattern) -> set[tuple[str, str]]:
+    """The columns that a block needs of the variables around it, its own blocks included."""
+    found: set[tuple[str, str]] = set()
+    for expression in pattern.filters:
+        found |= set(references(expression))
+        for block in blocks(expression):
+            found |= outer_references(block.block)
+    return {(variable, column) for variable, column in found if variable in pattern.outer}
+
+
+def endpoints(pattern: Pattern) -> set[str]:
+    return {end for expansion in pattern.expansions for end in (expansion.source, expansion.target)}
+
+
+def all_patterns(pattern: Pattern, others: Iterable[Expression] = ()) -> Iterator[Pattern]:
+    """The pattern and every block inside it."""
+    yield pattern
+    for expression in (*pattern.filters, *others):
+        for block in blocks(expression):
+            yield from all_patterns(block.block)

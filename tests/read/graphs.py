@@ -1,0 +1,104 @@
+"""Small graphs for tests: a schema and records in the batch format, committed without the write room."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.language.catalog import EntityType, PropertyType, Scalar
+from omnigraph.language.identity import node_id
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.temporal import parse_date, parse_datetime
+from omnigraph.read import Mode, Result, run_read
+from omnigraph.views import Stores, View
+
+Record = Mapping[str, Any]
+
+
+def parse_records(lines: Iterable[str]) -> list[Record]:
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def new_graph(uri: str, schema: str, storage_options: Mapping[str, str] | None = None) -> Stores:
+    return Stores.create(uri, compile_schema(schema), storage_options=storage_options, durability="process")
+
+
+def commit(
+    stores: Stores, records: Iterable[Record], branch: str = MAIN, remove: Mapping[str, list[str]] | None = None
+) -> View:
+    """One commit that appends these records and removes entities by id ({table key: ids})."""
+    entry, view = stores.head(branch)
+    rows = rows_of(view, records)
+    gone = remove or {}
+    changes, staged_all = [], []
+    for key in sorted({*rows, *gone}):
+        base = view.table_or_new(key)
+        addresses = base.lookup("id", gone.get(key, []), ["id"], with_address=True)["_rowaddr"].to_pylist()
+        staged = stores.tables.stage(base, rows=rows.get(key), remove=addresses)
+        staged_all.append(staged)
+        old = view.state(key)
+        state = TableState(staged.path, staged.version, (old.number if old else 0) + 1, staged.rows)
+        changes.append(TableChange(key, "strict", old, state, staged.to_json()))
+    stores.tables.sync(staged_all)
+    stores.history.publisher.publish(
+        PublishPlan(
+            commit_id=new_ulid(), branch=branch, line=entry.line, base=view.snapshot.commit.ref,
+            schema=view.snapshot.schema, changes=tuple(changes),
+        )
+    )  # fmt: skip
+    return stores.head(branch)[1]
+
+
+def rows_of(view: View, records: Iterable[Record]) -> dict[str, pa.Table]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for number, record in enumerate(records):
+        if "type" in record:
+            entity: EntityType = view.catalog.nodes[record["type"]]
+            values = _values(entity, record.get("data", {}))
+            row = {"id": node_id(entity, values) if entity.key else record.get("id", f"~{number}"), **values}
+        else:
+            entity = view.catalog.edges[record["edge"]]
+            row = {"id": record.get("id", f"e{number:04}"), "src": record["from"], "dst": record["to"]}
+            row |= _values(entity, record.get("data", {}))
+        found.setdefault(entity.table_key, []).append(row)
+    return {key: pa.Table.from_pylist(rows, view.schema(key)) for key, rows in found.items()}
+
+
+def _values(entity: EntityType, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _value(data.get(name), one.type) for name, one in entity.properties.items()}
+
+
+def _value(value: Any, type: PropertyType) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_value(item, PropertyType(type.scalar)) for item in value]
+    if type.scalar is Scalar.DATE:
+        return parse_date(value)
+    if type.scalar is Scalar.DATETIME:
+        return parse_datetime(value).replace(tzinfo=None)
+    if type.scalar is Scalar.BLOB:
+        return str(value).encode()
+    return int(value) if type.scalar.is_integer else value
+
+
+def query(
+    view: View,
+    text: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    mode: Mode = "auto",
+    name: str | None = None,
+    now: dt.datetime | None = None,
+) -> Result:
+    plan = compile_query(text, view.catalog, name)
+    assert isinstance(plan, ReadPlan)
+    return run_read(view, plan, bind_parameters(plan.parameters, params or {}), mode=mode, now=now)
