@@ -77,12 +77,15 @@ class MigrationPlan:
     def lines(self) -> list[str]:
         return [step.line() for step in self.steps]
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
 
 def plan_migration(
     old: Catalog,
     new_text: str,
-    *,
     file: str | None = None,
+    *,
     new_table_id: Callable[[str], str] | None = None,
     allow_data_loss: bool = False,
 ) -> MigrationPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from omnigraph.language.schema_rules import SchemaText
@@ -59,7 +59,7 @@ def parse_schema(text: str, file: str | None = None) -> SchemaSyntax:
 def _parser() -> Lark:
     from lark import Lark
 
-    grammar = resources.files("omnigraph.language").joinpath("schema.lark").read_text("utf-8")
+    grammar = Path(__file__).with_name("schema.lark").read_text("utf-8")
     return Lark(
         grammar,
         start="schema",

@@ -41,6 +41,7 @@ from omnigraph.language.schema_syntax import (
 
 _INDENT = "  "
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_BLANK_LINE = re.compile(r"[ \t\r]*\n[ \t\r]*\n")
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
@@ -61,6 +62,8 @@ class _Comment:
     text: str
     place: Place
     follows_code: bool
+    stands_alone: bool
+    """A blank line follows, so it does not belong to what comes next."""
 
 
 def _comments(text: str) -> tuple[_Comment, ...]:
@@ -70,7 +73,9 @@ def _comments(text: str) -> tuple[_Comment, ...]:
             continue
         start = text.rfind("\n", 0, match.start()) + 1
         place = Place(text.count("\n", 0, match.start()) + 1, match.start() - start + 1)
-        found.append(_Comment(match.group().rstrip(), place, bool(text[start : match.start()].strip())))
+        follows_code = bool(text[start : match.start()].strip())
+        stands_alone = not follows_code and _BLANK_LINE.match(text, match.end()) is not None
+        found.append(_Comment(match.group().rstrip(), place, follows_code, stands_alone))
     return tuple(found)
 
 
@@ -92,6 +97,7 @@ class _Layout:
             self._declaration(declaration)
             previous = declaration
         self._comments_before(None, "")
+        self._drop_blank_line()
         return "\n".join(self.lines) + "\n" if self.lines else ""
 
     def _declaration(self, declaration: DeclarationSyntax) -> None:
@@ -110,6 +116,7 @@ class _Layout:
             self._comments_before(member.place, _INDENT)
             self.lines.append(_INDENT + _member(member))
         self._comments_before(declaration.end, _INDENT)
+        self._drop_blank_line()
         self.lines.append("}")
 
     def _finish_line(self, place: Place) -> None:
@@ -129,6 +136,12 @@ class _Layout:
             self.lines.append(indent + comment.text)
         if comment.text.startswith("//"):
             self.ended_by_comment = len(self.lines)
+        if comment.stands_alone:
+            self.lines.append("")
+
+    def _drop_blank_line(self) -> None:
+        if self.lines and not self.lines[-1]:
+            self.lines.pop()
 
 
 def _is_before(place: Place, other: Place) -> bool:

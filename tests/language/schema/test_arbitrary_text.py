@@ -26,7 +26,25 @@ PIECES = (
     '9' * 5000, '0.' + '9' * 400, '{1001}', '(' * 300,
 )  # fmt: skip
 soup = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=25).map("".join)
-texts = st.one_of(soup, trees.map(print_schema), st.text(max_size=80))
+CASES = sorted((Path(__file__).parent / "errors").glob("*.pg"))
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> str:
+    """A text that was written by hand, with a few pieces cut out, repeated or put in."""
+    text = draw(st.sampled_from(CASES)).read_text("utf-8")
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = draw(st.integers(start, min(len(text), start + 12)))
+        text = (
+            text[:start]
+            + draw(st.one_of(st.just(""), st.sampled_from(PIECES)))
+            + text[draw(st.sampled_from([start, end])) :]
+        )
+    return text
+
+
+texts = st.one_of(soup, damaged(), trees.map(print_schema), st.text(max_size=80))
 
 
 def compile_or_refuse(text: str, previous: Catalog | None = None) -> None:

@@ -205,6 +205,12 @@ def test_one_property_may_change_in_several_ways_at_once() -> None:
     ]
 
 
+def test_the_plan_as_text_is_its_lines() -> None:
+    plan = plan_migration(compile_schema(BASE), edited([("n: I32", "n: I64"), ("0..2", "0..3")]), "new.pg")
+    assert str(plan) == "\n".join(plan.lines())
+    assert len(plan.lines()) == 2
+
+
 def test_steps_come_in_the_order_in_which_they_apply() -> None:
     text = edited(
         [
