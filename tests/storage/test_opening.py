@@ -90,6 +90,13 @@ def test_given_options_win_over_the_environment_and_key_pairs_are_not_mixed(monk
         "aws_region": "env-region",
     }
     assert storage_options_for("s3://b/g")["aws_session_token"] == "env-token"
+    assert storage_options_for("s3://b/g", {"region": "given-region"})["aws_region"] == "given-region"
+
+
+def test_the_endpoint_meant_for_s3_wins_over_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://general")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://s3")
+    assert storage_options_for("s3://b/g")["aws_endpoint"] == "https://s3"
 
 
 def test_a_plain_http_endpoint_allows_http_unless_told_otherwise() -> None:

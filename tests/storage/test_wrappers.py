@@ -88,23 +88,18 @@ def test_latency_is_paid_by_every_request_before_it_is_applied() -> None:
     assert slept == [(0.03, 0), (0.03, 1)]
 
 
-def test_no_more_requests_are_under_way_than_the_cap_allows() -> None:
-    lock, under_way, most = threading.Lock(), 0, 0
-    pairs = threading.Barrier(2)
+@pytest.mark.parametrize(("together", "met"), [(2, True), (3, False)])
+def test_as_many_requests_as_the_cap_allows_are_under_way_at_once_and_no_more(together: int, met: bool) -> None:
+    meeting = threading.Barrier(together)
 
-    def sleep(_: float) -> None:
-        nonlocal under_way, most
-        with lock:
-            under_way += 1
-            most = max(most, under_way)
-        pairs.wait()  # two always meet here, so the cap is reached as well as kept
-        with lock:
-            under_way -= 1
+    def meet(_: float) -> None:
+        # Three wait in vain: the third is not let in while two are inside.
+        meeting.wait(timeout=30 if met else 0.3)
 
-    store = LatencyStore(open_store("memory://"), seconds=1, concurrency=2, sleep=sleep)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: store.put(str(number), b""), range(8)))
-    assert most == 2
+    store = LatencyStore(open_store("memory://"), seconds=1, concurrency=2, sleep=meet)
+    with ThreadPoolExecutor(6) as pool:
+        running = [pool.submit(store.put, str(number), b"") for number in range(6)]
+    assert {type(each.exception()) for each in running} == {type(None) if met else threading.BrokenBarrierError}
 
 
 def test_an_answer_is_lost_after_the_write_was_applied() -> None:

@@ -113,8 +113,7 @@ def storage_options_for(uri: str, options: Mapping[str, str] | None = None) -> d
 
 
 def _canonical(options: Mapping[str, str]) -> dict[str, str]:
-    """Names in their one spelling. Where two spellings are given, the one that comes last in `_ALIASES` order wins,
-    and the name itself wins over any alias."""
+    """Names in their one spelling. Of two spellings the canonical name wins, then the one that is earlier in `_ALIASES`."""
     lowered = {name.lower(): str(value) for name, value in options.items()}
     canonical = {target: lowered[alias] for alias, target in reversed(_ALIASES.items()) if alias in lowered}
     return canonical | {name: value for name, value in lowered.items() if name not in _ALIASES}
