@@ -47,25 +47,41 @@ def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
 
 def catalog_hash(catalog: Catalog) -> str:
     """`sha256:<hex>` over the canonical form; the catalog's own `hash` field is not looked at."""
-    canonical = json.dumps(_sorted(_shape(catalog)), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    canonical = json.dumps(_canonical(_shape(catalog)), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-def _sorted(shape: dict[str, Any]) -> dict[str, Any]:
-    def by_name(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return sorted(items, key=lambda item: str(item["name"]))
-
+def _canonical(shape: dict[str, Any]) -> dict[str, Any]:
+    """The shape with every list in an order of its own, because none of these orders has a meaning."""
     canonical = dict(shape)
     for kind in ("interfaces", "nodes", "edges"):
-        types = []
-        for item in by_name(shape[kind]):
-            members = [
-                constraint | {"fields": sorted(constraint["fields"])} for constraint in item.get("constraints", ())
-            ]
-            constraints = sorted(members, key=lambda constraint: json.dumps(constraint, sort_keys=True))
-            types.append(item | {"properties": by_name(item["properties"]), "constraints": constraints})
-        canonical[kind] = types
+        canonical[kind] = [_canonical_type(item) for item in _by_name(shape[kind])]
     return canonical
+
+
+def _canonical_type(item: dict[str, Any]) -> dict[str, Any]:
+    properties = [_by_text(property, "annotations") for property in _by_name(item["properties"])]
+    constraints = [
+        {name: _canonical_bound(value) for name, value in constraint.items()} | {"fields": sorted(constraint["fields"])}
+        for constraint in item.get("constraints", ())
+    ]
+    canonical = item | {"properties": properties, "constraints": constraints}
+    return _by_text(_by_text(_by_text(canonical, "constraints"), "annotations"), "implements")
+
+
+def _canonical_bound(value: Any) -> Any:
+    """A bound of 0.0 is a bound of 0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _by_name(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(items, key=lambda item: str(item["name"]))
+
+
+def _by_text(item: dict[str, Any], name: str) -> dict[str, Any]:
+    if name not in item:
+        return item
+    return item | {name: sorted(item[name], key=lambda value: json.dumps(value, sort_keys=True))}
 
 
 # ---------------------------------------------------------------- writing

@@ -108,7 +108,6 @@ class _PropertyRules:
             description=description,
             embed=embed,
             annotations=tuple(kept),
-            declared_directly=self.kind != "interface",
         )
         return PropertyDraft(compiled, self.syntax.place, tuple(constraints), rename)
 

@@ -163,14 +163,16 @@ class _Compilation:
                     interface=used.name,
                     declared=declared.property.type,
                 )
-            taken = own or declared
-            interfaces = tuple(sorted({*taken.property.interfaces, used.name}))
-            constraints = taken.constraints
-            if own is not None and not own.property.declared_directly:
+            if own is None:
+                copy = replace(declared.property, declared_directly=False, interfaces=(used.name,))
+                draft.properties[name] = replace(declared, property=copy)
+                continue
+            constraints = own.constraints
+            if not own.property.declared_directly:
                 constraints = tuple(dict.fromkeys((*own.constraints, *declared.constraints)))
-            draft.properties[name] = replace(
-                taken, property=replace(taken.property, interfaces=interfaces), constraints=constraints
-            )
+            interfaces = tuple(sorted({*own.property.interfaces, used.name}))
+            linked = replace(own.property, interfaces=interfaces)
+            draft.properties[name] = replace(own, property=linked, constraints=constraints)
 
     def _annotate(self, draft: TypeDraft, annotations: Iterable[AnnotationSyntax]) -> None:
         kept: list[Annotation] = []

@@ -46,7 +46,8 @@ _WORDS = {
     "$END": "the end of the text",
 }
 _PROPERTY_TYPES = ", ".join(scalar.value for scalar in Scalar if scalar is not Scalar.VECTOR)
-_LAST_DECLARATION = re.compile(r"\b(interface|node|edge)\s+([A-Z][A-Za-z0-9_]*)")
+_DECLARATION = re.compile(r"\b(interface|node|edge)\s+([A-Z][A-Za-z0-9_]*)")
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _CONSTRAINTS = ("key", "unique", "index", "range", "check")
 
 
@@ -76,7 +77,7 @@ class _Mistake:
         self.position = position
         before = source.text[:position]
         self.place = Place(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
-        declared = list(_LAST_DECLARATION.finditer(before))
+        declared = list(_DECLARATION.finditer(_STRING_OR_COMMENT.sub(" ", before)))
         self.kind, self.name = declared[-1].groups() if declared else ("", "")
 
     def error(self) -> SchemaError:

@@ -80,8 +80,8 @@ def _check_unicode(source: SchemaText) -> None:
         raise shown.error("S010", place) from None
 
 
-class _Refused(BaseException):
-    """A text that the grammar accepts and the tree cannot hold. Not an Exception, so that lark passes it on unchanged."""
+class _Refused(Exception):
+    """A text that the grammar accepts and the tree cannot hold."""
 
     def __init__(self, code: str, place: Place, **fields: object) -> None:
         super().__init__(code)

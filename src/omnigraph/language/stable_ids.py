@@ -117,7 +117,7 @@ def _kept_property_ids(
             continue
         old = property.rename_from.name
         if old not in known:
-            if property.property.declared_directly or draft.kind == "interface":
+            if property.property.declared_directly:
                 raise _unknown_property(draft, property, previous, source)
             continue
         if known[old].id in users:

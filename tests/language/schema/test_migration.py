@@ -22,12 +22,15 @@ node Person implements Named {
   tier: enum(free, pro)
   tags: [I32]?
   v: Vector(3)? @embed("maybe", model="m1")
-  score: F64 @odd(1)
+  score: F64 @odd(1) @even
   @range(score, 0..10)
   @unique(n, u)
   @check(label, "a")
 }
 node City { name: String }
+interface Loud { decibel: F64? }
+interface Furry { fur: String? }
+node Cat implements Loud, Furry {}
 edge LivesIn: Person -> City @card(0..2) { since: Date? @index }
 edge Knows: Person -> Person
 """
@@ -38,6 +41,11 @@ ACCEPTED: list[Row] = [
     ("nothing", [], []),
     ("comment", [("node City", "// c\nnode City")], []),
     ("reorder", [("n: I32\n  u: U32", "u: U32\n  n: I32")], []),
+    ("bounds written as decimals", [("0..10", "0.0..10.0")], []),
+    ("members in another order", [("@unique(n, u)", "@unique(u, n)")], []),
+    ("enum in another order", [("free, pro", "pro, free")], []),
+    ("annotations in another order", [("@odd(1) @even", "@even @odd(1)")], []),
+    ("interfaces in another order", [("implements Loud, Furry {", "implements Furry, Loud {")], []),
     ("add interface", [("node City", "interface New { x: I32 }\nnode City")], [("add_type", "metadata", None, "add interface 'New'")]),
     ("add node", [("node City", "node New { x: I32 }\nnode City")], [("add_type", "metadata", None, "add node type 'New'")]),
     ("add edge", [("edge Knows", "edge New: City -> City\nedge Knows")], [("add_type", "metadata", None, "add edge type 'New'")]),
