@@ -52,6 +52,10 @@ class OmnigraphError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors cross process borders (pools, Spark workers) whole, whatever their constructor takes."""
+        return (_rebuilt, (type(self), self.args, self.__dict__))
+
     def details(self) -> dict[str, Any]:
         """The machine-readable part, beside code and message."""
         return {}
@@ -63,6 +67,13 @@ class OmnigraphError(Exception):
         if details := self.details():
             value["details"] = details
         return value
+
+
+def _rebuilt(kind: type[OmnigraphError], args: tuple[object, ...], state: dict[str, Any]) -> OmnigraphError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 # ---------------------------------------------------------------- language
