@@ -16,7 +16,7 @@ demo: setup
 	@$(BIN)/omnigraph demo
 
 test: setup lint
-	@$(BIN)/python -m pytest -m "not soak"
+	@$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup
 
 lint: setup
 	@$(BIN)/ruff check src tests bench

@@ -15,6 +15,13 @@ from s3_server import S3Server
 from omnigraph.storage import Store, failpoints, open_store
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files stay together in one worker, and so do all tests that use Spark: one session serves the whole run."""
+    for item in items:
+        uses_spark = "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark")
+        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     """One S3 server for the whole run; take a bucket of your own with `s3.new_bucket()`."""
