@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import folding, indexes
+from omnigraph.tables.key_cache import PART_ROWS_MOST, PartKeys
 from omnigraph.tables.table import Part, Table, deletion_path, offset_of_address, part_of_address
 
 if TYPE_CHECKING:
@@ -54,7 +55,16 @@ def write_parts(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[st
         rows, table.dataset, mode="append", max_rows_per_file=ROWS_PER_PART, max_bytes_per_file=BYTES_PER_PART
     )
     reach(Failpoint.TABLE_STAGED_DATA)
+    _keep_keys(table, written, rows)
     return tuple(json.dumps(fragment.to_json()) for fragment in written)
+
+
+def _keep_keys(table: Table, written: Sequence[Any], rows: pa.Table | pa.RecordBatchReader) -> None:
+    """What was just written need not be read back to look up its keys."""
+    if table.keys is None or len(written) != 1 or not hasattr(rows, "num_rows") or rows.num_rows > PART_ROWS_MOST:
+        return
+    files = tuple(file.path for file in written[0].files)
+    table.keys.put(table.path, (files, ""), PartKeys.of(rows))
 
 
 def stage(
@@ -138,7 +148,17 @@ def _without(base: Table, remove: Iterable[int], clear: bool) -> tuple[list[int]
             gone.append(part)
         else:
             changed.append(left)
+            _keep_rest(base, left, offsets)
     return gone, changed, sum(len(offsets) for offsets in by_part.values())
+
+
+def _keep_rest(base: Table, left: Any, offsets: Sequence[int]) -> None:
+    """The keys of a part that lost rows, when those it had are known."""
+    before = next(part for part in base.parts if part.id == left.id)
+    known = base.keys and base.keys.get(base.path, before.content)
+    if base.keys and known:
+        content = (before.files, deletion_path(left.id, left.deletion_file))
+        base.keys.put(base.path, content, known.without(offsets))
 
 
 def _fold(base: Table, folded: Sequence[Part]) -> tuple[str, ...]:
@@ -152,7 +172,7 @@ def _data_files(fragments: Iterable[Any]) -> list[str]:
 
 
 def _deletion_files(fragments: Iterable[Any]) -> list[str]:
-    return [deletion_path(fragment.id, fragment.to_json()["deletion_file"]) for fragment in fragments]
+    return [deletion_path(fragment.id, fragment.deletion_file) for fragment in fragments]
 
 
 def version_file(version: int) -> str:

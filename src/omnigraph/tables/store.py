@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage import storage_options_for, sync_files
 from omnigraph.tables import staging
+from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.table import Table
 
@@ -32,6 +33,7 @@ class Tables:
         self._cache: OrderedDict[tuple[str, int], Table] = OrderedDict()
         self._lock = threading.Lock()
         self._session_value: Any = None
+        self._keys = KeyCache()
 
     @property
     def options(self) -> dict[str, str]:
@@ -119,6 +121,7 @@ class Tables:
     def remember(self, table: Table) -> Table:
         with self._lock:
             kept = self._cache.setdefault((table.path, table.version), table)
+            kept.keys = self._keys
             self._cache.move_to_end((table.path, table.version))
             while len(self._cache) > TABLES_CACHED:
                 self._cache.popitem(last=False)

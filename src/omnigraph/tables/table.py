@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
+from omnigraph.tables.key_cache import KEY_COLUMNS, PART_ROWS_MOST, KeyCache, PartKeys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,8 +52,10 @@ class Table:
         self.dataset = dataset
         """The Lance dataset, which is also an Arrow dataset: DuckDB scans it in place."""
         self.version: int = dataset.version
+        self.keys: KeyCache | None = None
+        """Given by the store of tables that this one belongs to."""
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return self.dataset.schema
 
@@ -116,22 +119,113 @@ class Table:
         with_address: bool = False,
         filter: str | None = None,
     ) -> pa.Table:
-        """The rows whose column `name` has one of these values: through its index, or by one scan when that is cheaper."""
+        """The rows whose column `name` has one of these values: through its index, the keys of small parts that are held in
+        memory, or one scan when that is cheaper."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         wanted = list(dict.fromkeys(values))
         if len(wanted) > max(IN_LIST_MOST, self.rows // 8):
             return self._lookup_by_scan(name, wanted, columns, with_address, filter)
+        if self.keys is None or name not in KEY_COLUMNS or filter:
+            return self._lookup_by_filter(name, wanted, columns, with_address, filter, None)
+        held, others = self._held(name)
+        found = [
+            self._take(part, keys, places, columns, with_address)
+            for part, keys in held
+            if (places := keys.find(name, wanted))
+        ]
+        if others:
+            found.append(self._lookup_by_filter(name, wanted, columns, with_address, None, others))
+        if not found:
+            return self._empty(columns, with_address)
+        return _in_order(pa.concat_tables(found), with_address)
+
+    def _held(self, name: str) -> tuple[list[tuple[Part, PartKeys]], list[int] | None]:
+        """Parts whose keys are in memory (they are read now, if need be), and the ids of all others; None for no others."""
+        assert self.keys is not None
+        held: list[tuple[Part, PartKeys]] = []
+        missing: list[Part] = []
+        others: list[int] = []
+        for part in self.parts:
+            if part.rows > PART_ROWS_MOST or part.id in self._indexed_parts.get(name, ()):
+                others.append(part.id)
+            elif (keys := self.keys.get(self.path, part.content)) is not None:
+                held.append((part, keys))
+            else:
+                missing.append(part)
+        if missing:
+            held += self._read_keys(missing)
+        return held, others or None
+
+    def _read_keys(self, parts: Sequence[Part]) -> list[tuple[Part, PartKeys]]:
+        assert self.keys is not None
+        names = [name for name in KEY_COLUMNS if name in self.schema.names]
+        rows = self.read(names, parts=[part.id for part in parts], with_address=True)
+        by_part: dict[int, list[int]] = {part.id: [] for part in parts}
+        for place, address in enumerate(rows.column(ROW_ADDRESS).to_pylist()):
+            by_part[part_of_address(address)].append(place)
+        result = []
+        for part in parts:
+            places = by_part[part.id]
+            own = rows.take(places)
+            keys = PartKeys.of(own, [offset_of_address(address) for address in own.column(ROW_ADDRESS).to_pylist()])
+            self.keys.put(self.path, part.content, keys)
+            result.append((part, keys))
+        return result
+
+    @cached_property
+    def _indexed_parts(self) -> dict[str, frozenset[int]]:
+        """For each key column the parts that its index covers."""
+        indexed: dict[str, frozenset[int]] = {}
+        for entry in self.dataset.describe_indices():
+            column, _, kind = entry.name.rpartition(".")
+            if kind == "btree" and column in KEY_COLUMNS:
+                indexed[column] = frozenset(part for segment in entry.segments for part in segment.fragment_ids)
+        return indexed
+
+    def _take(
+        self, part: Part, keys: PartKeys, places: list[int], columns: Sequence[str] | None, with_address: bool
+    ) -> pa.Table:
+        """Rows of one part at these places: from memory, if only keys are asked for."""
+        import pyarrow as pa
+
+        addresses = [(part.id << 32) | keys.offsets[place] for place in places]
+        if columns is None or not set(columns) <= keys.columns.keys():
+            rows = self.take_addresses(addresses, columns)
+            return rows if with_address else rows.drop_columns([ROW_ADDRESS])
+        arrays = [pa.array([keys.columns[name][place] for place in places], pa.utf8()) for name in columns]
+        if with_address:
+            arrays.append(pa.array(addresses, pa.uint64()))
+        return pa.Table.from_arrays(arrays, schema=self._shape(columns, with_address))
+
+    def _empty(self, columns: Sequence[str] | None, with_address: bool) -> pa.Table:
+        return self._shape(columns, with_address).empty_table()
+
+    def _shape(self, columns: Sequence[str] | None, with_address: bool) -> pa.Schema:
+        import pyarrow as pa
+
+        fields = list(self.schema) if columns is None else [self.schema.field(name) for name in columns]
+        return pa.schema([*fields, *([pa.field(ROW_ADDRESS, pa.uint64())] if with_address else [])])
+
+    def _lookup_by_filter(
+        self,
+        name: str,
+        values: list[object],
+        columns: Sequence[str] | None,
+        with_address: bool,
+        filter: str | None,
+        parts: Sequence[int] | None,
+    ) -> pa.Table:
+        import pyarrow as pa
+
         found = []
-        for start in range(0, max(len(wanted), 1), IN_LIST_MOST):
-            chunk = wanted[start : start + IN_LIST_MOST]
+        for start in range(0, max(len(values), 1), IN_LIST_MOST):
+            chunk = values[start : start + IN_LIST_MOST]
             text = filters.in_list(name, chunk) if chunk else "false"
             if filter:
                 text = f"({text}) AND ({filter})"
-            found.append(self.read(columns, text, with_address=with_address))
-        table = pa.concat_tables(found)
-        return table.take(pc.sort_indices(table, [(ROW_ADDRESS, "ascending")])) if with_address else table
+            found.append(self.read(columns, text, parts=parts, with_address=with_address))
+        return _in_order(pa.concat_tables(found), with_address)
 
     def _lookup_by_scan(
         self, name: str, values: list[object], columns: Sequence[str] | None, with_address: bool, filter: str | None
@@ -166,19 +260,26 @@ class Table:
         return pa.concat_tables(tables)
 
 
+def _in_order(rows: pa.Table, with_address: bool) -> pa.Table:
+    import pyarrow.compute as pc
+
+    if not with_address or rows.num_rows < 2:
+        return rows
+    return rows.take(pc.sort_indices(rows, [(ROW_ADDRESS, "ascending")]))
+
+
 def _part(metadata: Any) -> Part:
     deletion = metadata.deletion_file
-    value = metadata.to_json()
     return Part(
         id=metadata.id,
         files=tuple(file.path for file in metadata.files),
-        deletions="" if deletion is None else deletion_path(metadata.id, value["deletion_file"]),
+        deletions="" if deletion is None else deletion_path(metadata.id, deletion),
         rows=metadata.physical_rows - (0 if deletion is None else deletion.num_deleted_rows),
-        bytes=sum(file.get("file_size_bytes") or 0 for file in value["files"]),
+        bytes=sum(file.file_size_bytes or 0 for file in metadata.files),
     )
 
 
-def deletion_path(part_id: int, deletion: dict[str, Any]) -> str:
+def deletion_path(part_id: int, deletion: Any) -> str:
     """Where a part's deletions are stored, relative to the table."""
-    suffix = "arrow" if deletion["file_type"] == "array" else "bin"
-    return f"_deletions/{part_id}-{deletion['read_version']}-{deletion['id']}.{suffix}"
+    suffix = "arrow" if deletion.file_type == "array" else "bin"
+    return f"_deletions/{part_id}-{deletion.read_version}-{deletion.id}.{suffix}"

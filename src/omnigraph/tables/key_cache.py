@@ -1,0 +1,85 @@
+"""The key columns (id, src, dst) of small parts, held in memory.
+
+A part's rows never change, so what is kept under its content is never wrong; it is only ever forgotten. A writer that
+stages rows gives their keys here at once: the next writer of the process asks the store for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY_COLUMNS = ("id", "src", "dst")
+PART_ROWS_MOST = 32 * 1024
+"""A longer part without an index is scanned."""
+ROWS_MOST = 1024 * 1024
+"""Rows that all kept parts may have together."""
+
+Content = tuple[tuple[str, ...], str]
+
+
+@dataclass(frozen=True)
+class PartKeys:
+    """Key columns of the live rows of one part. `offsets` are their places in it, ascending."""
+
+    columns: dict[str, list[str]]
+    offsets: Sequence[int]
+    _places: dict[str, dict[str, list[int]]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, rows: pa.Table, offsets: Sequence[int] | None = None) -> PartKeys:
+        columns = {name: rows.column(name).to_pylist() for name in KEY_COLUMNS if name in rows.column_names}
+        return cls(columns, range(rows.num_rows) if offsets is None else offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def find(self, name: str, values: Iterable[object]) -> list[int]:
+        """The places (indexes into the columns) of rows that have one of these values, ascending."""
+        places = self._places.get(name)
+        if places is None:
+            places = {}
+            for place, key in enumerate(self.columns[name]):
+                places.setdefault(key, []).append(place)
+            self._places[name] = places
+        return sorted(place for value in values for place in places.get(value, ()))  # type: ignore[call-overload]
+
+    def without(self, offsets: Iterable[int]) -> PartKeys:
+        """The same part with some more rows deleted."""
+        gone = set(offsets)
+        kept = [place for place, offset in enumerate(self.offsets) if offset not in gone]
+        columns = {name: [values[place] for place in kept] for name, values in self.columns.items()}
+        return PartKeys(columns, [self.offsets[place] for place in kept])
+
+
+class KeyCache:
+    """The least recently used parts are forgotten first. Thread-safe."""
+
+    def __init__(self, rows_most: int = ROWS_MOST) -> None:
+        self.rows_most = rows_most
+        self._parts: OrderedDict[tuple[str, Content], PartKeys] = OrderedDict()
+        self._rows = 0
+        self._lock = threading.Lock()
+
+    def get(self, path: str, content: Content) -> PartKeys | None:
+        with self._lock:
+            found = self._parts.get((path, content))
+            if found is not None:
+                self._parts.move_to_end((path, content))
+            return found
+
+    def put(self, path: str, content: Content, keys: PartKeys) -> None:
+        if len(keys) > PART_ROWS_MOST:
+            return
+        with self._lock:
+            if (path, content) not in self._parts:
+                self._rows += len(keys)
+                self._parts[path, content] = keys
+            while self._rows > self.rows_most:
+                self._rows -= len(self._parts.popitem(last=False)[1])
