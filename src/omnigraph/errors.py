@@ -26,6 +26,7 @@
     ├── UnsupportedFormat        the graph was written by a newer omnigraph: upgrade
     ├── OutcomeUnknown           the store stopped answering during publish; the commit may or may not be there
     ├── ResourceExhausted        the work does not fit in process; says to use engine="spark"
+    ├── PipelineFailed           Spark itself stopped (workers lost, cluster gone); nothing was committed
     └── StorageError             the store: ObjectMissing, ObjectExists, StorageDenied, StorageTransient, StoragePermanent
 
 Each error has a stable `code`, says whether an unchanged retry can help (`retry`), and whether anything
@@ -345,6 +346,11 @@ class OutcomeUnknown(OmnigraphError):
 
 class ResourceExhausted(OmnigraphError):
     code = "resource_exhausted"
+
+
+class PipelineFailed(OmnigraphError):
+    code = "pipeline_failed"
+    retry = True
 
 
 # ---------------------------------------------------------------- storage

@@ -56,6 +56,12 @@ class Failpoint(StrEnum):
     SWEEP_BEFORE_WATERMARK = "sweep.before_watermark"
     SWEEP_AFTER_WATERMARK = "sweep.after_watermark"
     SWEEP_AFTER_DELETE = "sweep.after_delete"
+    LOAD_AFTER_READ = "load.after_read"
+    LOAD_AFTER_STAGE = "load.after_stage"
+    LOAD_AFTER_CHECKS = "load.after_checks"
+    LOAD_AFTER_INDEXES = "load.after_indexes"
+    LOAD_BEFORE_PUBLISH = "load.before_publish"
+    LOAD_AFTER_PUBLISH = "load.after_publish"
 
 
 class FailpointReached(BaseException):
