@@ -127,7 +127,7 @@ class ExpressionChecker:
         except Unfit as unfit:
             raise self.checking.refuse("T3", str(unfit), literal.at) from None
 
-    def _list(self, literal: syntax.ListLiteral) -> plan.Expression:
+    def _list(self, literal: syntax.ListLiteral) -> plan.Constant:
         """A list by itself; in `in` its items take the type of the left side instead."""
         items = [self.check(item) for item in literal.items]
         types = [type_of(item) for item in items]
@@ -136,10 +136,11 @@ class ExpressionChecker:
         if any(isinstance(item, plan.Constant) and item.value is None for item in items):
             raise self.checking.refuse("T3", "null cannot be an item of a list", literal.at)
         scalar = self._common_scalar([type_.scalar for type_ in types], literal.at)
-        if all(isinstance(item, plan.Constant) for item in items):
-            values = tuple(item.value for item in items if isinstance(item, plan.Constant))
-            return plan.Constant(values, PropertyType(scalar, is_list=True))
-        return plan.ListOf(tuple(items), PropertyType(scalar, is_list=True))
+        values = tuple(item.value for item in items if isinstance(item, plan.Constant))
+        if len(values) < len(items):
+            hint = "a list of variables can stand right of `in` only"
+            raise self.checking.refuse("T7", "a list holds literals only", literal.at, hint)
+        return plan.Constant(values, PropertyType(scalar, is_list=True))
 
     def _common_scalar(self, scalars: Sequence[Scalar], at: Position) -> Scalar:
         if not scalars:

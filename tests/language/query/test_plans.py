@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from omnigraph.language import plan
 from omnigraph.language.catalog import Catalog, PropertyType, Scalar
 from omnigraph.language.plan import Binding, Expansion
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query_compiler import _Memory, compile_query
 
 
 def read(match: str, catalog: Catalog, returned: str = "1", tail: str = "", parameters: str = "") -> plan.ReadPlan:
@@ -387,6 +388,21 @@ def test_numbers_widen_when_stored(library: Catalog) -> None:
 
 
 # ---------------------------------------------------------------- remembering
+
+
+def test_threads_compile_side_by_side(library: Catalog) -> None:
+    texts = [f"query q() {{ match {{ $p: Person $p.age > {n % 5} }} return {{ $p.email }} }}" for n in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        plans = list(pool.map(lambda text: compile_query(text, library), texts))
+    assert [plan_.pattern.filters[0].right.value for plan_ in plans] == [n % 5 for n in range(40)]  # type: ignore[union-attr]
+
+
+def test_memory_is_bounded(library: Catalog) -> None:
+    memory: _Memory[int] = _Memory(2)
+    made = [memory.get(key, lambda key=key: key) for key in (1, 2, 1, 3, 1)]  # type: ignore[misc]
+    assert (made, len(memory)) == ([1, 2, 1, 3, 1], 2)
+    assert memory.get(1, lambda: 99) == 1
+    assert memory.get(2, lambda: 99) == 99
 
 
 def test_plans_are_remembered_by_text_and_schema(library: Catalog, people: Catalog) -> None:
