@@ -1,0 +1,220 @@
+"""The actors: each is a process of its own, with the real history code over the simulated store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from greenlet import greenlet
+from simulation.model import Model
+from simulation.world import SimStore, World
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.history import (
+    Commit,
+    Entry,
+    History,
+    Identity,
+    Member,
+    Prepared,
+    PublishPlan,
+    Snapshot,
+    TableChange,
+    sweep_chain,
+)
+from omnigraph.storage import SimulatedCrash
+
+TABLES = ("node:A", "node:B", "edge:C")
+BRANCHES = ("main", "dev")
+
+
+class Actor:
+    """One process: some operations in a row; after a crash a new process may go on with the rest of them."""
+
+    def __init__(self, world: World, identity: Identity, script: list[str], *, tail_most: int, label: str) -> None:
+        self.world = world
+        self.model: Model = world.model
+        self.identity = identity
+        self.script = script
+        self.tail_most = tail_most
+        self.branch_chance = 0.3
+        self.issued: list[str] = []
+        self.history = self._start()
+        self.greenlet = greenlet(self._live)
+        self.greenlet.label = label  # type: ignore[attr-defined] # for the trace
+
+    def _start(self) -> History:
+        return History(
+            SimStore(self.world),
+            self.identity,
+            new_id=self._new_id,
+            clock=self.world.clock,
+            sleep=lambda _: None,
+            jitter=lambda: 0.5,
+            tail_most=self.tail_most,
+        )
+
+    def _new_id(self) -> str:
+        issued = self.world.new_id()
+        self.issued.append(issued)
+        return issued
+
+    def _live(self, *_: object) -> None:
+        self.world.hub.switch()  # born; the first turn comes later
+        while self.script:
+            operation = self.script.pop(0)
+            self.issued = []
+            self.world.note("begins", operation)
+            try:
+                getattr(self, operation)()
+            except OmnigraphError as error:
+                self.world.note("fails", repr(error))
+                if error.outcome == "not_committed" and operation not in ("group", "prepared", "recover"):
+                    self.model.denial(self.issued)
+            except SimulatedCrash:
+                if self.world.random.random() < 0.3:
+                    return
+                self.history = self._start()
+
+    # ------------------------------------------------------------ writes
+
+    def append(self) -> None:
+        self._publish(*self._plan(self._branch(), ("insert",)))
+
+    def strict(self) -> None:
+        self._publish(*self._plan(self._branch(), ("strict",)))
+
+    def mixed(self) -> None:
+        """Two tables at once, one of them strictly, and the third one read."""
+        self._publish(*self._plan(self._branch(), ("insert", "strict"), reads=1))
+
+    def reading(self) -> None:
+        """An insert that relies on another table (as an edge relies on its ends)."""
+        self._publish(*self._plan(self._branch(), ("insert",), reads=1))
+
+    def exact(self) -> None:
+        """Only on top of the very commit that was read."""
+        plan, snapshot = self._plan(self._branch(), ("insert",))
+        self._publish(replace(plan, if_commit=snapshot.commit.id), snapshot)
+
+    def schema(self) -> None:
+        plan, snapshot = self._plan(self._branch(), ("strict",))
+        self._publish(replace(plan, new_schema=plan.commit_id), snapshot)
+
+    def group(self) -> None:
+        branch = self._branch()
+        head = self._head(branch)
+        kinds: tuple[tuple[str, ...], ...] = (("insert",), ("insert",), ("strict",), ("insert", "insert"))
+        count = 2 + int(self.world.random.random() * 2)
+        plans = [self._plan_on(head, kinds[int(self.world.random.random() * len(kinds))]) for _ in range(count)]
+        for plan in plans:
+            self.model.meant(plan, head.head)
+        outcomes = self.history.publisher.publish_group([Member(plan, self._rebase) for plan in plans])
+        for plan, outcome in zip(plans, outcomes, strict=True):
+            if isinstance(outcome, Commit):
+                self.model.acknowledged(outcome)
+            elif outcome.outcome == "not_committed":
+                self.model.denial([plan.commit_id])
+
+    def prepared(self) -> None:
+        """A long write: its plan is kept, published, removed. Somebody else may publish it too."""
+        plan, snapshot = self._plan(self._branch(), ("insert",))
+        self.model.meant(plan, snapshot)
+        self.history.recovery.keep(Prepared(plan, 0, {}))
+        self._publish(plan, snapshot)
+        self.history.recovery.remove(plan.commit_id)
+
+    def recover(self) -> None:
+        for prepared in self.history.recovery.list():
+            self.model.acknowledged(self.history.publisher.publish(prepared.plan, self._rebase))
+            self.history.recovery.remove(prepared.commit_id)
+
+    def _publish(self, plan: PublishPlan, snapshot: Snapshot) -> None:
+        self.model.meant(plan, snapshot)
+        self.model.acknowledged(self.history.publisher.publish(plan, self._rebase))
+
+    def _plan(self, branch: str, modes: tuple[str, ...], reads: int = 0) -> tuple[PublishPlan, Snapshot]:
+        head = self._head(branch)
+        return self._plan_on(head, modes, reads), head.head
+
+    def _plan_on(self, head: Entry, modes: tuple[str, ...], reads: int = 0) -> PublishPlan:
+        commit_id, snapshot = self._new_id(), head.head
+        start = int(self.world.random.random() * len(TABLES))
+        keys = [TABLES[(start + offset) % len(TABLES)] for offset in range(len(modes) + reads)]
+        changes = tuple(
+            TableChange(key, mode, snapshot.table(key), self.model.next_version(snapshot.table(key), key, commit_id))  # type: ignore[arg-type]
+            for key, mode in zip(keys, modes, strict=False)
+        )
+        relied = tuple(keys[len(modes) :])
+        return PublishPlan(
+            commit_id=commit_id,
+            branch=head.branch,
+            line=head.line,
+            base=snapshot.commit.ref,
+            schema=snapshot.schema,
+            changes=changes,
+            reads=relied,
+            read_states={key: snapshot.table(key) for key in relied},
+        )
+
+    def _rebase(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        """Put the same change on what is there now, as a writer puts its rows on the new version."""
+        self.model.meant(plan, snapshot)
+        changes = []
+        for change in plan.changes:
+            now = snapshot.table(change.key)
+            if now != change.base:
+                change = replace(change, base=now, state=self.model.next_version(now, change.key, plan.commit_id))
+            changes.append(change)
+        return replace(plan, changes=tuple(changes))
+
+    # ------------------------------------------------------------ branches, tags, retention, reads
+
+    def create_branch(self) -> None:
+        source = self._head("main")
+        snapshot = None
+        if self.world.random.random() < 0.3:
+            snapshot = self.history.revisions.back(source, 1)
+        entry = self.history.branches.create("dev", source, snapshot)
+        self.model.head_seen("dev", 0, entry)
+
+    def delete_branch(self) -> None:
+        self.history.branches.delete("dev")
+
+    def tag(self) -> None:
+        steps = int(self.world.random.random() * 4)
+        head = self._head("main")
+        snapshot = self.history.revisions.back(head, min(steps, head.head.commit.ref.seq))
+        name = f"t{self.world.new_id()}"
+        self.history.tags.create(name, snapshot.commit.ref)
+        self.model.tagged(name, snapshot.commit.ref)
+
+    def untag(self) -> None:
+        for name in self.history.tags.list():
+            self.history.tags.delete(name)
+            return
+
+    def sweep(self) -> None:
+        tags = self.history.tags
+        keep = 1 + int(self.world.random.random() * 2)
+        sweep_chain(self.history.chain, self._branch(), keep=keep, protected=lambda: tags.list().values())
+
+    def look(self) -> None:
+        branch = self._branch()
+        since = len(self.model.chains.get(branch, ()))
+        self.model.head_seen(branch, since, self.history.chain.newest(branch))
+
+    def _head(self, branch: str) -> Entry:
+        since = len(self.model.chains.get(branch, ()))
+        head = self.history.chain.head(branch)
+        self.model.head_seen(branch, since, head)
+        return head
+
+    def _branch(self) -> str:
+        return BRANCHES[int(self.world.random.random() < self.branch_chance)]
+
+
+OPERATIONS: tuple[tuple[str, float], ...] = (
+    ("append", 5), ("strict", 4), ("mixed", 2), ("reading", 2), ("exact", 1), ("schema", 0.5), ("group", 2),
+    ("prepared", 1), ("recover", 1), ("create_branch", 2), ("delete_branch", 1.5), ("tag", 1), ("untag", 0.3),
+    ("sweep", 2), ("look", 1),
+)  # fmt: skip

@@ -1,0 +1,178 @@
+"""Each rule of the protocol, broken on purpose. The simulation must notice every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from omnigraph.errors import ObjectExists, StorageTransient
+from omnigraph.history import branches, retention, tags
+from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
+from omnigraph.history.publish import Publisher, PublishPlan
+from omnigraph.history.values import Entry, Snapshot
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+_onto = Publisher._onto
+
+
+def taken_position_is_ours(patch: pytest.MonkeyPatch) -> None:
+    """A create that meets an object takes it for its own, without reading it."""
+
+    def create(self: Chain, entry: Entry) -> Entry | None:
+        with suppress(ObjectExists, StorageTransient):
+            self.store.create(key_of(entry.branch, entry.position), encode_entry(entry))
+        return entry
+
+    patch.setattr(Chain, "_create", create)
+
+
+def taken_position_is_anothers(patch: pytest.MonkeyPatch) -> None:
+    """A create that meets an object, or hears nothing, takes it for somebody else's, and nobody looks for the commit."""
+
+    def create(self: Chain, entry: Entry) -> Entry | None:
+        try:
+            self.store.create(key_of(entry.branch, entry.position), encode_entry(entry))
+        except (ObjectExists, StorageTransient):
+            return None
+        return entry
+
+    patch.setattr(Chain, "_create", create)
+    patch.setattr(Publisher, "_published", lambda *_: None)
+
+
+def own_bytes_are_remembered(patch: pytest.MonkeyPatch) -> None:
+    """An entry found with our id is taken to have our bytes, though another process published the same plan."""
+    create = Chain._create
+    patch.setattr(Chain, "_create", lambda self, entry: entry if create(self, entry) is not None else None)
+
+
+def published_plans_are_published_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Publisher, "_published", lambda *_: None)
+
+
+def strict_changes_are_carried_over(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is checked again when somebody else was first."""
+
+    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        return replace(plan, base=snapshot.commit.ref, line=head.line)
+
+    patch.setattr(Publisher, "_onto", onto)
+
+
+def read_tables_may_move(patch: pytest.MonkeyPatch) -> None:
+    """Tables a plan relied on are not looked at (write skew)."""
+
+    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        blind = _onto(self, replace(plan, reads=()), rebase, head, snapshot)
+        return replace(blind, reads=plan.reads)
+
+    patch.setattr(Publisher, "_onto", onto)
+
+
+def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
+    """A plan rebased on a neighbour of its group stays there although that neighbour moved."""
+
+    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        if plan.base.id == snapshot.commit.id and plan.line == head.line:
+            return plan
+        return _onto(self, plan, rebase, head, snapshot)
+
+    patch.setattr(Publisher, "_onto", onto)
+
+
+def deleted_branches_are_written(patch: pytest.MonkeyPatch) -> None:
+    """The life of a branch is not looked at: a plan goes to whatever has the name now."""
+
+    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        return _onto(self, replace(plan, line=head.line), rebase, replace(head, op="commit"), snapshot)
+
+    patch.setattr(Publisher, "_onto", onto)
+
+
+def lines_are_named_by_branch_alone(patch: pytest.MonkeyPatch) -> None:
+    """A branch made again is taken for the old one."""
+    patch.setattr(branches, "new_line", lambda branch, position, entry_id: f"{branch}@0.same")
+
+
+def swept_positions_are_reused(patch: pytest.MonkeyPatch) -> None:
+    """A writer that was away for long does not look at the watermark."""
+    patch.setattr(Chain, "_was_in_chain", lambda self, entry: True)
+
+
+def sweep_takes_young_entries(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retention, "SWEEP_AGE_S", 0.0)
+
+
+def sweep_before_watermark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retention, "_raise_watermark", lambda *_: None)
+
+
+def watermark_can_fall(patch: pytest.MonkeyPatch) -> None:
+    """The last sweeper's watermark counts, even a lower one."""
+
+    def lower(swept: Chain, branch: str, floor: int) -> None:
+        kept = watermark_key(branch, floor)
+        swept.store.put(kept, b"{}")
+        for info in swept.store.list(watermark_folder(branch)):
+            if info.key != kept:
+                swept.store.delete(info.key)
+
+    patch.setattr(retention, "_raise_watermark", lower)
+
+
+def stalls_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+    """A head read across hours counts as read now."""
+
+    def newest(self: Chain, branch: str) -> Entry | None:
+        started = self.clock()
+        entry = self._followed(branch, started) or self._listed(branch)
+        return None if entry is None else self._remember(entry, started)
+
+    patch.setattr(Chain, "newest", newest)
+
+
+def heads_are_remembered_as_of_now(patch: pytest.MonkeyPatch) -> None:
+    """A head is remembered with the time of the answer, not with that of the question."""
+    remember = Chain._remember
+    patch.setattr(Chain, "_remember", lambda self, entry, seen_at: remember(self, entry, self.clock()))
+
+
+def tags_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    class Blind:
+        @staticmethod
+        def floor(branch: str) -> int:
+            return 0
+
+    start = tags.Tags.__init__
+    patch.setattr(tags.Tags, "__init__", lambda self, store, chain, new_id: start(self, store, Blind(), new_id))
+
+
+RULES: tuple[Patch, ...] = (
+    taken_position_is_ours,
+    taken_position_is_anothers,
+    own_bytes_are_remembered,
+    published_plans_are_published_again,
+    strict_changes_are_carried_over,
+    read_tables_may_move,
+    groups_judge_by_id,
+    deleted_branches_are_written,
+    lines_are_named_by_branch_alone,
+    swept_positions_are_reused,
+    sweep_takes_young_entries,
+    sweep_before_watermark,
+    watermark_can_fall,
+    stalls_are_not_seen,
+    heads_are_remembered_as_of_now,
+    tags_ignore_the_watermark,
+)
+
+
+@contextmanager
+def broken(rule: Patch) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        rule(patch)
+        yield

@@ -1,0 +1,187 @@
+"""What must hold, told independently of the code under test: one linear chain per branch, kept in plain lists.
+
+The model sees every object the moment it is written or removed, whoever does it, and every answer an actor gets.
+A stored table version is stood for by the tuple of commits whose changes it holds.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from omnigraph.history.chain import decode_entry, position_of
+from omnigraph.history.publish import PublishPlan
+from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState
+
+Content = tuple[str, ...]
+
+
+class Violation(BaseException):
+    """An invariant does not hold. No `Exception`: nothing in the code under test may swallow it."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What an actor meant with a commit, at its last (re)base: the life of the branch, the schema, and what it read."""
+
+    line: str
+    schema: str
+    read: dict[str, Content]
+
+
+@dataclass
+class Model:
+    content: dict[int, Content] = field(default_factory=dict)
+    chains: dict[str, list[Entry]] = field(default_factory=dict)
+    """Every entry that ever was in a branch's chain, by position, swept or not."""
+    entry_ids: set[str] = field(default_factory=set)
+    commits: dict[str, Commit] = field(default_factory=dict)
+    lines: set[str] = field(default_factory=set)
+    swept: set[tuple[str, int]] = field(default_factory=set)
+    garbage: set[str] = field(default_factory=set)
+    floors: dict[str, int] = field(default_factory=dict)
+    tags: dict[str, CommitRef] = field(default_factory=dict)
+    """Acknowledged ones."""
+    untagged: set[str] = field(default_factory=set)
+    denied: set[str] = field(default_factory=set)
+    intents: dict[str, Intent] = field(default_factory=dict)
+
+    def copy(self) -> Model:
+        result = copy.copy(self)
+        for name in self.__dataclass_fields__:
+            setattr(result, name, getattr(self, name).copy())
+        result.chains = {branch: list(entries) for branch, entries in self.chains.items()}
+        return result
+
+    # ------------------------------------------------------------ tables
+
+    def next_version(self, before: TableState | None, path: str, commit_id: str) -> TableState:
+        """Stage one change of a table: a new stored version that holds what `before` held, and this commit's change."""
+        version = len(self.content) + 1
+        self.content[version] = (*self.of(before), commit_id)
+        number, rows = (before.number, before.rows) if before else (0, 0)
+        return TableState(path, version, number + 1, rows + 1)
+
+    def of(self, state: TableState | None) -> Content:
+        return () if state is None else self.content[state.version]
+
+    # ------------------------------------------------------------ what happens to objects
+
+    def written(self, key: str, data: bytes) -> None:
+        room, _, rest = key.partition("/")
+        if room == "branches":
+            self._entry_written(unquote(rest.partition("/")[0]), position_of(key), key, decode_entry(data))
+        elif room == "retention":
+            branch = unquote(rest.partition("/")[0])
+            self.floors[branch] = max(self.floors.get(branch, 0), position_of(key))
+
+    def removed(self, key: str) -> None:
+        room, _, rest = key.partition("/")
+        if room == "tags":
+            name = unquote(rest.removesuffix(".json"))
+            self.tags.pop(name, None)
+            self.untagged.add(name)
+        elif room == "branches":
+            branch, position = unquote(rest.partition("/")[0]), position_of(key)
+            if key in self.garbage:
+                self.garbage.remove(key)
+                return
+            self._require(position < self.floors.get(branch, 0), f"{branch}/{position} removed above the watermark")
+            self._require(position != len(self.chains[branch]) - 1, f"the newest entry of {branch} was removed")
+            for name, ref in self.tags.items():
+                self._require((ref.branch, ref.position) != (branch, position), f"tag {name} lost its commit")
+            self.swept.add((branch, position))
+
+    def _entry_written(self, branch: str, position: int, key: str, entry: Entry) -> None:
+        chain = self.chains.setdefault(branch, [])
+        if position < len(chain):
+            self._require((branch, position) in self.swept, f"{branch}/{position} was written twice")
+            self.garbage.add(key)
+            return
+        self._require(position == len(chain), f"{branch} has a gap before {position}")
+        self._require(entry.branch == branch and entry.position == position, "an entry that does not know its place")
+        self._require(entry.id not in self.entry_ids, f"entry {entry.id} is in the chain twice")
+        self._require(entry.id not in self.denied, f"entry {entry.id} was denied and is visible")
+        previous = chain[-1] if chain else None
+        if entry.op == "create":
+            self._check_opening(entry, previous)
+        elif previous is not None:
+            self._check_following(entry, previous)
+        chain.append(entry)
+        self.entry_ids.add(entry.id)
+
+    def _check_opening(self, entry: Entry, previous: Entry | None) -> None:
+        self._require(previous is None or not previous.alive, f"{entry.branch} was made while it lives")
+        self._require(entry.line not in self.lines, f"line {entry.line} lives twice")
+        self._require(entry.before.commit.id in self.commits, "a branch starts at no commit")
+        self.lines.add(entry.line)
+
+    def _check_following(self, entry: Entry, previous: Entry) -> None:
+        self._require(previous.alive, f"{entry.op} on the deleted branch {entry.branch}")
+        self._require(entry.line == previous.line, f"{entry.branch}: an entry of another life")
+        self._require(
+            entry.before == previous.head, f"{entry.branch}/{entry.position} does not start where the last ended"
+        )
+        snapshot = previous.head
+        for step, after in zip(entry.steps, entry.snapshots(), strict=True):
+            self._check_commit(step.commit, snapshot, after, entry)
+            snapshot = after
+
+    def _check_commit(self, commit: Commit, before: Snapshot, after: Snapshot, entry: Entry) -> None:
+        self._require(commit.id not in self.commits, f"commit {commit.id} is in the chain twice")
+        self._require(commit.id not in self.denied, f"commit {commit.id} was denied and is visible")
+        self._require(commit.parents[0] == before.commit.ref, f"commit {commit.id} has another parent")
+        place = (commit.ref.branch, commit.ref.line, commit.ref.position, commit.ref.seq)
+        expected = (entry.branch, entry.line, entry.position, before.commit.ref.seq + 1)
+        self._require(place == expected, f"commit {commit.id} is elsewhere")
+        self._require(commit.at > before.commit.at, "time went back")
+        intent = self.intents[commit.id]
+        self._require(intent.line == entry.line, f"commit {commit.id} was meant for another life of {entry.branch}")
+        self._require(intent.schema == before.schema, f"commit {commit.id} was made for another schema")
+        for key, content in intent.read.items():
+            self._require(self.of(before.table(key)) == content, f"commit {commit.id} relied on an older {key}")
+        for key, state in after.tables.items():
+            old = before.table(key)
+            if state != old:
+                number = old.number if old else 0
+                wanted = (*self.of(old), commit.id)
+                self._require(self.of(state) == wanted, f"commit {commit.id} lost or repeated changes of {key}")
+                self._require(state.number == number + 1, f"{key} does not count up")
+        self.commits[commit.id] = commit
+
+    # ------------------------------------------------------------ what actors are told
+
+    def acknowledged(self, commit: Commit) -> None:
+        held = self.commits.get(commit.id)
+        self._require(
+            held is not None and held.ref == commit.ref, f"commit {commit.id} was acknowledged and is not there"
+        )
+
+    def denial(self, ids: list[str]) -> None:
+        for each in ids:
+            self._require(each not in self.commits and each not in self.entry_ids, f"{each} was denied and is visible")
+            self.denied.add(each)
+
+    def tagged(self, name: str, ref: CommitRef) -> None:
+        """A tag was acknowledged; somebody else may have deleted it again by then."""
+        if name not in self.untagged:
+            self._require((ref.branch, ref.position) not in self.swept, f"tag {name} names a swept commit")
+            self.tags[name] = ref
+
+    def head_seen(self, branch: str, since: int, entry: Entry | None) -> None:
+        """A read of the head: an entry that was the newest at some moment since the read began (at length `since`)."""
+        chain = self.chains.get(branch, [])
+        if entry is None:
+            self._require(since == 0, f"{branch} was not found")
+        else:
+            inside = since - 1 <= entry.position < len(chain) and chain[entry.position].id == entry.id
+            self._require(inside, f"an old or false head of {branch} was read")
+
+    def meant(self, plan: PublishPlan, snapshot: Snapshot) -> None:
+        read = {key: self.of(snapshot.table(key)) for key in plan.reads}
+        self.intents[plan.commit_id] = Intent(plan.line, plan.schema, read)
+
+    def _require(self, holds: bool, what: str) -> None:
+        if not holds:
+            raise Violation(what)

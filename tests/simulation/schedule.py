@@ -1,0 +1,131 @@
+"""One schedule from one seed: a graph with some history, a few actors, and a look at everything afterwards."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from simulation.actors import BRANCHES, OPERATIONS, Actor
+from simulation.model import Model, Violation
+from simulation.world import Objects, SimStore, Weather, World
+
+from omnigraph.history import Entry, History, Identity
+from omnigraph.history.chain import key_of
+
+START = 2_000_000_000.0
+NAMES = [name for name, _ in OPERATIONS]
+WEIGHTS = [weight for _, weight in OPERATIONS]
+LONG_NAMES = ("append", "strict", "sweep", "look", "tag")
+LONG_WEIGHTS = (6.0, 1.0, 4.0, 2.0, 0.7)
+LONG_ABSENCE = Weather(lost=0.01, slow=0.15, stall=0.12, sleep=0.5)
+"""Somebody is away for hours while the others commit to and sweep one branch."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A graph as a schedule finds it: old enough to be swept."""
+
+    identity: Identity
+    objects: Objects
+    model: Model
+
+
+@cache
+def beginning(commits: int, with_branch: bool) -> Beginning:
+    model = Model()
+    world = World(0, Objects(), model, Weather(), START - 4 * 3600)
+    world.ids = 0
+    store = SimStore(world, turns=False)
+    # The first entry has no predecessor to be checked against; the model takes it as it is.
+    history = History.create(store, b"{}", new_id=world.new_id, clock=world.clock)
+    first = model.chains["main"][0]
+    model.commits[first.id] = first.head.commit
+    model.lines.add(first.line)
+    world.ids = 100
+    actor = Actor(world, history.identity, [], tail_most=64, label="beginning")
+    actor.history = history
+    for _ in range(commits):
+        world.now += 1
+        plan, snapshot = actor._plan("main", ("insert", "insert"))
+        actor._publish(plan, snapshot)
+    if with_branch:
+        history.branches.create("dev", history.chain.head("main"))
+    return Beginning(history.identity, world.objects, model)
+
+
+def weather_of(chance: random.Random) -> Weather:
+    kind = chance.random()
+    if kind < 0.2:
+        return Weather()
+    if kind < 0.6:
+        return Weather(crash=0.03, lost=0.05, slow=0.05)
+    return Weather(crash=0.03, lost=0.1, slow=0.1, stall=0.06, sleep=0.1)
+
+
+def run(seed: int, *, trace: list[str] | None = None) -> Model:
+    """Run one schedule; Violation if anything that must hold does not. `trace` is filled with what happened."""
+    chance = random.Random(seed)
+    start = beginning(int(chance.random() * 5), chance.random() < 0.5)
+    long_absence = chance.random() < 0.4
+    weather = LONG_ABSENCE if long_absence else weather_of(chance)
+    world = World(seed, Objects(dict(start.objects.held)), start.model.copy(), weather, START)
+    world.trace = trace
+    tail_most = 2 if chance.random() < 0.06 else 64
+    names, weights, most = (LONG_NAMES, LONG_WEIGHTS, 4) if long_absence else (NAMES, WEIGHTS, 3)
+    actors = []
+    for number in range(2 + int(chance.random() * 3)):
+        script = chance.choices(names, weights, k=1 + int(chance.random() * most))
+        actor = Actor(world, start.identity, script, tail_most=tail_most, label=f"actor-{number}")
+        actor.branch_chance = 0.0 if long_absence else 0.3
+        actors.append(actor)
+    world.run([actor.greenlet for actor in actors])
+    look_at_everything(world, start.identity)
+    return world.model
+
+
+def look_at_everything(world: World, identity: Identity) -> None:
+    """A new process opens the graph: every branch, its whole log, every tag and every kept commit."""
+    history = History(SimStore(world, turns=False), identity, new_id=world.new_id, clock=world.clock)
+    model = world.model
+    for branch in BRANCHES:
+        chain = model.chains.get(branch, [])
+        newest = history.chain.newest(branch)
+        if not chain or newest is None:
+            require(not chain and newest is None, f"{branch} is there for one side only")
+            continue
+        require(newest == chain[-1], f"{branch}: another head")
+        require([commit.id for commit in history.log.walk(newest)] == first_parents(model, newest), f"{branch}: log")
+        kept = [p for p in range(len(chain)) if (branch, p) not in model.swept]
+        floor = model.floors.get(branch, 0)
+        require(kept[-1] == len(chain) - 1 and set(range(floor, len(chain))) <= set(kept), f"{branch}: swept too much")
+        for position in kept:
+            require(key_of(branch, position) in world.objects.held, f"{branch}/{position} is gone")
+    for name, ref in model.tags.items():
+        require(history.tags.find(name) == ref, f"tag {name} is not kept")
+        require(history.revisions.snapshot(ref).commit.ref == ref, f"tag {name} does not open")
+
+
+def first_parents(model: Model, newest: Entry) -> list[str]:
+    commit = newest.head.commit
+    ids = [commit.id]
+    while commit.parents:
+        commit = model.commits[commit.parents[0].id]
+        ids.append(commit.id)
+    return ids
+
+
+def require(holds: bool, what: str) -> None:
+    if not holds:
+        raise Violation(what)
+
+
+def first_failure(seeds: Iterable[int]) -> tuple[int, str] | None:
+    """The first seed whose schedule breaks an invariant (or the program), and how."""
+    for seed in seeds:
+        try:
+            run(seed)
+        except (Violation, AssertionError) as error:
+            return seed, f"{type(error).__name__}: {error}"
+    return None

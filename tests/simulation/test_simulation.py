@@ -1,0 +1,79 @@
+"""The commit protocol under every interleaving, crash, lost answer and stall that a seed can think of.
+
+OMNIGRAPH_SIM_SCHEDULES=1000000 OMNIGRAPH_SIM_SEED=7 pytest -m soak tests/simulation
+python tests/simulation/replay.py <seed>         what happened in one schedule, step by step
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+
+import pytest
+from simulation.broken_rules import RULES, Patch, broken
+from simulation.model import Model, Violation
+from simulation.schedule import first_failure, run
+
+SCHEDULES = 20_000
+SCHEDULES_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SCHEDULES", "2000000"))
+SEED_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SEED", "1000000000"))
+HUNT = 8_000
+
+
+def run_many(seeds: range) -> Counter[str]:
+    """Every seed's schedule, and how often the interesting things happened."""
+    happened: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            happened.update(notable(run(seed)))
+        except (Violation, AssertionError) as error:
+            pytest.fail(f"seed {seed}: {error!r} (python tests/simulation/replay.py {seed})", pytrace=False)
+    return happened
+
+
+def notable(model: Model) -> dict[str, int]:
+    return {
+        "commits": len(model.commits),
+        "denied": len(model.denied),
+        "swept entries": len(model.swept),
+        "positions made anew": len(model.garbage),
+        "branches made again": sum(
+            entry.op == "create" and entry.position > 0 for entry in model.chains.get("dev", ())
+        ),
+        "group entries": sum(len(entry.steps) > 1 for chain in model.chains.values() for entry in chain),
+        "tags": len(model.tags),
+    }
+
+
+def test_every_schedule_keeps_every_invariant() -> None:
+    start = time.perf_counter()
+    happened = run_many(range(SCHEDULES))
+    print(f"\n{SCHEDULES:,} schedules, {SCHEDULES / (time.perf_counter() - start):,.0f} a second: {dict(happened)}")
+    assert all(count > 0 for count in happened.values()), happened
+
+
+@pytest.mark.soak
+def test_millions_of_schedules_keep_every_invariant() -> None:
+    print(f"\nseeds from {SEED_SOAK:,}")
+    print(run_many(range(SEED_SOAK, SEED_SOAK + SCHEDULES_SOAK)))
+
+
+def test_a_seed_replays_exactly() -> None:
+    for seed in range(60):
+        first: list[str] = []
+        second: list[str] = []
+        run(seed, trace=first)
+        run(seed, trace=second)
+        assert first == second
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_broken_rule_is_noticed(rule: Patch) -> None:
+    with broken(rule):
+        failure = first_failure(range(HUNT))
+    assert failure is not None, f"{HUNT} schedules did not notice it"
+    print(f"\n{rule.__name__}: seed {failure[0]}: {failure[1]}")
+    with broken(rule), pytest.raises((Violation, AssertionError)):
+        run(failure[0])
+    run(failure[0])

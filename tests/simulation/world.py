@@ -1,0 +1,209 @@
+"""A world in one thread: objects in a dictionary, a clock that is told the time, actors that take turns.
+
+Every storage call of an actor hands control to the scheduler, which decides with one seeded random source who goes on
+next and what becomes of the call. The same seed gives the same run, to the last byte.
+"""
+
+from __future__ import annotations
+
+import builtins
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from greenlet import greenlet
+from simulation.model import Model, Violation
+
+from omnigraph.errors import ObjectExists, ObjectMissing, StorageTransient
+from omnigraph.storage import ObjectInfo, SimulatedCrash, Store
+
+T = TypeVar("T")
+STEPS_MOST = 4_000
+STEP_S = 0.05
+WAKE = 0.03
+"""Per step: one actor that sleeps lets the others do a lot meanwhile."""
+STALLS_S = (650.0, 1_300.0, 3_700.0, 9_000.0, 14_400.0)
+
+FINE, CRASH_BEFORE, CRASH_AFTER, REFUSED, ANSWER_LOST, REPEATED, LATE, SLOW = range(8)
+
+
+@dataclass
+class Weather:
+    """How rough one schedule is: chances per storage call, and per step for the clock and for an actor to fall asleep."""
+
+    crash: float = 0.0
+    lost: float = 0.0
+    slow: float = 0.0
+    stall: float = 0.0
+    sleep: float = 0.0
+
+
+@dataclass
+class Objects:
+    """What the store holds: key -> (bytes, time written)."""
+
+    held: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+
+    def below(self, prefix: str) -> list[str]:
+        start = prefix + "/"
+        return sorted(key for key in self.held if key.startswith(start))
+
+
+class World:
+    def __init__(self, seed: int, objects: Objects, model: Model, weather: Weather, now: float) -> None:
+        self.random = random.Random(seed)
+        self.objects = objects
+        self.model = model
+        self.weather = weather
+        self.now = now
+        self.hub = greenlet.getcurrent()
+        self.late: list[tuple[str, bytes]] = []
+        self.ids = 1_000
+        self.trace: list[str] | None = None
+
+    def clock(self) -> float:
+        return self.now
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return f"{self.ids:026d}"
+
+    def run(self, actors: list[greenlet]) -> None:
+        """Until every actor has ended. A Violation of any actor ends it all."""
+        chance = self.random.random
+        alive, asleep = list(actors), None
+        steps = 0
+        for actor in actors:
+            actor.switch()
+        while alive := [actor for actor in alive if not actor.dead]:
+            steps += 1
+            if steps > STEPS_MOST:
+                raise Violation("the actors do not come to an end")
+            self.now += STEP_S
+            if self.weather.stall and chance() < self.weather.stall:
+                self.arrive()
+                self.now += STALLS_S[int(chance() * len(STALLS_S))]
+            if self.late and chance() < 0.3:
+                self.arrive()
+            if asleep is None or asleep.dead or chance() < WAKE:
+                asleep = alive[int(chance() * len(alive))] if chance() < self.weather.sleep else None
+            actor = alive[int(chance() * len(alive))]
+            if actor is not asleep or len(alive) == 1:
+                actor.switch(self._fate(chance))
+        self.arrive()
+
+    def _fate(self, chance: Callable[[], float]) -> int:
+        weather = self.weather
+        drawn = chance()
+        if drawn < weather.crash:
+            return CRASH_BEFORE if chance() < 0.5 else CRASH_AFTER
+        if drawn < weather.crash + weather.lost:
+            return (REFUSED, ANSWER_LOST, REPEATED, LATE)[int(chance() * 4)]
+        if drawn < weather.crash + weather.lost + weather.slow:
+            return SLOW
+        return FINE
+
+    def arrive(self) -> None:
+        """Requests whose sender has given up on them reach the store after all; none is under way for hours."""
+        for key, data in self.late:
+            if key not in self.objects.held:
+                self.write(key, data)
+        self.late = []
+
+    def write(self, key: str, data: bytes) -> None:
+        self.note("write", key)
+        self.objects.held[key] = (data, self.now)
+        self.model.written(key, data)
+
+    def remove(self, key: str) -> None:
+        if self.objects.held.pop(key, None) is not None:
+            self.note("remove", key)
+            self.model.removed(key)
+
+    def note(self, what: str, key: str) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{self.now:.2f} {getattr(greenlet.getcurrent(), 'label', 'late')} {what} {key}")
+
+
+class SimStore(Store):
+    """The world's objects as one actor sees them. `turns=False`: no scheduling, no faults (for looking afterwards)."""
+
+    def __init__(self, world: World, *, turns: bool = True) -> None:
+        self.world = world
+        self.turns = turns
+        self.uri = "sim://world"
+
+    def get(self, key: str) -> bytes:
+        def apply() -> bytes:
+            try:
+                return self.world.objects.held[key][0]
+            except KeyError:
+                raise ObjectMissing("missing", key=key) from None
+
+        return self._call(key, apply)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._call(key, lambda: self.world.write(key, data))
+
+    def create(self, key: str, data: bytes) -> None:
+        def apply() -> None:
+            if key in self.world.objects.held:
+                raise ObjectExists("exists", key=key)
+            self.world.write(key, data)
+
+        self._call(key, apply, data)
+
+    def list(self, prefix: str, *, limit: int | None = None) -> builtins.list[ObjectInfo]:
+        def apply() -> builtins.list[ObjectInfo]:
+            held = self.world.objects.held
+            return [
+                ObjectInfo(key, len(held[key][0]), datetime.fromtimestamp(held[key][1], UTC))
+                for key in self.world.objects.below(prefix)[:limit]
+            ]
+
+        return self._call(prefix, apply)
+
+    def list_folders(self, prefix: str) -> builtins.list[str]:
+        depth = len(prefix) + 1
+        return self._call(
+            prefix,
+            lambda: sorted(
+                {key[depth:].partition("/")[0] for key in self.world.objects.below(prefix) if "/" in key[depth:]}
+            ),
+        )
+
+    def info(self, key: str) -> ObjectInfo:
+        raise NotImplementedError("history never asks for one object's age")
+
+    def delete(self, key: str) -> None:
+        self._call(key, lambda: self.world.remove(key))
+
+    def delete_prefix(self, prefix: str) -> int:
+        raise NotImplementedError("history never removes a folder")
+
+    def _call(self, key: str, apply: Callable[[], T], created: bytes | None = None) -> T:
+        if not self.turns:
+            return apply()
+        fate: Any = self.world.hub.switch()
+        if fate == FINE:
+            return apply()
+        self.world.note(f"fate {fate}", key)
+        if fate == CRASH_BEFORE:
+            raise SimulatedCrash(key)
+        if fate == REFUSED:
+            raise StorageTransient("refused", key=key)
+        if fate == LATE and created is not None:
+            self.world.late.append((key, created))
+            raise StorageTransient("no answer yet", key=key)
+        result = apply()
+        if fate == SLOW:  # the answer comes a turn later
+            if self.world.hub.switch() in (CRASH_BEFORE, CRASH_AFTER):
+                raise SimulatedCrash(key)
+            return result
+        if fate == CRASH_AFTER:
+            raise SimulatedCrash(key)
+        if fate == REPEATED and created is not None:
+            raise ObjectExists("the client asked twice", key=key)
+        raise StorageTransient("answer lost", key=key)
