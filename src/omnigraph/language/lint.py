@@ -73,7 +73,9 @@ class QueryResult:
 
 @dataclass(frozen=True)
 class LintReport:
-    query_path: str | None
+    """What lint has to say about a file. `schema_source` says where the schema came from, for the reader of the report."""
+
+    file: str | None
     schema_source: Mapping[str, str] | None
     results: tuple[QueryResult, ...]
     findings: tuple[Finding, ...]
@@ -86,10 +88,12 @@ class LintReport:
         return sum(finding.severity == severity for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "status": self.status,
-            "schema_source": None if self.schema_source is None else dict(self.schema_source),
-            "query_path": self.query_path,
+        value: dict[str, Any] = {"status": self.status}
+        if self.schema_source is not None:
+            value["schema_source"] = dict(self.schema_source)
+        if self.file is not None:
+            value["query_path"] = self.file
+        return value | {
             "queries_processed": len(self.results),
             "errors": self.count("error"),
             "warnings": self.count("warning"),
@@ -98,28 +102,31 @@ class LintReport:
             "findings": [finding.to_json() for finding in self.findings],
         }
 
+    def __str__(self) -> str:
+        return self.to_text().rstrip("\n")
+
     def to_text(self) -> str:
         errors = [result.error.render() for result in self.results if result.error is not None]
         advice = [finding.to_text() for finding in self.findings if finding.severity != "error" or not self.results]
         counts = (f"{len(self.results)} queries", f"{self.count('error')} errors", f"{self.count('warning')} warnings")
-        summary = f"{self.query_path or '<text>'}: {', '.join(counts)}, {self.count('info')} infos"
+        summary = f"{self.file or '<text>'}: {', '.join(counts)}, {self.count('info')} infos"
         return "\n".join([*errors, *advice, summary]) + "\n"
 
 
 def lint_queries(
-    text: str, catalog: Catalog, *, query_path: str | None = None, schema_source: Mapping[str, str] | None = None
+    text: str, catalog: Catalog, file: str | None = None, *, schema_source: Mapping[str, str] | None = None
 ) -> LintReport:
     """Check every query of a file against a schema. Never raises for what the text says."""
     try:
-        parsed = parse_queries(text, query_path)
+        parsed = parse_queries(text, file)
     except QueryError as error:
         finding = Finding("error", error.rule, error.render(), ())
-        return LintReport(query_path, schema_source, (), (finding,))
-    linter = _Linter(text, catalog, query_path)
+        return LintReport(file, schema_source, (), (finding,))
+    linter = _Linter(text, catalog, file)
     for query in parsed.queries:
         linter.lint(query)
     findings = (*linter.findings, *_never_updated(linter.plans, catalog))
-    return LintReport(query_path, schema_source, tuple(linter.results), findings)
+    return LintReport(file, schema_source, tuple(linter.results), findings)
 
 
 class _Linter:

@@ -50,13 +50,13 @@ def test_nothing_to_say(text: str, library: Catalog) -> None:
 
 def test_the_whole_report(fixtures: Path, library: Catalog) -> None:
     text = (fixtures / "lint.gq").read_text()
-    report = lint_queries(text, library, query_path="lint.gq", schema_source={"kind": "file", "path": "library.pg"})
+    report = lint_queries(text, library, file="lint.gq", schema_source={"kind": "file", "path": "library.pg"})
     assert json.loads(json.dumps(report.to_json())) == json.loads((fixtures / "lint.json").read_text())
     assert report.to_text() == (fixtures / "lint.txt").read_text()
 
 
 def test_a_parse_error_is_the_only_finding(library: Catalog) -> None:
-    report = lint_queries("query q( {", library, query_path="q.gq")
+    report = lint_queries("query q( {", library, file="q.gq")
     assert (report.status, report.results) == ("error", ())
     assert [finding.code for finding in report.findings] == ["Q000"]
     assert report.to_text().startswith("error[Q000]")
