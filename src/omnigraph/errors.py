@@ -13,6 +13,7 @@
     │   ├── CardinalityViolation @card broken
     │   └── RejectedRecords      a load refused records; carries all of them (or a bounded sample)
     ├── UsageError               the call itself is wrong (bad option, main as a branch name ...)
+    │   └── CursorRejected       a change cursor or page token that does not belong to this graph, branch or filter
     ├── NotFound                 GraphNotFound, BranchNotFound, CommitNotFound, TagNotFound
     ├── AlreadyExists            graph, branch or tag is there already
     ├── Conflict                 somebody else was first; not committed
@@ -23,6 +24,8 @@
     │   ├── Contention           lost the race too often: simply retry
     │   └── MergeConflicts       a merge found conflicts; carries every one
     ├── HistoryGap               the commits asked for were swept by cleanup
+    ├── SchemaBoundary           two snapshots whose schemas cannot be compared or merged
+    ├── ParentlessCommit         the first commit of a graph has no changes: there is nothing before it
     ├── UnsupportedFormat        the graph was written by a newer omnigraph: upgrade
     ├── OutcomeUnknown           the store stopped answering during publish; the commit may or may not be there
     ├── ResourceExhausted        the work does not fit in process; says to use engine="spark"
@@ -216,6 +219,15 @@ class UsageError(OmnigraphError):
     code = "usage"
 
 
+class CursorRejected(UsageError):
+    code = "change_cursor_rejected"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"change cursor rejected: {reason}", hint="poll with the same branch and filters, or take a new baseline"
+        )
+
+
 # ---------------------------------------------------------------- names
 
 
@@ -324,6 +336,14 @@ class MergeConflicts(Conflict):
 
 class HistoryGap(OmnigraphError):
     code = "change_feed_gap"
+
+
+class SchemaBoundary(OmnigraphError):
+    code = "schema_boundary"
+
+
+class ParentlessCommit(OmnigraphError):
+    code = "parentless_commit"
 
 
 class UnsupportedFormat(OmnigraphError):

@@ -1,0 +1,87 @@
+"""Types and rows of one schema seen through another. Types and properties are the same when their stable ids are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.catalog import Catalog, EntityType, NodeType, Property
+from omnigraph.records import typed_value
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SYSTEM_COLUMNS = ("id", "src", "dst")
+
+
+@dataclass(frozen=True)
+class TypePair:
+    """One type in two schemas; None where it does not exist."""
+
+    before: EntityType | None
+    after: EntityType | None
+
+    @property
+    def entity(self) -> EntityType:
+        entity = self.after or self.before
+        assert entity is not None, "a pair has at least one side"
+        return entity
+
+
+def by_id(catalog: Catalog) -> dict[int, EntityType]:
+    return {entity.id: entity for entity in catalog.tables.values()}
+
+
+def type_pairs(before: Catalog, after: Catalog) -> Iterator[TypePair]:
+    """Every type of either schema, matched by stable id."""
+    old, new = by_id(before), by_id(after)
+    for id in sorted(old.keys() | new.keys()):
+        yield TypePair(old.get(id), new.get(id))
+
+
+def entity_in(view: View, type_id: int) -> EntityType | None:
+    return by_id(view.catalog).get(type_id)
+
+
+def kind_of(entity: EntityType) -> str:
+    return "node" if isinstance(entity, NodeType) else "edge"
+
+
+def has_columns_of(entity: EntityType, other: EntityType) -> bool:
+    """Whether rows of one are rows of the other as they are stored: same columns, same properties, same types."""
+    mine = [(p.name, p.id, p.type) for p in entity.properties.values()]
+    theirs = [(p.name, p.id, p.type) for p in other.properties.values()]
+    return mine == theirs and entity.table_id == other.table_id
+
+
+def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:
+    """Rows of `stored` as rows of `wanted`: renamed, widened, dropped properties left out, new ones at their default."""
+    import pyarrow as pa
+
+    schema = arrow_schema(wanted)
+    names = {property.id: property.name for property in stored.properties.values()}
+    columns = []
+    for field in schema:
+        if field.name in SYSTEM_COLUMNS:
+            columns.append(rows.column(field.name))
+            continue
+        property = wanted.properties[field.name]
+        name = names.get(property.id)
+        if name is not None and name in rows.schema.names:
+            columns.append(rows.column(name).cast(field.type))
+        else:
+            columns.append(_filled(property, field.type, rows.num_rows))
+    open_fields = [pa.field(field.name, field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=pa.schema(open_fields))
+
+
+def _filled(property: Property, type: pa.DataType, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    if property.default is None:
+        return pa.nulls(count, type)
+    value = typed_value(property.default, property.type)
+    return pa.array([value] * count, type)
