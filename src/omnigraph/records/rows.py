@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omnigraph.errors import RecordError
+from omnigraph.errors import InputError, RecordError
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
 from omnigraph.language.identity import node_id
 from omnigraph.records.values import Unfit, shown, typed_value
@@ -84,13 +84,35 @@ def _typed(entity: EntityType, property: Property, data: Mapping[str, object]) -
     if value is None and property.name not in data:
         value = property.default
     try:
+        return property_value(entity, property, value)
+    except RecordError as error:
+        error.entity_id = _id_in(entity, data)
+        raise
+
+
+def property_value(entity: EntityType, property: Property, value: object, entity_id: str | None = None) -> object:
+    """One value as its column holds it; RecordError when it does not fit."""
+    try:
         return typed_value(value, property.type)
     except Unfit as reason:
+        separator = " " if str(reason).startswith("expects") else ": "
         raise RecordError(
-            f"{entity.name}.{property.name} {reason}"
-            if str(reason).startswith("expects")
-            else f"{entity.name}.{property.name}: {reason}",
+            f"{entity.name}.{property.name}{separator}{reason}",
             type_name=entity.name,
             property=property.name,
+            entity_id=entity_id,
             value=value,
         ) from None
+
+
+def _id_in(entity: EntityType, data: Mapping[str, object]) -> str | None:
+    """The id of a record that is refused, as far as it can be told."""
+    if isinstance(entity, NodeType) and entity.key:
+        try:
+            return node_id(
+                entity, {name: typed_value(data.get(name), entity.properties[name].type) for name in entity.key}
+            )
+        except (InputError, Unfit):
+            return None
+    given = data.get("id")
+    return given if isinstance(given, str) else None

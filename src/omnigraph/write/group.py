@@ -1,6 +1,7 @@
 """Group commit: transactions of one process that publish to one branch at the same time share one entry.
 
-The first to arrive publishes for everybody who waits; each member gets its own commit or its own error.
+The first to arrive publishes for itself and whoever came meanwhile; then the next in the queue does, with those who wait
+by then. Each member gets its own commit or its own error.
 """
 
 from __future__ import annotations
@@ -8,70 +9,90 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, OutcomeUnknown
 from omnigraph.history import Commit, History, Member
 
 GROUP_MOST = 64
 
 
-@dataclass
+@dataclass(eq=False)
 class _Waiting:
+    """`woken` without an outcome: this one leads now."""
+
     member: Member
-    done: threading.Event = field(default_factory=threading.Event)
-    outcome: Commit | OmnigraphError | BaseException | None = None
+    woken: threading.Event = field(default_factory=threading.Event)
+    outcome: Commit | OmnigraphError | None = None
 
 
 class GroupCommitter:
     def __init__(self, history: History) -> None:
         self.history = history
         self._queues: dict[str, list[_Waiting]] = {}
-        self._leading: set[str] = set()
+        """By branch; the first of a queue leads. No queue: nobody is publishing."""
         self._lock = threading.Lock()
 
     def publish(self, member: Member) -> Commit:
         waiting = _Waiting(member)
         branch = member.plan.branch
         with self._lock:
-            self._queues.setdefault(branch, []).append(waiting)
-            leads = branch not in self._leading
-            if leads:
-                self._leading.add(branch)
-        if leads:
+            queue = self._queues.setdefault(branch, [])
+            queue.append(waiting)
+            leads = queue[0] is waiting
+        if not leads:
+            self._wait(branch, waiting)
+        if waiting.outcome is None:
             self._lead(branch)
-        waiting.done.wait()
         if isinstance(waiting.outcome, Commit):
             return waiting.outcome
-        assert waiting.outcome is not None, "a finished member has an outcome"
+        assert waiting.outcome is not None, "a group that was published gave each member an outcome"
         raise waiting.outcome
 
-    def _lead(self, branch: str) -> None:
-        """Publish groups until nobody waits. Whatever happens to a group, none of its members waits for ever."""
-        while True:
+    def _wait(self, branch: str, waiting: _Waiting) -> None:
+        try:
+            waiting.woken.wait()
+        except BaseException:
             with self._lock:
-                group = self._queues[branch][:GROUP_MOST]
-                del self._queues[branch][:GROUP_MOST]
-                if not group:
-                    self._leading.discard(branch)
-                    return
-            try:
-                outcomes = self.history.publisher.publish_group([waiting.member for waiting in group])
-                for waiting, outcome in zip(group, outcomes, strict=True):
-                    waiting.outcome = outcome
-            except BaseException as error:
-                for waiting in group:
-                    waiting.outcome = error
-                if not isinstance(error, OmnigraphError):
-                    self._abandon(branch, error)
-                    raise
-            finally:
-                for waiting in group:
-                    waiting.done.set()
+                self._leave(branch, [waiting])
+            raise
 
-    def _abandon(self, branch: str, error: BaseException) -> None:
-        """The leader dies of something unforeseen: whoever waits hears of it instead of hanging."""
+    def _lead(self, branch: str) -> None:
+        """Publish the queue as it stands. Members keep their places until they have an outcome: a leader that is
+        interrupted leaves alone, and the next one publishes the rest (again, perhaps, which is harmless)."""
         with self._lock:
-            rest = self._queues.pop(branch, [])
-            self._leading.discard(branch)
-        for waiting in rest:
-            waiting.outcome = error
-            waiting.done.set()
+            group = self._queues[branch][:GROUP_MOST]
+        served = group[:1]
+        try:
+            outcomes = self._publish(group)
+            served = group[: len(outcomes)]
+            for waiting, outcome in zip(served, outcomes, strict=True):
+                waiting.outcome = outcome
+        finally:
+            with self._lock:
+                self._leave(branch, served)
+            for waiting in served[1:]:
+                waiting.woken.set()
+
+    def _leave(self, branch: str, leaving: list[_Waiting]) -> None:
+        """Take members out of the queue; whoever is first then leads."""
+        queue = self._queues.get(branch, [])
+        first = queue[0] if queue else None
+        queue[:] = [waiting for waiting in queue if waiting not in leaving]
+        if not queue:
+            self._queues.pop(branch, None)
+        elif queue[0] is not first:
+            queue[0].woken.set()
+
+    def _publish(self, group: list[_Waiting]) -> list[Commit | OmnigraphError]:
+        """The outcomes of the group, or of its first member alone."""
+        publisher = self.history.publisher
+        try:
+            return publisher.publish_group([waiting.member for waiting in group])
+        except OutcomeUnknown as error:
+            return [OutcomeUnknown(error.message, commit_id=waiting.member.plan.commit_id) for waiting in group]
+        except OmnigraphError as error:
+            return [error for _ in group]
+        except (OSError, RuntimeError, ValueError):
+            # Something that one member met while it was rebased: the others do not pay for it.
+            if len(group) == 1:
+                raise
+            return publisher.publish_group([group[0].member])

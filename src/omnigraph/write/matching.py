@@ -7,18 +7,22 @@ read; it may keep too much, never too little.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from omnigraph.language.catalog import NodeType
+from omnigraph.errors import InputError
+from omnigraph.language.catalog import NodeType, Scalar
 from omnigraph.language.identity import node_id
 from omnigraph.language.plan import Binary, Constant, Expression, Now, Parameter, PropertyRef
-from omnigraph.records import typed_value
+from omnigraph.records import Unfit, typed_value
 from omnigraph.relational import duck
-from omnigraph.relational.expressions import ExpressionCompiler, column
+from omnigraph.relational.expressions import ExpressionCompiler, column, to_sql
 from omnigraph.tables import filters
+from omnigraph.tables.key_cache import KEY_COLUMNS
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -28,7 +32,15 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_COMPARISONS = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_COMPARISONS = frozenset({"=", "<", "<=", ">", ">="})
+
+
+@dataclass(frozen=True)
+class _Key:
+    """The rows whose key column has this value."""
+
+    column: str
+    value: str
 
 
 class Matcher:
@@ -43,7 +55,11 @@ class Matcher:
         committed: list[Row] = []
         table = self.view.table(key)
         if table is not None:
-            read = table.read(None, self.prefilter(key, where))
+            access = self._access(key, where)
+            if isinstance(access, _Key):
+                read = table.lookup(access.column, [access.value])
+            else:
+                read = table.read(None, access)
             hidden = pending.hides()
             committed = [row for row in self._satisfying(read, where) if row["id"] not in hidden]
         own = self._satisfying(pending.table(self.view.schema(key)), where) if pending.rows else []
@@ -62,17 +78,29 @@ class Matcher:
         return duck.run(tree, {}).column("value")[0].as_py()
 
     def _satisfying(self, rows: pa.Table, where: Expression) -> list[Row]:
+        """DuckDB says which; the rows stay as they were read."""
         if not rows.num_rows:
             return []
-        tree = exp.select("*").from_(exp.to_table("rows")).where(self.compiler.compile(where)).order_by(column("id"))
-        found: list[Row] = duck.run(tree, {"rows": rows}).cast(rows.schema).to_pylist()
+        tree = exp.select(column("id")).from_(exp.to_table("rows")).where(self.compiler.compile(where))
+        chosen = duck.run_text(to_sql(tree, "duckdb"), {"rows": rows}).column("id")
+        if not len(chosen):
+            return []
+        import pyarrow.compute as pc
+
+        kept = (
+            rows.filter(pc.is_in(rows.column("id"), value_set=chosen.combine_chunks()))
+            if len(chosen) < len(rows)
+            else rows
+        )
+        found: list[Row] = kept.sort_by("id").to_pylist()
         return found
 
-    def prefilter(self, key: str, where: Expression) -> str | None:
-        """A filter for the scan that every matching row passes; None when nothing can be said."""
+    def _access(self, key: str, where: Expression) -> _Key | str | None:
+        """How to read every matching row and few others: by a key, by a filter, or (None) all."""
         if isinstance(where, Binary) and where.op == "and":
-            both = [part for part in (self.prefilter(key, where.left), self.prefilter(key, where.right)) if part]
-            return " AND ".join(both) or None
+            sides = [side for side in (self._access(key, where.left), self._access(key, where.right)) if side]
+            keys = [side for side in sides if isinstance(side, _Key)]
+            return keys[0] if keys else " AND ".join(str(side) for side in sides) or None
         if not isinstance(where, Binary) or where.op not in _COMPARISONS or not isinstance(where.left, PropertyRef):
             return None
         if not isinstance(where.right, Constant | Parameter | Now):
@@ -80,10 +108,27 @@ class Matcher:
         value = self.value(where.right)
         if value is None:
             return "false"
-        entity = self.view.entity(key)
-        if isinstance(entity, NodeType) and where.op == "=" and entity.key == (where.left.column,):
-            property_type = entity.properties[where.left.column].type
-            return filters.equals("id", node_id(entity, {where.left.column: typed_value(value, property_type)}))
-        if isinstance(value, list | bytes):
+        return self._by_key(key, where, value) or _filter(where.left, where.op, value)
+
+    def _by_key(self, key: str, where: Binary, value: object) -> _Key | None:
+        assert isinstance(where.left, PropertyRef)
+        name = where.left.column
+        if where.op != "=":
             return None
-        return f"{filters.column(where.left.column)} {_COMPARISONS[where.op]} {filters.literal(value)}"
+        if name in KEY_COLUMNS and isinstance(value, str):
+            return _Key(name, value)
+        entity = self.view.entity(key)
+        if not isinstance(entity, NodeType) or entity.key != (name,):
+            return None
+        try:
+            return _Key("id", node_id(entity, {name: typed_value(value, entity.properties[name].type)}))
+        except (Unfit, InputError):
+            return None
+
+
+def _filter(ref: PropertyRef, op: str, value: object) -> str | None:
+    """A comparison as text, where the scan compares as SQL does: not lists and bytes, not numbers that it might round."""
+    rounded = isinstance(value, float) and (ref.type.scalar is not Scalar.F64 or not math.isfinite(value))
+    if isinstance(value, list | bytes) or rounded or ref.type.scalar is Scalar.F32:
+        return None
+    return f"{filters.column(ref.column)} {op} {filters.literal(value)}"

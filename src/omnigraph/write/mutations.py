@@ -58,5 +58,4 @@ def _update(
 
 def _delete(transaction: Transaction, entity: EntityType, where: Expression, matcher: Matcher) -> None:
     committed, own = transaction.matches(entity, where, matcher)
-    transaction.apply_delete(entity, own, is_pending=True)
-    transaction.apply_delete(entity, committed, is_pending=False)
+    transaction.apply_delete(entity, committed, own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,9 @@ Row = dict[str, Any]
 class Pending:
     """Mutable, and only ever seen by its transaction.
 
-    `committed` holds the rows of the branch that were read and are replaced or removed here.
+    What is known of the branch's own row of an id: it is in `committed` when it was read and is replaced or removed here;
+    an id in `fresh` was made here and has none; one in `strict` must have none; for any other id in `rows` (upserts) it does
+    not matter. `removed` are ids in `committed` whose row goes.
     """
 
     entity: EntityType
@@ -34,10 +36,11 @@ class Pending:
     affected: dict[str, int] = field(default_factory=lambda: {"inserted": 0, "updated": 0, "deleted": 0})
 
     def insert(self, row: Row, *, fresh: bool, strict: bool) -> None:
+        """`strict`: the caller has seen that the transaction has no such row."""
         id = row["id"]
         if fresh:
             self.fresh.add(id)
-        elif strict and id not in self.removed:
+        elif strict and id not in self.committed:
             self.strict.add(id)
         self.rows[id] = row
         self.removed.discard(id)
@@ -53,20 +56,21 @@ class Pending:
             self.changed_strictly = True
         self.rows[new["id"]] = new
 
-    def delete(self, old: Row, *, is_pending: bool) -> None:
-        id = old["id"]
+    def uncertain(self, ids: Iterable[str]) -> list[str]:
+        """Pending rows of these ids that may have a row on the branch which nobody has read."""
+        return [id for id in ids if id in self.rows and id not in self.fresh and id not in self.committed]
+
+    def delete(self, id: str, committed: Row | None) -> None:
+        """`committed`: the branch's row, when it has one that was not known here before."""
         self.affected["deleted"] += 1
-        if is_pending:
-            del self.rows[id]
-            self.strict.discard(id)
-            if id in self.fresh:
-                self.fresh.discard(id)
-                return
-            if id not in self.committed:
-                return
-        self.committed.setdefault(id, old)
-        self.removed.add(id)
-        self.changed_strictly = True
+        self.rows.pop(id, None)
+        self.fresh.discard(id)
+        self.strict.discard(id)
+        if committed is not None:
+            self.committed.setdefault(id, committed)
+        if id in self.committed:
+            self.removed.add(id)
+            self.changed_strictly = True
 
     def hides(self) -> set[str]:
         """Ids whose committed row is not visible in this transaction."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STAGING_THREADS = 8
+PARTS_IN_A_HURRY_MOST = 48
 
 
 def stage_plan(
@@ -83,7 +84,9 @@ def _stage(
     tables = view.stores.tables
     rows = delta.rows.cast(view.schema(delta.key)) if parts is None and delta.rows.num_rows else None
     remove = [address for id, address in addresses.items() if id in delta.superseded]
-    staged = tables.stage(base, rows=rows, parts=parts or (), remove=remove, clear=delta.clear, fold=parts is None)
+    # A rebase is in a hurry; but where every write is rebased, somebody has to fold.
+    fold = parts is None or len(base.parts) > PARTS_IN_A_HURRY_MOST
+    staged = tables.stage(base, rows=rows, parts=parts or (), remove=remove, clear=delta.clear, fold=fold)
     before = view.state(delta.key)
     state = TableState(base.path, staged.version, (before.number if before else 0) + 1, staged.rows)
     note = {

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import PreconditionFailed, RecordError, UsageError
+from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
 from omnigraph.history import Commit, Member
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.plan import Expression
-from omnigraph.records import edge_row, node_row, typed_value
-from omnigraph.records.values import Unfit
+from omnigraph.records import edge_row, node_row, property_value
 from omnigraph.views import Stores, View
 from omnigraph.write.constraints import check_deltas, superseded_addresses
 from omnigraph.write.delta import Delta
@@ -51,6 +50,7 @@ class Transaction:
         self.entry, self.view = stores.head(branch)
         self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self._pending: dict[str, Pending] = {}
+        self._finished = False
         self._receipt: Receipt | None = None
         if if_commit is not None and self.view.snapshot.commit.id != if_commit:
             raise PreconditionFailed(branch, if_commit, self.view.snapshot.commit.id)
@@ -90,7 +90,7 @@ class Transaction:
         row, is_pending = self._find(entity, id)
         if row is None:
             return False
-        self.apply_delete(entity, [row], is_pending=is_pending)
+        self.apply_delete(entity, [] if is_pending else [row], [row] if is_pending else [])
         return True
 
     def get(self, type_name: str, id: str) -> Row | None:
@@ -101,39 +101,61 @@ class Transaction:
     # ------------------------------------------------------------ pieces that mutations share
 
     def pending(self, entity: EntityType) -> Pending:
+        if self._finished:
+            raise UsageError("this transaction has ended", hint="begin another one")
         return self._pending.setdefault(entity.table_key, Pending(entity))
 
     def apply_update(self, node: NodeType, row: Row, values: Mapping[str, object], *, is_pending: bool) -> None:
         new = dict(row)
         for name, value in values.items():
             if name not in node.properties:
-                raise RecordError(f"unknown property '{name}' on {node.name}", type_name=node.name, property=name)
+                raise RecordError(
+                    f"unknown property '{name}' on {node.name}",
+                    type_name=node.name,
+                    property=name,
+                    entity_id=row["id"],
+                    value=value,
+                )
             if name in node.key:
                 raise UsageError(
                     f"{node.name}.{name} is part of the key and cannot be changed",
                     hint="delete the node and insert it anew",
                 )
-            try:
-                new[name] = typed_value(value, node.properties[name].type)
-            except Unfit as reason:
-                raise RecordError(
-                    f"{node.name}.{name} {reason}", type_name=node.name, property=name, entity_id=row["id"], value=value
-                ) from None
+            new[name] = property_value(node, node.properties[name], value, row["id"])
         self.pending(node).update(row, new, is_pending=is_pending)
 
-    def apply_delete(self, entity: EntityType, rows: list[Row], *, is_pending: bool) -> None:
+    def apply_delete(self, entity: EntityType, committed: list[Row], own: list[Row]) -> None:
+        """Remove rows of the branch and rows of this transaction; with a node, every edge at it."""
         pending = self.pending(entity)
-        for row in rows:
-            pending.delete(row, is_pending=is_pending)
+        beneath = self._beneath(entity, [row["id"] for row in own])
+        for row in own:
+            pending.delete(row["id"], beneath.get(row["id"]))
+        for row in committed:
+            pending.delete(row["id"], row)
         if isinstance(entity, NodeType):
-            self._cascade(entity, [row["id"] for row in rows])
+            self._cascade(entity, [row["id"] for row in (*committed, *own)])
+
+    def _beneath(self, entity: EntityType, ids: list[str]) -> dict[str, Row]:
+        """The branch's rows under pending rows that are about to go and were written without looking.
+
+        A strict insert that is taken back is refused all the same if there was such a row.
+        """
+        pending = self.pending(entity)
+        table = self.view.table(entity.table_key)
+        uncertain = pending.uncertain(ids)
+        if table is None or not uncertain:
+            return {}
+        found = {row["id"]: row for row in table.lookup("id", uncertain).to_pylist()}
+        for id in sorted(pending.strict & found.keys()):
+            raise KeyConflict(entity.name, id)
+        return found
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
         """Remove every edge at these nodes, committed and pending."""
         gone = set(ids)
-        for edge in self.view.catalog.edges_of(node.name):
+        for edge in self.view.catalog.edges_of(node.name) if ids else ():
             ends = [end for end, type in (("src", edge.source), ("dst", edge.target)) if type == node.name]
-            pending = self.pending(edge)
+            pending = self._pending.get(edge.table_key) or Pending(edge)
             own = [row for row in pending.rows.values() if any(row[end] in gone for end in ends)]
             committed: dict[str, Row] = {}
             table = self.view.table(edge.table_key)
@@ -141,10 +163,8 @@ class Transaction:
                 assert table is not None
                 found = table.lookup(end, ids).to_pylist()
                 committed.update({row["id"]: row for row in found if row["id"] not in pending.hides()})
-            for row in own:
-                pending.delete(row, is_pending=True)
-            for row in committed.values():
-                pending.delete(row, is_pending=False)
+            if own or committed:
+                self.apply_delete(edge, list(committed.values()), own)
 
     def insert_edge(
         self, type_name: str, source: object, target: object, values: Mapping[str, object], *, strict: bool = True
@@ -155,8 +175,9 @@ class Transaction:
 
     def _insert(self, type_name: str, values: Mapping[str, object], *, strict: bool) -> str:
         data = dict(values)
+        catalog = self.view.catalog
         word = "from_" if "from_" in data else "from"
-        if word in data or type_name not in self.view.catalog.nodes:
+        if type_name in catalog.edges and (word in data or type_name not in catalog.nodes):
             source, target = data.pop(word, None), data.pop("to", None)
             return self.insert_edge(type_name, source, target, data, strict=strict)
         node: NodeType = self._entity(type_name, NodeType)
@@ -166,11 +187,7 @@ class Transaction:
     def _add(self, entity: EntityType, row: Row, *, fresh: bool, strict: bool) -> str:
         pending = self.pending(entity)
         if strict and row["id"] in pending.rows:
-            raise RecordError(
-                f"{entity.name} '{row['id']}' is inserted twice in this transaction",
-                type_name=entity.name,
-                entity_id=row["id"],
-            )
+            raise KeyConflict(entity.name, row["id"], hint="this transaction has written it before; use an upsert")
         pending.insert(row, fresh=fresh, strict=strict)
         return str(row["id"])
 
@@ -222,9 +239,10 @@ class Transaction:
 
     def commit(self) -> Receipt:
         """Check everything, stage, publish. Called once; a transaction that changed nothing publishes nothing."""
-        if self._receipt is not None:
-            raise UsageError("this transaction was committed already")
+        if self._finished:
+            raise UsageError("this transaction has ended", hint="begin another one")
         deltas = self._deltas()
+        self._finished = True
         commit: Commit | None = None
         if deltas:
             addresses = check_deltas(self.view, deltas)
