@@ -208,10 +208,10 @@ class Graph:
         if engine == "spark":
             from omnigraph.pipeline.queries import run_read_on_spark
 
-            return run_read_on_spark(view, plan, bound, spark)
+            return replace(run_read_on_spark(view, plan, bound, spark), query_name=plan.name)
         from omnigraph.read import run_read
 
-        return run_read(view, plan, bound)
+        return replace(run_read(view, plan, bound), query_name=plan.name)
 
     def explain(
         self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None, branch: str = MAIN
@@ -314,7 +314,7 @@ class Transaction(WriteTransaction):
         plan, bound = compiled(gq, self.view, params, name)
         if not isinstance(plan, ReadPlan):
             raise UsageError(f"'{plan.name}' is a mutation", hint="use mutate")
-        return run_read(self.preview(), plan, bound)
+        return replace(run_read(self.preview(), plan, bound), query_name=plan.name)
 
 
 class GraphBranches:

@@ -36,6 +36,8 @@ class Result:
     columns: tuple[ResultColumn, ...]
     commit: Commit
     timing: Timing
+    query_name: str = ""
+    """The name the query has in its text; the front door fills it in."""
 
     @property
     def num_rows(self) -> int:
