@@ -77,7 +77,7 @@ class _ReadCompiler:
 
     def compile(self) -> RelationalQuery:
         plan = self.plan
-        self.relation = Relation(self.context, plan.pattern)
+        self.relation = Relation(self.context, plan.pattern, {})
         self.relation.build(self._uses(), None, None)
         ranking = plan.order[0].expression if plan.order else None
         self.fused: exp.Expression | None = None
@@ -94,7 +94,7 @@ class _ReadCompiler:
             tree=tree,
             inputs=tuple(self.context.inputs),
             hops=tuple(self.context.hops),
-            definitions=tuple(self.context.definitions),
+            definitions=self.context.definitions,
             outputs=tuple(self.outputs),
             placeholders=self.placeholders,
             keys=self.context.keys,

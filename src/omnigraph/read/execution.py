@@ -5,23 +5,35 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.plan import ReadPlan
 from omnigraph.read import engine, sources
-from omnigraph.read.compiler import compile_read
+from omnigraph.read.adjacency import Compact
+from omnigraph.read.dense import Dense
 from omnigraph.read.entities import objects
+from omnigraph.read.prepared import Prepared, prepare
 from omnigraph.read.pushdown import Values
+from omnigraph.read.reduction import Choice, Reduction, named_hop
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.shapes import Output, RelationalQuery
-from omnigraph.relational.expressions import to_sql
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Mode = Literal["auto", "scan", "index", "csr"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A query in one of its forms, with every relation it reads."""
+
+    prepared: Prepared
+    relations: Mapping[str, Any]
+    choices: tuple[Choice, ...]
 
 
 def run_read(
@@ -34,40 +46,115 @@ def run_read(
 ) -> Result:
     """Run a read on one snapshot. `parameters` are bound values; every mode gives the same rows in the same order."""
     start = time.perf_counter()
-    values = Values(parameters, _instant(now))
-    query = compile_read(plan, view.catalog)
-    relations = {one.name: sources.read_nodes(view, one, values) for one in query.inputs}
-    relations |= {hop.edges: sources.read_edges(view, hop, values) for hop in query.hops}
+    values = Values(parameters, instant(now))
+    if mode == "auto" and (count := counted_by_metadata(view, plan)) is not None:
+        return Result(count, plan.columns, view.snapshot.commit, Timing(0.0, 0.0, time.perf_counter() - start))
+    inputs = reduce(view, plan, values, mode)
     read = time.perf_counter()
-    table = engine.run(to_sql(query.whole(), "duckdb"), query.arguments(parameters, values.now), relations)
+    query = inputs.prepared.query
+    sql = inputs.prepared.sql(frozenset(inputs.relations))
+    table = engine.run(sql, query.arguments(parameters, values.now), inputs.relations)
     ran = time.perf_counter()
     final = finish(view, query, table)
-    end = time.perf_counter()
-    return Result(final, plan.columns, view.snapshot.commit, Timing(read - start, ran - read, end - start))
+    timing = Timing(read - start, ran - read, time.perf_counter() - start)
+    return Result(final, plan.columns, view.snapshot.commit, timing)
 
 
-def _instant(now: dt.datetime | None) -> dt.datetime:
+def instant(now: dt.datetime | None) -> dt.datetime:
     """The query's one instant, in UTC and whole milliseconds, as a DateTime is stored."""
     moment = (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def finish(view: View, query: RelationalQuery, table: pa.Table) -> pa.Table:
-    """The tree's columns as result columns: names, types, whole entities."""
+def counted_by_metadata(view: View, plan: ReadPlan) -> pa.Table | None:
+    """`count($p)` over a bare binding: every snapshot knows the number of its rows."""
+    from omnigraph.language.plan import Aggregate, EntityRef
+
+    pattern = plan.pattern
+    bare = len(pattern.bindings) == 1 and not pattern.expansions and not pattern.filters
+    if not bare or plan.limit is not None or plan.offset is not None:
+        return None
+    for one in plan.projections:
+        if not isinstance(one.expression, Aggregate) or not isinstance(one.expression.operand, EntityRef):
+            return None
     import pyarrow as pa
 
-    arrays = [_column(view, output, table) for output in query.outputs]
+    total = sum(view.rows(f"node:{type_name}") for type_name in pattern.bindings[0].types)
+    return pa.table({one.name: pa.array([total], pa.int64()) for one in plan.projections})
+
+
+# ---------------------------------------------------------------- inputs
+
+
+def reduce(view: View, plan: ReadPlan, values: Values, mode: Mode) -> Inputs:
+    """Choose how the inputs are read, and read them."""
+    if mode == "scan":
+        return _scanned(view, plan, values, reduced=False)
+    if mode == "csr":
+        return _dense(view, plan, values) if _has_ordinals(plan) else _scanned(view, plan, values)
+    prepared = prepare(plan, view.catalog, "id")
+    reduction = Reduction(view, prepared.query, values, forced=mode == "index")
+    if reduction.run():
+        return Inputs(prepared, reduction.relations, tuple(reduction.choices))
+    if _has_ordinals(plan) and _fits(view, prepared.query):
+        return _dense(view, plan, values)
+    return _scanned(view, plan, values)
+
+
+def _has_ordinals(plan: ReadPlan) -> bool:
+    """Ordinals are per table: a variable over several types has none."""
+    from omnigraph.read.usage import all_patterns
+
+    return all(len(b.types) == 1 for pattern in all_patterns(plan.pattern) for b in pattern.bindings)
+
+
+def _fits(view: View, query: RelationalQuery) -> bool:
+    edges = sum(view.rows(hop.table_key) for hop in query.hops)
+    nodes = sum(view.rows(f"node:{type_name}") for node in query.inputs for type_name in node.types)
+    return Compact(view).fits(edges, nodes)
+
+
+def _scanned(view: View, plan: ReadPlan, values: Values, *, reduced: bool = True) -> Inputs:
+    """Every table in full; `reduced` lets scans apply conditions and leaves out tables that add nothing."""
+    prepared = prepare(plan, view.catalog, "id", elide=reduced)
+    query = prepared.query
+    inputs = query.inputs if reduced else [replace(one, filters=()) for one in query.inputs]
+    relations: dict[str, Any] = {one.name: sources.read_nodes(view, one, values) for one in inputs}
+    choices = [Choice(f"${one.variable}", "scan", relations[one.name].num_rows) for one in query.inputs]
+    for hop in query.hops:
+        relations[hop.edges] = sources.read_edges(view, hop if reduced else replace(hop, filters=()), values)
+        choices.append(Choice(named_hop(hop), "sql", relations[hop.edges].num_rows))
+    return Inputs(prepared, relations, tuple(choices))
+
+
+def _dense(view: View, plan: ReadPlan, values: Values) -> Inputs:
+    prepared = prepare(plan, view.catalog, "ordinal")
+    dense = Dense(view, prepared.query, values)
+    dense.run()
+    return Inputs(prepared, dense.relations, tuple(dense.choices))
+
+
+# ---------------------------------------------------------------- outputs
+
+
+def finish(view: View, query: RelationalQuery, table: pa.Table) -> pa.Table:
+    """The tree's columns as result columns: names, types, ids for ordinals, whole entities."""
+    import pyarrow as pa
+
+    arrays = [_column(view, query, output, table) for output in query.outputs]
     names = [output.column.name for output in query.outputs]
     return pa.table(arrays, names=names)
 
 
-def _column(view: View, output: Output, table: pa.Table) -> pa.ChunkedArray | pa.Array:
+def _column(view: View, query: RelationalQuery, output: Output, table: pa.Table) -> pa.ChunkedArray | pa.Array:
     import pyarrow as pa
 
     column = table.column(output.value)
+    if output.is_key and query.keys == "ordinal":
+        column = pa.chunked_array([Compact(view).nodes(output.types[0]).ids.take(_joined(column))])
     if output.is_entity:
-        kinds = None if output.type_column is None else _joined(table.column(output.type_column))
-        return objects(view, output.types, _joined(column), kinds)
+        kinds = None if output.type_column is None else _joined(table.column(output.type_column)).cast(pa.utf8())
+        return objects(view, output.types, _joined(column).cast(pa.utf8()), kinds)
     target = pa.utf8() if output.type is None else arrow_type(output.type)
     return column if column.type == target else column.cast(target)
 
@@ -75,5 +162,5 @@ def _column(view: View, output: Output, table: pa.Table) -> pa.ChunkedArray | pa
 def _joined(column: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
-    joined = column.cast(pa.utf8()).combine_chunks()
+    joined = column.combine_chunks()
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)

@@ -5,7 +5,7 @@ Nothing is correlated in the SQL: a block is computed once for all outer rows, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -53,7 +53,7 @@ class Context:
     expressions: ExpressionFactory
     inputs: list[NodeInput] = field(default_factory=list)
     hops: list[HopInput] = field(default_factory=list)
-    definitions: list[tuple[str, exp.Query]] = field(default_factory=list)
+    definitions: dict[str, tuple[tuple[str, exp.Query], ...]] = field(default_factory=dict)
     common: list[exp.CTE] = field(default_factory=list)
     names: int = 0
 
@@ -82,7 +82,7 @@ class Slot:
 class Relation:
     """The rows of a pattern: FROM, joins, conditions, and where each variable's columns are."""
 
-    def __init__(self, context: Context, pattern: Pattern) -> None:
+    def __init__(self, context: Context, pattern: Pattern, places: Mapping[str, str]) -> None:
         self.context = context
         self.pattern = pattern
         self.slots: dict[str, Slot] = {}
@@ -91,8 +91,12 @@ class Relation:
         self.searched: dict[TextMatch | Nearest | Bm25, exp.Expression] = {}
         self.counts: dict[int, exp.Expression] = {}
         """The number of matches of a block, by the identity of its expression."""
+        self.block = context.fresh("w")
+        self.places = dict(places)
         self._needed: dict[str, set[str]] = {}
         self._started = False
+        for binding in pattern.bindings:
+            self.places[binding.variable] = f"{self.block}.{binding.variable}"
 
     # ------------------------------------------------------------ building
 
@@ -130,7 +134,8 @@ class Relation:
         columns = tuple(Column(f"c{index}", name) for index, name in enumerate(stored))
         extra = tuple(Computed(f"z{index}", one) for index, one in enumerate(computed.get(variable, ())))
         own = tuple(f for f in self.pattern.filters if variables(f) == {variable} and not blocks(f))
-        node = NodeInput(self.context.fresh("n"), variable, binding.types, columns, extra, own)
+        name, place = self.context.fresh("n"), self.places[variable]
+        node = NodeInput(name, variable, place, binding.types, columns, extra, own)
         self.context.inputs.append(node)
         return node
 
@@ -142,18 +147,18 @@ class Relation:
         ends = [nodes.get(expansion.source), nodes.get(expansion.target)]
         source, target = (one.name if isinstance(one, NodeInput) else None for one in ends)
         number = self.context.fresh("")
-        hop = HopInput(f"x{number}", f"e{number}", expansion, columns, own, source, target)
+        places = (self.places[expansion.source], self.places[expansion.target])
+        hop = HopInput(f"x{number}", f"e{number}", expansion, columns, own, source, target, places, self.block)
         self.context.hops.append(hop)
         return hop
 
     def define_hops(self) -> None:
-        """Say in SQL what this pattern's expansions are."""
+        """Say in SQL what the expansions of the whole query are."""
         inputs = {one.name: one for one in self.context.inputs}
         for hop in self.context.hops:
-            if any(name == hop.name for name, _ in self.context.definitions):
-                continue
             node = inputs.get(hop.source or "")
-            self.context.definitions += hops.define(hop, None if node is None else self._sources(node))
+            defined = hops.define(hop, None if node is None else self._sources(node))
+            self.context.definitions[hop.name] = tuple(defined)
 
     def _sources(self, node: NodeInput) -> exp.Query:
         query = exp.select(column(KEY)).from_(table(node.name))
@@ -343,11 +348,11 @@ class Relation:
         alone = len(outer) == 1 and {name for _, name in needed} <= enough and set(outer) <= endpoints(pattern)
         if alone and not any(slot.is_edge for slot in outer.values()):
             implied = {name: Slot(name, slot.types, False, exp.null(), None, {}) for name, slot in outer.items()}
-            relation = Relation(self.context, pattern)
+            relation = Relation(self.context, pattern, self.places)
             relation.build((), implied, None)
         else:
             domain, inside = self._domain(outer, needed)
-            relation = Relation(self.context, pattern)
+            relation = Relation(self.context, pattern, self.places)
             relation.build((), inside, domain)
         return self._counted(relation, outer)
 

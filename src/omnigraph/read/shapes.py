@@ -7,7 +7,7 @@ does not. `n` relations are nodes, `e` relations edges, `x` relations the pairs 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,6 +52,8 @@ class NodeInput:
 
     name: str
     variable: str
+    place: str
+    """The variable's name in the whole query: two blocks may use one word for two things."""
     types: tuple[str, ...]
     columns: tuple[Column, ...]
     computed: tuple[Computed, ...]
@@ -72,6 +74,14 @@ class HopInput:
     filters: tuple[Expression, ...]
     source: str | None
     target: str | None
+    places: tuple[str, str]
+    """The variables at its ends, by their names in the whole query."""
+    block: str
+    """The pattern it belongs to. It says nothing about variables of the patterns around that."""
+
+    def narrows(self, place: str) -> bool:
+        """May what this expansion reaches limit a variable? Not one that its block only tests."""
+        return place.startswith(f"{self.block}.")
 
     @property
     def table_key(self) -> str:
@@ -98,7 +108,7 @@ class Output:
 
 @dataclass(frozen=True)
 class RelationalQuery:
-    """`tree` reads `inputs` and the `x` relations; `definitions` say what those are in terms of the inputs.
+    """`tree` reads the `n` and `x` relations; `definitions` say how each expansion follows from `n` and `e` relations.
 
     `placeholders` maps the parameters of the tree to those of the query; "" is the query's instant.
     """
@@ -106,17 +116,21 @@ class RelationalQuery:
     tree: exp.Select
     inputs: tuple[NodeInput, ...]
     hops: tuple[HopInput, ...]
-    definitions: tuple[tuple[str, exp.Query], ...]
+    definitions: Mapping[str, tuple[tuple[str, exp.Query], ...]]
     outputs: tuple[Output, ...]
     placeholders: Mapping[str, tuple[str, PropertyType]]
     keys: Keys
 
-    def whole(self) -> exp.Select:
-        """The tree with every expansion defined in SQL: it reads the `n` and `e` relations only."""
+    def whole(self, given: Collection[str] = ()) -> exp.Select:
+        """The tree with every expansion defined in SQL, except those whose relation is `given`.
+
+        It reads the `n` relations, and the `e` relations of the expansions it defines.
+        """
         tree = self.tree.copy()
         existing = tree.args.get("with_")
         ctes = [] if existing is None else list(existing.expressions)
-        first = [common(name, query) for name, query in self.definitions]
+        wanted = [hop.name for hop in self.hops if hop.name not in given]
+        first = [common(name, query) for hop in wanted for name, query in self.definitions[hop]]
         tree.set("with_", exp.With(expressions=[*first, *ctes]) if first or ctes else None)
         return tree
 

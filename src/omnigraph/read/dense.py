@@ -1,0 +1,120 @@
+"""Large reads: whole tables in compact form. Keys are ordinals, edges integer pairs, columns come from the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.read import sources
+from omnigraph.read.adjacency import Compact, reach
+from omnigraph.read.pushdown import Values, conjunction
+from omnigraph.read.reduction import Choice, named_hop
+from omnigraph.read.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+PAIRS_MOST = 50_000_000
+"""More pairs than this are not made here: the tree's own SQL makes them over integer edges, and may spill."""
+
+
+class Dense:
+    """`relations` after `run`: `n` relations over ordinals, and per expansion its `x` or its `e` relation."""
+
+    def __init__(self, view: View, query: RelationalQuery, values: Values) -> None:
+        self.view = view
+        self.query = query
+        self.values = values
+        self.compact = Compact(view)
+        self.relations: dict[str, pa.Table] = {}
+        self.choices: list[Choice] = []
+        self._nodes = {node.name: node for node in query.inputs}
+
+    def run(self) -> None:
+        for node in self.query.inputs:
+            self.relations[node.name] = self._node(node)
+            self.choices.append(Choice(f"${node.variable}", "scan", self.relations[node.name].num_rows, "compact"))
+        for hop in self.query.hops:
+            self._hop(hop)
+
+    def _node(self, node: NodeInput) -> pa.Table:
+        import numpy as np
+        import pyarrow as pa
+
+        type_name = node.types[0]
+        if node.computed:
+            # Search looks at the rows that the conditions leave, and only at those.
+            rows = sources.read_nodes(self.view, node, self.values)
+            ordinals = self.compact.nodes(type_name).ordinals(rows.column(KEY))
+            return rows.set_column(0, KEY, pa.array(ordinals))
+        keys = pa.array(np.arange(len(self.compact.nodes(type_name)), dtype=np.int32))
+        columns = {column.alias: self.compact.column(type_name, column.stored) for column in node.columns}
+        return pa.table({KEY: keys, **columns})
+
+    def _hop(self, hop: HopInput) -> None:
+        import pyarrow as pa
+
+        one = hop.expansion
+        if one.edge_variable is not None:
+            self.relations[hop.edges] = self._edges(hop)
+            self.choices.append(Choice(named_hop(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
+            return
+        if one.max_hops == 1:
+            adjacency = self.compact.neighbours(one.edge, one.direction)
+            pairs = (adjacency.sources, adjacency.targets)
+        else:
+            found = self._reach(hop)
+            if found is None:
+                ends = self.compact.ends(one.edge)
+                self.relations[hop.edges] = pa.table({"src": pa.array(ends.src), "dst": pa.array(ends.dst)})
+                self.choices.append(Choice(named_hop(hop), "sql", None, f"more than {PAIRS_MOST} pairs"))
+                return
+            pairs = found
+        self.relations[hop.name] = pa.table({SOURCE: pa.array(pairs[0]), TARGET: pa.array(pairs[1])})
+        self.choices.append(Choice(named_hop(hop), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges"))
+
+    def _reach(self, hop: HopInput) -> tuple[np.ndarray, np.ndarray] | None:
+        """Breadth first from the end with fewer nodes; None when there would be too many pairs."""
+        import numpy as np
+
+        one = hop.expansion
+        type_ = self.view.catalog.edges[one.edge]
+        nodes = self.compact.nodes(type_.source)
+        frontiers = [self._frontier(name, type_.source) for name in (hop.source, hop.target)]
+        sizes = [len(nodes) if frontier is None else len(frontier) for frontier in frontiers]
+        end = 0 if sizes[0] <= sizes[1] else 1
+        degree = max(self.view.rows(hop.table_key) / max(len(nodes), 1), 1.0)
+        if sizes[end] * min(degree**one.max_hops, len(nodes)) > PAIRS_MOST:
+            return None
+        frontier = frontiers[end]
+        start = np.arange(len(nodes), dtype=np.int32) if frontier is None else frontier
+        flipped: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
+        direction = one.direction if end == 0 else flipped[one.direction]
+        adjacency = self.compact.neighbours(one.edge, direction)
+        first, second = reach(adjacency, start, one.min_hops, one.max_hops, max(len(nodes), 1))
+        return (first, second) if end == 0 else (second, first)
+
+    def _frontier(self, name: str | None, type_name: str) -> np.ndarray | None:
+        """The ordinals an end can have, from its own conditions; None for all."""
+        import numpy as np
+
+        node = self._nodes.get(name or "")
+        filter_text = None if node is None else conjunction(node.filters, self.values)
+        table = self.view.table(f"node:{type_name}")
+        if filter_text is None or table is None:
+            return None
+        ordinals = self.compact.nodes(type_name).ordinals(table.read(["id"], filter_text).column("id").combine_chunks())
+        return np.unique(ordinals)
+
+    def _edges(self, hop: HopInput) -> pa.Table:
+        """Every edge, with its ends as ordinals."""
+        import pyarrow as pa
+
+        ends = self.compact.ends(hop.expansion.edge)
+        table = self.view.table(hop.table_key)
+        names = list(dict.fromkeys(["id", *(column.stored for column in hop.columns)]))
+        rows = self.view.schema(hop.table_key).empty_table() if table is None else table.read(names)
+        arrays = {"src": pa.array(ends.src), "dst": pa.array(ends.dst), "id": rows.column("id")}
+        arrays |= {column.alias: rows.column(column.stored) for column in hop.columns}
+        return pa.table(arrays)

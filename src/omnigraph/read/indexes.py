@@ -1,0 +1,99 @@
+"""Which property gets which index, what the indexes cover, and building what is missing. Reads are right without any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from omnigraph.history import TableChange, TableState
+from omnigraph.language.catalog import EdgeType, EntityType, PropertyType, Scalar
+from omnigraph.tables import IndexCoverage, IndexSpec, Staged
+from omnigraph.tables.indexes import coverage
+from omnigraph.views import View
+
+VECTOR_METRIC = "cosine"
+
+
+def index_specs(entity: EntityType) -> list[IndexSpec]:
+    """The indexes a type wants: its ids (and ends) always, then @key and @index of one node property each.
+
+    Declarations over several properties, and those on edges, are kept in the schema and build nothing.
+    """
+    if isinstance(entity, EdgeType):
+        return [IndexSpec(name, "BTREE") for name in ("id", "src", "dst")]
+    specs = [IndexSpec("id", "BTREE")]
+    for constraint in entity.constraints:
+        if constraint.kind in ("key", "index") and len(constraint.fields) == 1:
+            name = constraint.fields[0]
+            specs += [spec for spec in _for_property(name, entity.properties[name].type) if spec not in specs]
+    return specs
+
+
+def _for_property(name: str, type: PropertyType) -> Iterator[IndexSpec]:
+    if type.is_list or type.scalar is Scalar.BLOB:
+        return
+    if type.scalar is Scalar.VECTOR:
+        yield IndexSpec(name, "IVF_FLAT", VECTOR_METRIC)
+        return
+    yield IndexSpec(name, "BTREE")
+    if type.scalar is Scalar.STRING and not type.enum:
+        yield IndexSpec(name, "INVERTED")
+
+
+@dataclass(frozen=True)
+class IndexState:
+    """One wanted index of one table: how many rows it covers and how many a read still finds by scan."""
+
+    table_key: str
+    column: str
+    kind: str
+    covered_rows: int
+    pending_rows: int
+
+    @property
+    def is_complete(self) -> bool:
+        return self.pending_rows == 0
+
+    def to_json(self) -> dict[str, str | int]:
+        return {
+            "table": self.table_key,
+            "column": self.column,
+            "kind": self.kind,
+            "covered_rows": self.covered_rows,
+            "pending_rows": self.pending_rows,
+        }
+
+
+def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexState]:
+    """Every wanted index of these tables (all of them), by table and column."""
+    states = []
+    for key in view.catalog.tables if keys is None else keys:
+        specs, table = index_specs(view.entity(key)), view.table(key)
+        covered: dict[str, IndexCoverage] = {} if table is None else coverage(table, specs)
+        for spec in specs:
+            found = covered.get(spec.name)
+            counts = (found.covered_rows, found.pending_rows) if found else (0, 0)
+            states.append(IndexState(key, spec.column, spec.kind, *counts))
+    return states
+
+
+@dataclass(frozen=True)
+class StagedIndexes:
+    """A table's new version with its missing indexes built, and the change to publish it with (mode "strict")."""
+
+    staged: Staged
+    change: TableChange
+
+
+def stage_indexes(view: View, keys: Iterable[str] | None = None) -> list[StagedIndexes]:
+    """Build what is missing on these tables (all of them). The caller syncs and publishes; nothing is visible before."""
+    found = []
+    for key in view.catalog.tables if keys is None else keys:
+        table, state = view.table(key), view.state(key)
+        if table is None or state is None or table.rows == 0:
+            continue
+        staged = view.stores.tables.stage_index(table, index_specs(view.entity(key)))
+        if staged is not None:
+            after = TableState(state.path, staged.version, state.number + 1, state.rows)
+            found.append(StagedIndexes(staged, TableChange(key, "strict", state, after, staged.to_json())))
+    return found

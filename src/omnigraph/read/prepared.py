@@ -1,0 +1,52 @@
+"""Compiled queries, remembered: one tree per plan and form, one SQL text per set of relations it is given."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.plan import ReadPlan
+from omnigraph.read.compiler import compile_read
+from omnigraph.read.shapes import Keys, RelationalQuery
+from omnigraph.relational.expressions import to_sql
+
+REMEMBERED = 512
+
+
+class Prepared:
+    """A compiled query and its SQL texts."""
+
+    def __init__(self, plan: ReadPlan, query: RelationalQuery) -> None:
+        self.plan = plan
+        self.query = query
+        self._texts: dict[frozenset[str], str] = {}
+
+    def sql(self, given: frozenset[str]) -> str:
+        """DuckDB's text when these relations are there; expansions not among them are defined in SQL."""
+        expansions = frozenset(hop.name for hop in self.query.hops if hop.name in given)
+        text = self._texts.get(expansions)
+        if text is None:
+            text = self._texts[expansions] = to_sql(self.query.whole(expansions), "duckdb")
+        return text
+
+
+_kept: OrderedDict[Hashable, Prepared] = OrderedDict()
+_lock = threading.Lock()
+
+
+def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> Prepared:
+    """The compiled form of a plan. Plans are remembered by the language room, so the same object comes again."""
+    key = (id(plan), catalog.hash, keys, elide)
+    with _lock:
+        found = _kept.get(key)
+        if found is not None and found.plan is plan:
+            _kept.move_to_end(key)
+            return found
+    made = Prepared(plan, compile_read(plan, catalog, keys=keys, elide=elide))
+    with _lock:
+        _kept[key] = made
+        while len(_kept) > REMEMBERED:
+            _kept.popitem(last=False)
+    return made

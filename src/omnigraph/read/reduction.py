@@ -1,0 +1,307 @@
+"""Small reads: selective bindings and small frontiers fetched through indexes, so that the tree runs over few rows.
+
+Works outwards from variables that a condition fixes to a few values. Gives up (None) as soon as something is not small;
+then the whole tables are used in compact form (`dense`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.language.catalog import NodeType
+from omnigraph.language.identity import canonical_text
+from omnigraph.read import sources
+from omnigraph.read.adjacency import Compact, reach
+from omnigraph.read.indexes import index_specs
+from omnigraph.read.pushdown import Values, conjunction, looked_up
+from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FRONTIER_MOST = 1_024
+HOPS_MOST = 6
+PAIRS_MOST = 65_536
+BUILD_FACTOR = 1.5
+"""Building an adjacency is taken to cost this much per edge, against 1 per edge looked up through an index."""
+
+Path = Literal["metadata", "lookup", "scan", "index", "csr", "sql"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one input was read and why."""
+
+    what: str
+    path: Path
+    rows: int | None
+    estimate: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        return {"input": self.what, "path": self.path, "rows": self.rows, "estimate": self.estimate}
+
+
+def named_hop(hop: HopInput) -> str:
+    one = hop.expansion
+    word = f"<{one.edge}>" if one.direction == "both" else one.edge
+    bounds = "" if one.max_hops == 1 else f"{{{one.min_hops},{one.max_hops}}}"
+    edge = f"${one.edge_variable}:" if one.edge_variable else ""
+    way = " (backwards)" if one.direction == "in" else ""
+    return f"${one.source} {edge}{word}{bounds} ${one.target}{way}"
+
+
+class TooLarge(Exception):
+    """Not a small read: something would have to be looked up too often."""
+
+
+class Reduction:
+    """`relations` after `run`: every `n` and `x` relation of the query, over ids. `forced` never gives up."""
+
+    def __init__(self, view: View, query: RelationalQuery, values: Values, *, forced: bool = False) -> None:
+        self.view = view
+        self.query = query
+        self.values = values
+        self.forced = forced
+        self.compact = Compact(view)
+        self.relations: dict[str, pa.Table] = {}
+        self.choices: list[Choice] = []
+        self._ids: dict[str, list[str]] = {}
+        self._nodes = {node.name: node for node in query.inputs}
+
+    def run(self) -> bool:
+        """False when this is not a small read."""
+        try:
+            self._seed()
+            self._follow()
+            for node in self.query.inputs:
+                if node.name not in self.relations:
+                    self._fetch(node)
+        except TooLarge:
+            return False
+        return True
+
+    # ------------------------------------------------------------ nodes
+
+    def _seed(self) -> None:
+        for node in self.query.inputs:
+            if self._is_fixed(node):
+                self._fetch(node)
+
+    def _is_fixed(self, node: NodeInput) -> bool:
+        """Does a condition fix an id, a key, or an indexed property?"""
+        if len(node.types) > 1:
+            return False
+        fixed = looked_up(node.filters, self.values)
+        entity = self.view.catalog.nodes[node.types[0]]
+        return any(spec.column in fixed for spec in index_specs(entity) if spec.kind == "BTREE")
+
+    def _fetch(self, node: NodeInput) -> None:
+        """Read a node's rows: by id where ids are known, else by its conditions."""
+        ids = self._ids.get(node.place)
+        if ids is None:
+            ids = self._ids_from_conditions(node)
+        rows = sources.read_nodes(self.view, node, self.values, ids)
+        self.relations[node.name] = rows
+        path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
+        self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, _asked(ids)))
+        if len(node.types) == 1:
+            self._ids[node.place] = rows.column(KEY).to_pylist() if self._joins(node.place) else []
+
+    def _joins(self, place: str) -> bool:
+        return any(place in hop.places for hop in self.query.hops)
+
+    def _ids_from_conditions(self, node: NodeInput) -> list[str] | None:
+        """The ids that conditions leave possible, without reading anything: a fixed id or key."""
+        if len(node.types) > 1:
+            return None
+        fixed = looked_up(node.filters, self.values)
+        if "id" in fixed:
+            return [str(one) for one in fixed["id"] if one is not None]
+        entity: NodeType = self.view.catalog.nodes[node.types[0]]
+        if len(entity.key) != 1 or entity.key[0] not in fixed:
+            return None
+        type_ = entity.properties[entity.key[0]].type
+        return [canonical_text(one, type_) for one in fixed[entity.key[0]] if one is not None]
+
+    # ------------------------------------------------------------ expansions
+
+    def _follow(self) -> None:
+        pending = list(self.query.hops)
+        while pending:
+            ready = [hop for hop in pending if any(place in self._ids for place in hop.places)]
+            if not ready:
+                if not self.forced:
+                    raise TooLarge
+                ready = [self._start(pending)]
+            hop = min(ready, key=lambda one: self._frontier(one)[1])
+            pending.remove(hop)
+            self._expand(hop)
+
+    def _start(self, pending: list[HopInput]) -> HopInput:
+        """Nothing is fixed: start from all nodes at the source of the first expansion."""
+        hop = pending[0]
+        node = self._nodes.get(hop.source or "")
+        if node is not None:
+            self._fetch(node)
+        else:
+            edge = self.view.catalog.edges[hop.expansion.edge]
+            type_name = edge.target if hop.expansion.direction == "in" else edge.source
+            table = self.view.table(f"node:{type_name}")
+            self._ids[hop.places[0]] = [] if table is None else table.read(["id"]).column("id").to_pylist()
+        return hop
+
+    def _frontier(self, hop: HopInput) -> tuple[int, int]:
+        """(which end to start from, how many nodes are there): the smaller of the known ends."""
+        sizes = [(end, len(self._ids[place])) for end, place in enumerate(hop.places) if place in self._ids]
+        return min(sizes, key=lambda one: one[1])
+
+    def _expand(self, hop: HopInput) -> None:
+        end, size = self._frontier(hop)
+        path, estimate = self._choose(hop, end, size)
+        ids = list(dict.fromkeys(self._ids[hop.places[end]]))
+        if hop.expansion.edge_variable is not None:
+            rows = self._edges(hop, ids, end)
+        elif path == "csr":
+            rows = self._pairs_by_adjacency(hop, ids, end)
+        else:
+            rows = self._pairs_by_lookup(hop, ids, end)
+        if rows.num_rows > PAIRS_MOST and not self.forced:
+            raise TooLarge
+        self.relations[hop.name] = rows
+        self.choices.append(Choice(named_hop(hop), path, rows.num_rows, estimate))
+        for place, column in zip(hop.places, (SOURCE, TARGET), strict=True):
+            if hop.narrows(place):
+                self._narrow(place, rows.column(column).to_pylist())
+
+    def _narrow(self, place: str, ids: list[str]) -> None:
+        found = set(ids)
+        known = self._ids.get(place)
+        self._ids[place] = [one for one in known if one in found] if known is not None else list(found)
+        for node in self.query.inputs:
+            if node.place == place and node.name not in self.relations:
+                if len(found) > FRONTIER_MOST and not self.forced:
+                    raise TooLarge
+                self._fetch(node)
+
+    def _choose(self, hop: HopInput, end: int, size: int) -> tuple[Path, str]:
+        """The cost rule for one expansion."""
+        one = hop.expansion
+        edges = self.view.rows(hop.table_key)
+        type_ = self.view.catalog.edges[one.edge]
+        nodes = max(self.view.rows(f"node:{type_.source}"), 1)
+        lookups = one.max_hops * size * edges / nodes
+        cached = self.compact.has_neighbours(one.edge, self._direction(hop, end))
+        build = 0.0 if cached else BUILD_FACTOR * edges
+        estimate = f"{size} from, {lookups:.0f} by index, {build:.0f} by adjacency"
+        if self.forced:
+            return "index", estimate
+        deep = size > FRONTIER_MOST or one.max_hops > HOPS_MOST
+        if one.edge_variable is not None:
+            if deep:
+                raise TooLarge
+            return "index", estimate
+        if deep or lookups > build:
+            if not cached:
+                raise TooLarge
+            return "csr", estimate
+        return "index", estimate
+
+    def _direction(self, hop: HopInput, end: int) -> Literal["out", "in", "both"]:
+        """The way to walk from this end."""
+        opposite: Mapping[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
+        return hop.expansion.direction if end == 0 else opposite[hop.expansion.direction]
+
+    def _pairs_by_adjacency(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
+        import numpy as np
+        import pyarrow as pa
+
+        one, direction = hop.expansion, self._direction(hop, end)
+        type_ = self.view.catalog.edges[one.edge]
+        near, far = (type_.target, type_.source) if direction == "in" else (type_.source, type_.target)
+        near_nodes, far_nodes = self.compact.nodes(near), self.compact.nodes(far)
+        frontier = near_nodes.ordinals(pa.array(ids, pa.utf8()))
+        frontier = np.unique(frontier[frontier >= 0])
+        adjacency = self.compact.neighbours(one.edge, direction)
+        first, second = reach(adjacency, frontier, one.min_hops, one.max_hops, max(len(far_nodes), 1))
+        ends = [near_nodes.ids.take(pa.array(first)), far_nodes.ids.take(pa.array(second))]
+        return pa.table(dict(zip(_names(end), ends, strict=True)))
+
+    def _pairs_by_lookup(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
+        import pyarrow as pa
+
+        one, ways = hop.expansion, self._ways(hop, end)
+        pairs = self._neighbours(hop, ways, ids)
+        if one.max_hops > 1:
+            pairs = self._levels(hop, ways, ids, pairs)
+        first, second = [list(side) for side in zip(*pairs, strict=True)] if pairs else ([], [])
+        near, far = _names(end)
+        return pa.table({near: pa.array(first, pa.utf8()), far: pa.array(second, pa.utf8())})
+
+    def _levels(
+        self, hop: HopInput, ways: list[tuple[str, str]], ids: list[str], first: list[tuple[str, str]]
+    ) -> list[tuple[str, str]]:
+        one = hop.expansion
+        seen = {*first, *((start, start) for start in ids)}
+        level, kept = first, list(first) if one.min_hops == 1 else []
+        for distance in range(2, one.max_hops + 1):
+            onwards: dict[str, list[str]] = {}
+            for near, far in self._neighbours(hop, ways, list({node for _, node in level})):
+                onwards.setdefault(near, []).append(far)
+            found = {(start, far): None for start, node in level for far in onwards.get(node, ())}
+            level = [pair for pair in found if pair not in seen]
+            seen.update(level)
+            kept += level if distance >= one.min_hops else []
+            if not level:
+                break
+            if len(seen) > PAIRS_MOST and not self.forced:
+                raise TooLarge
+        return kept
+
+    def _ways(self, hop: HopInput, end: int) -> list[tuple[str, str]]:
+        ways = {"out": [("src", "dst")], "in": [("dst", "src")], "both": [("src", "dst"), ("dst", "src")]}
+        return ways[self._direction(hop, end)]
+
+    def _neighbours(self, hop: HopInput, ways: list[tuple[str, str]], ids: list[str]) -> list[tuple[str, str]]:
+        """Distinct (near, far) pairs of the edges at these nodes."""
+        table = self.view.table(hop.table_key)
+        if table is None or not ids:
+            return []
+        pairs: dict[tuple[str, str], None] = {}
+        for near, far in ways:
+            rows = table.lookup(near, ids, ["src", "dst"])
+            found = zip(rows.column(near).to_pylist(), rows.column(far).to_pylist(), strict=True)
+            pairs.update(dict.fromkeys(found))
+        return list(pairs)
+
+    def _edges(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
+        """One row per edge at these nodes, ends as the expansion sees them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        table = self.view.table(hop.table_key)
+        names = list(dict.fromkeys(["src", "dst", "id", *(column.stored for column in hop.columns)]))
+        found: list[pa.Table] = []
+        for index, (near, far) in enumerate(self._ways(hop, end)):
+            if table is None:
+                rows = self.view.schema(hop.table_key).empty_table().select(names)
+            else:
+                rows = table.lookup(near, ids, names, filter=conjunction(hop.filters, self.values))
+            if index:
+                rows = rows.filter(pc.not_equal(rows.column("src"), rows.column("dst")))
+            near_name, far_name = _names(end)
+            arrays = {near_name: rows.column(near), far_name: rows.column(far), EDGE: rows.column("id")}
+            arrays |= {column.alias: rows.column(column.stored) for column in hop.columns}
+            found.append(pa.table(arrays))
+        return pa.concat_tables(found)
+
+
+def _names(end: int) -> tuple[str, str]:
+    """The columns of the end to start from and of the other one."""
+    return (SOURCE, TARGET) if end == 0 else (TARGET, SOURCE)
+
+
+def _asked(ids: list[str] | None) -> str:
+    return "" if ids is None else f"{len(ids)} ids"

@@ -1,0 +1,92 @@
+"""Logic cases in plain files, and the engines that must all give the same rows in the same order.
+
+A file is a list of sections, each opened by a line that starts with `==`:
+
+    == schema            the .pg text of the graph
+    == data              one record a line, as in a batch file
+    == case <name>       a query body (or a whole query), then optional lines
+    -- params {json}
+    -- rows              followed by one JSON object a line; the order counts
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query_compiler import compile_query
+from omnigraph.read import Mode, Result, run_read
+from omnigraph.views import View
+
+FOLDER = Path(__file__).parent
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=dt.UTC)
+
+Engine = Callable[[View, ReadPlan, Mapping[str, object]], Result]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    query: str
+    params: Mapping[str, Any]
+    rows: list[Any]
+
+    @property
+    def text(self) -> str:
+        return self.query if self.query.startswith("query ") else f"query q() {{ {self.query} }}"
+
+
+@dataclass
+class LogicFile:
+    path: Path
+    schema: str = ""
+    records: list[Any] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+
+
+def read_file(path: Path) -> LogicFile:
+    found = LogicFile(path)
+    for section in ("\n" + path.read_text()).split("\n== ")[1:]:
+        head, _, body = section.partition("\n")
+        if head == "schema":
+            found.schema = body
+        elif head == "data":
+            found.records = [json.loads(line) for line in body.splitlines() if line.strip()]
+        else:
+            found.cases.append(_case(head.removeprefix("case "), body))
+    return found
+
+
+def _case(name: str, body: str) -> Case:
+    before, _, rows = body.partition("-- rows")
+    query, _, params = before.partition("-- params")
+    expected = [json.loads(line) for line in rows.splitlines() if line.strip()]
+    return Case(name, query.strip(), json.loads(params) if params.strip() else {}, expected)
+
+
+def files() -> list[LogicFile]:
+    return [read_file(path) for path in sorted(FOLDER.glob("*.logic"))]
+
+
+def local(mode: Mode) -> Engine:
+    return lambda view, plan, parameters: run_read(view, plan, parameters, mode=mode, now=NOW)
+
+
+engines: dict[str, Engine] = {mode: local(mode) for mode in ("auto", "scan", "index", "csr")}  # type: ignore[arg-type]  # the names are modes
+
+
+def plan_of(view: View, case: Case) -> tuple[ReadPlan, dict[str, object]]:
+    plan = compile_query(case.text, view.catalog, file=case.name)
+    assert isinstance(plan, ReadPlan)
+    return plan, bind_parameters(plan.parameters, case.params)
+
+
+def run_case(view: View, case: Case, engine: Engine) -> list[dict[str, Any]]:
+    plan, parameters = plan_of(view, case)
+    return engine(view, plan, parameters).to_json()

@@ -1,0 +1,408 @@
+"""A naive interpreter of read plans over plain Python rows: nested loops, no engine, no shared code with `read/`.
+
+Data is {table key: [row]}; a row is a dict of stored columns. Every value the interpreter compares is a plain Python
+value; None is null.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+from omnigraph.language import plan as p
+from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+
+Row = Mapping[str, Any]
+Data = Mapping[str, Sequence[Row]]
+
+
+class Bound:
+    """An entity in a row of matches."""
+
+    def __init__(self, key: str, row: Row) -> None:
+        self.key, self.row = key, row
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        return self.key, self.row["id"]
+
+
+Match = dict[str, Bound]
+
+
+class Oracle:
+    def __init__(self, catalog: Catalog, data: Data, parameters: Mapping[str, Any], now: dt.datetime) -> None:
+        self.catalog, self.data = catalog, data
+        self.parameters = {name: plain(value) for name, value in parameters.items()}
+        self.now = plain(now)
+
+    # ------------------------------------------------------------ rows of a read
+
+    def run(self, plan: p.ReadPlan) -> list[dict[str, Any]]:
+        matches = self.matches(plan.pattern, {})
+        self.fused: dict[tuple[str, str], float] = {}
+        limit = self.cut(plan.limit)
+        offset = self.cut(plan.offset) or 0
+        ranking = plan.order[0].expression if plan.order else None
+        if isinstance(ranking, p.Rrf):
+            matches = self.fuse(ranking, matches, (limit or 0) + offset)
+        elif isinstance(ranking, p.Nearest | p.Bm25):
+            matches = [one for one in matches if self.value(ranking, one) is not None]
+        if plan.grouped:
+            rows = self.grouped(plan, matches)
+        else:
+            rows = [self.row(plan, one) for one in matches]
+        if plan.distinct:
+            unique: dict[str, Any] = {}
+            for one in rows:
+                unique.setdefault(repr(one["out"]), one)
+            rows = list(unique.values())
+        rows.sort(key=cmp_to_key(lambda a, b: compare_keys(a["keys"], b["keys"])))
+        rows = rows[offset:]
+        return [one["out"] for one in (rows if limit is None else rows[:limit])]
+
+    def cut(self, cut: p.Constant | p.Parameter | None) -> int | None:
+        return None if cut is None else int(self.value(cut, {}))
+
+    def row(self, plan: p.ReadPlan, match: Match) -> dict[str, Any]:
+        out = {one.name: self.shown(one.expression, match) for one in plan.projections}
+        keys = [(self.sortable(key.expression, match), down(key)) for key in plan.order]
+        if plan.distinct:
+            keys += [(self.sortable(one.expression, match), False) for one in plan.projections]
+        for name in plan.tie_break:
+            key, id_ = match[name].identity
+            keys += [(id_, False), (key, False)]
+        return {"out": out, "keys": keys}
+
+    def sortable(self, expression: p.Expression, match: Match) -> Any:
+        value = self.value(expression, match)
+        return tuple(value) if isinstance(value, list) else value
+
+    def shown(self, expression: p.Expression, match: Match) -> Any:
+        if isinstance(expression, p.EntityRef):
+            bound = match[expression.variable]
+            types = self.types_of[expression.variable]
+            names = dict.fromkeys(n for t in types for n in self.catalog.nodes[t].properties)
+            blobs = {
+                n for t in types for n, one in self.catalog.nodes[t].properties.items() if one.type.scalar is Scalar.BLOB
+            }
+            return {"id": bound.row["id"], **{n: bound.row.get(n) for n in names if n not in blobs}}
+        return self.value(expression, match)
+
+    def grouped(self, plan: p.ReadPlan, matches: list[Match]) -> list[dict[str, Any]]:
+        groups: dict[str, list[Match]] = {}
+        plain_ones = [one.expression for one in plan.projections if not isinstance(one.expression, p.Aggregate)]
+        for match in matches:
+            key = repr([self.group_key(one, match) for one in plain_ones])
+            groups.setdefault(key, []).append(match)
+        if not plain_ones and not groups:
+            groups[""] = []
+        rows = []
+        for members in groups.values():
+            values = [
+                self.aggregate(one.expression, members)
+                if isinstance(one.expression, p.Aggregate)
+                else self.value(one.expression, members[0])
+                for one in plan.projections
+            ]
+            shown = [
+                value if isinstance(one.expression, p.Aggregate) else self.shown(one.expression, members[0])
+                for one, value in zip(plan.projections, values, strict=True)
+            ]
+            keys = []
+            for order in plan.order:
+                place = next(i for i, one in enumerate(plan.projections) if one.expression == order.expression)
+                keys.append((values[place], down(order)))
+            for one, value in zip(plan.projections, values, strict=True):
+                if not isinstance(one.expression, p.Aggregate):
+                    keys.append((tuple(value) if isinstance(value, list) else value, False))
+            names = [one.name for one in plan.projections]
+            rows.append({"out": dict(zip(names, shown, strict=True)), "keys": keys})
+        return rows
+
+    def group_key(self, expression: p.Expression, match: Match) -> Any:
+        return match[expression.variable].identity if isinstance(expression, p.EntityRef) else self.value(expression, match)
+
+    def aggregate(self, one: p.Aggregate, members: list[Match]) -> Any:
+        if isinstance(one.operand, p.EntityRef):
+            ids = [m[one.operand.variable].identity for m in members]
+            return len(set(ids)) if one.distinct else len(ids)
+        values = [v for v in (self.value(one.operand, m) for m in members) if v is not None]
+        if one.function == "count":
+            return len({repr(v) for v in values}) if one.distinct else len(values)
+        if not values:
+            return None
+        if one.function == "sum":
+            return float(sum(values))
+        if one.function == "avg":
+            return float(sum(values)) / len(values)
+        return min(values) if one.function == "min" else max(values)
+
+    # ------------------------------------------------------------ patterns
+
+    def matches(self, pattern: p.Pattern, outer: Match) -> list[Match]:
+        if not outer:
+            self.types_of = {binding.variable: binding.types for binding in pattern.bindings}
+        found: list[Match] = []
+        choices = [
+            [Bound(f"node:{t}", row) for t in binding.types for row in self.data.get(f"node:{t}", ())]
+            for binding in pattern.bindings
+        ]
+        for combination in itertools.product(*choices):
+            match = dict(outer)
+            match.update(zip((b.variable for b in pattern.bindings), combination, strict=True))
+            found += self.expanded(pattern, list(pattern.expansions), match)
+        return [one for one in found if all(self.value(f, one) is True for f in pattern.filters)]
+
+    def expanded(self, pattern: p.Pattern, rest: list[p.Expansion], match: Match) -> list[Match]:
+        if not rest:
+            return [match]
+        first, others = rest[0], rest[1:]
+        source, target = match[first.source], match[first.target]
+        edge = self.catalog.edges[first.edge]
+        ends = (edge.target, edge.source) if first.direction == "in" else (edge.source, edge.target)
+        if (source.key, target.key) != (f"node:{ends[0]}", f"node:{ends[1]}"):
+            return []
+        if first.edge_variable is None:
+            inside = target.row["id"] in self.reach(first, source.row["id"])
+            return self.expanded(pattern, others, match) if inside else []
+        found: list[Match] = []
+        for row in self.data.get(f"edge:{first.edge}", ()):
+            pair = (source.row["id"], target.row["id"])
+            forward, backward = (row["src"], row["dst"]) == pair, (row["dst"], row["src"]) == pair
+            hit = {"out": forward, "in": backward, "both": forward or backward}[first.direction]
+            if hit:
+                extended = {**match, first.edge_variable: Bound(f"edge:{first.edge}", row)}
+                found += self.expanded(pattern, others, extended)
+        return found
+
+    def reach(self, expansion: p.Expansion, start: str) -> set[str]:
+        steps: dict[str, set[str]] = {}
+        for row in self.data.get(f"edge:{expansion.edge}", ()):
+            if expansion.direction in ("out", "both"):
+                steps.setdefault(row["src"], set()).add(row["dst"])
+            if expansion.direction in ("in", "both"):
+                steps.setdefault(row["dst"], set()).add(row["src"])
+        distance, frontier, hops = {start: 0}, {start}, 0
+        while frontier and hops < expansion.max_hops:
+            hops += 1
+            frontier = {far for near in frontier for far in steps.get(near, ())} - set(distance)
+            distance.update(dict.fromkeys(frontier, hops))
+        reached = {node for node, d in distance.items() if d >= max(expansion.min_hops, 1)}
+        if expansion.min_hops == 1 and start in steps.get(start, ()):
+            reached.add(start)
+        return reached
+
+    # ------------------------------------------------------------ expressions
+
+    def value(self, e: p.Expression, match: Match) -> Any:
+        match e:
+            case p.Constant(value, type):
+                return constant(value, type)
+            case p.Parameter(name, type):
+                return rounded(self.parameters.get(name), type)
+            case p.Now():
+                return self.now
+            case p.PropertyRef(variable, column, _):
+                return match[variable].row.get(column)
+            case p.EntityRef(variable):
+                return match[variable].row["id"]
+            case p.Unary():
+                return self.unary(e, match)
+            case p.Binary():
+                return self.binary(e, match)
+            case p.ListOf(items, _):
+                return [self.value(item, match) for item in items]
+            case p.Exists(block):
+                return bool(self.matches(block, match))
+            case p.CountOf(block):
+                return len(self.matches(block, match))
+            case p.TextMatch():
+                return text_matches(e, self.value(e.property, match), self.value(e.query, match))
+            case p.Nearest(property_, query, _):
+                return cosine(self.value(property_, match), self.value(query, match))
+            case p.Bm25():
+                return self.bm25(e, match)
+            case p.Rrf(first):
+                return self.fused[match[first.property.variable].identity]
+        raise AssertionError(e)
+
+    def unary(self, e: p.Unary, match: Match) -> Any:
+        value = self.value(e.operand, match)
+        if e.op == "is_null":
+            return value is None
+        if e.op == "is_not_null":
+            return value is not None
+        if value is None:
+            return None
+        return (not value) if e.op == "not" else -value
+
+    def binary(self, e: p.Binary, match: Match) -> Any:
+        left = self.value(e.left, match)
+        right = self.value(e.right, match)
+        if e.op == "and":
+            return False if left is False or right is False else None if None in (left, right) else True
+        if e.op == "or":
+            return True if left is True or right is True else None if None in (left, right) else False
+        if e.op == "in":
+            if left is None or right is None:
+                return None if right or right is None else (None if left is None and right else False)
+            if left in [item for item in right if item is not None]:
+                return True
+            return None if None in right else False
+        if left is None or right is None:
+            return None
+        return operate(e.op, left, right)
+
+    # ------------------------------------------------------------ ranking
+
+    def bm25(self, e: p.Bm25, match: Match) -> float | None:
+        query = self.value(e.query, match) or ""
+        types = self.types_of[e.property.variable]
+        texts = [row.get(e.property.column) for t in types for row in self.data.get(f"node:{t}", ())]
+        corpus = [split(text) for text in texts if text is not None]
+        text = self.value(e.property, match)
+        if text is None:
+            return None
+        mine, total, hit = split(text), 0.0, False
+        for word in set(split(query)):
+            frequency = mine.count(word)
+            holding = sum(word in other for other in corpus)
+            if frequency:
+                hit = True
+                idf = math.log(1 + (len(corpus) - holding + 0.5) / (holding + 0.5))
+                mean = sum(map(len, corpus)) / len(corpus)
+                total += idf * frequency * 2.2 / (frequency + 1.2 * (0.25 + 0.75 * len(mine) / mean))
+        return f32(total) if hit else None
+
+    def fuse(self, e: p.Rrf, matches: list[Match], depth: int) -> list[Match]:
+        variable = e.first.property.variable
+        entities = {m[variable].identity: m for m in matches}
+        k = float(self.value(e.k, {}))
+        for arm in (e.first, e.second):
+            scored = [(self.value(arm, m), identity) for identity, m in entities.items()]
+            sign = 1 if isinstance(arm, p.Nearest) else -1
+            best = sorted((sign * s, i[1], i[0]) for s, i in scored if s is not None)[:depth]
+            for rank, (_, id_, key) in enumerate(best):
+                self.fused[(key, id_)] = self.fused.get((key, id_), 0.0) + 1.0 / (k + rank + 1)
+        return [m for m in matches if m[variable].identity in self.fused]
+
+
+# ---------------------------------------------------------------- plain functions
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def f32(value: float) -> float:
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def rounded(value: Any, type: PropertyType) -> Any:
+    if isinstance(value, list):
+        return [rounded(item, PropertyType(type.scalar)) for item in value]
+    return f32(value) if type.scalar is Scalar.F32 and isinstance(value, float) else value
+
+
+def constant(value: Any, type: PropertyType) -> Any:
+    if isinstance(value, tuple):
+        return [constant(item, PropertyType(type.scalar)) for item in value]
+    if isinstance(value, str) and type.scalar is Scalar.DATE:
+        return dt.date.fromisoformat(value)
+    if isinstance(value, str) and type.scalar is Scalar.DATETIME:
+        return plain(dt.datetime.fromisoformat(value))
+    return rounded(value, type)
+
+
+def operate(op: str, left: Any, right: Any) -> Any:
+    match op:
+        case "=":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return None if right == 0 else float(left) / float(right)
+        case "%":
+            if right == 0:
+                return None
+            whole = isinstance(left, int) and isinstance(right, int)
+            return int(math.copysign(abs(left) % abs(right), left)) if whole else math.fmod(left, right)
+        case "contains":
+            return right in left
+        case "starts_with":
+            return left.startswith(right)
+    raise AssertionError(op)
+
+
+def down(key: p.OrderKey) -> bool:
+    if isinstance(key.expression, p.Nearest):
+        return False
+    return True if isinstance(key.expression, p.Bm25 | p.Rrf) else key.descending
+
+
+def compare_keys(first: list[tuple[Any, bool]], second: list[tuple[Any, bool]]) -> int:
+    for (a, descending), (b, _) in zip(first, second, strict=True):
+        if a == b:
+            continue
+        less = a is None or (b is not None and a < b)
+        return (1 if less else -1) if descending else (-1 if less else 1)
+    return 0
+
+
+def split(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def text_matches(e: p.TextMatch, text: str | None, query: str | None) -> bool:
+    wanted = split(query or "")
+    if text is None or not wanted:
+        return False
+    present = split(text)
+    if e.kind != "fuzzy":
+        return all(word in present for word in wanted)
+    return all(any(edits(word, other) <= e.max_edits for other in present) for word in wanted)
+
+
+def edits(a: str, b: str) -> int:
+    """Optimal string alignment distance, by the book."""
+    table = [[max(i, j) if 0 in (i, j) else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            table[i][j] = min(
+                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1])
+            )
+            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
+                table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
+    return table[-1][-1]
+
+
+def cosine(vector: list[float] | None, query: list[float]) -> float | None:
+    if vector is None:
+        return None
+    lengths = math.sqrt(sum(x * x for x in vector)) * math.sqrt(sum(x * x for x in query))
+    if lengths == 0:
+        return None
+    return f32(1.0 - sum(x * y for x, y in zip(vector, query, strict=True)) / lengths)
