@@ -103,8 +103,9 @@ def _shorten(text: str) -> str:
 
 
 def _integer(token: Token) -> int:
-    if len(token.lstrip("-0")) <= 20:
-        value = int(token)
+    digits = token.lstrip("-").lstrip("0") or "0"
+    if len(digits) <= 20:
+        value = -int(digits) if token.startswith("-") else int(digits)
         if _MIN_INTEGER <= value <= _MAX_INTEGER:
             return value
     _refuse("S009", token, found=_shorten(token))
@@ -190,10 +191,11 @@ def _tree_builder() -> Any:
 
         def card(self, children: Children) -> CardinalitySyntax:
             word, minimum, *rest = children
-            for bound in (minimum, *rest):
-                if _unsigned(bound) >= 2**32:
+            bounds = [_unsigned(bound) for bound in (minimum, *rest)]
+            for bound, value in zip((minimum, *rest), bounds, strict=True):
+                if value >= 2**32:
                     _refuse("S114", bound, found=_shorten(bound))
-            return CardinalitySyntax(int(minimum), int(rest[0]) if rest else None, _place(word))
+            return CardinalitySyntax(bounds[0], bounds[1] if rest else None, _place(word))
 
         def property(self, children: Children) -> PropertySyntax:
             name, kind, *annotations = children

@@ -78,3 +78,16 @@ def test_an_error_as_json_carries_rule_and_place() -> None:
         "hint": "the first is on line 1; rename one, or put both into one declaration",
         "details": {"rule": "S101", "file": "people.pg", "line": 2, "column": 6},
     }
+
+
+@pytest.mark.parametrize(
+    "text", ["node A { p: Vector(%s) }", "node A { p: I64 @default(-%s) }", "node A { p: I32 @range(p, %s..) }"]
+)
+def test_a_number_of_five_thousand_digits_is_refused(text: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_schema(text % ("9" * 5000))
+    assert caught.value.rule == "S009"
+
+
+def test_leading_zeros_do_not_make_a_number_too_large() -> None:
+    assert compile_schema(f"node A {{ p: Vector({'0' * 4999}7) }}").nodes["A"].properties["p"].type.dimension == 7

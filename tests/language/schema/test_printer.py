@@ -104,3 +104,8 @@ def test_a_catalog_prints_only_what_a_type_declares_itself() -> None:
         "interface Named {\n  label: String @unique\n}\n\nnode A implements Named {\n"
         "  p: I32 @index @unique\n  @range(p, ..5)\n  @unique(p, label)\n}\n"
     )
+
+
+def test_control_characters_in_a_string_are_printed_as_escapes() -> None:
+    text = 'node A @description("a\tb\nc\rd\\\\e") {}'
+    assert format_schema(text) == 'node A @description("a\\tb\\nc\\rd\\\\e") {}\n'
