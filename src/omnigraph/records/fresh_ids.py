@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_LOW_CHARACTERS = 8
+_LOW_CHARACTERS = 7
 _LOW_BITS = 5 * _LOW_CHARACTERS
 
 
 @dataclass(frozen=True)
 class FreshIds:
-    """`start` is a ULID whose low bits are cleared, which leaves room for 2**40 rows."""
+    """`start` is a ULID whose low bits are cleared, which leaves room for 2**35 rows."""
 
     start: str
 

@@ -1,0 +1,311 @@
+"""From written parts to table changes: check every rule against a snapshot, and stage one version per table.
+
+Works from values that a prepared plan keeps, so a load that lost a race, or died before its publish, goes through the
+same function again on the newer snapshot; no row is read from its source or written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from omnigraph.errors import EndpointMissing, InputError, KeyConflict
+from omnigraph.history import ChangeMode, PublishPlan, Rebase, Snapshot, TableChange, TableState
+from omnigraph.language.catalog import EdgeType, NodeType
+from omnigraph.pipeline.checks import Check, CheckKind, Finding, bucketed, run_check
+from omnigraph.pipeline.runner import Runner
+from omnigraph.pipeline.target import Place, Target
+from omnigraph.read.indexes import index_specs
+from omnigraph.relational import rules
+from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.tables import Staged
+from omnigraph.views import Stores, View
+
+LoadMode = Literal["append", "merge", "overwrite"]
+
+INDEX_ROWS_LEAST = 50_000
+"""Smaller loads leave their indexes to whoever next has a reason to build them."""
+
+_MODES: dict[LoadMode, ChangeMode] = {"append": "insert", "merge": "upsert", "overwrite": "strict"}
+_ORDER: tuple[CheckKind, ...] = ("ids", "unique", "endpoint", "inbound", "cardinality")
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """The new rows of one table, written as parts. `place` is a version that holds exactly these rows."""
+
+    key: str
+    rows: int
+    given: bool
+    parts: tuple[str, ...]
+    place: Place
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "given": self.given,
+            "parts": list(self.parts),
+            "path": self.place.path,
+            "version": self.place.version,
+        }
+
+    @classmethod
+    def from_json(cls, key: str, value: Mapping[str, Any]) -> Incoming:
+        place = Place(value["path"], value["version"])
+        return cls(key, value["rows"], value["given"], tuple(value["parts"]), place)
+
+
+Locate = Callable[[list[Finding]], list[tuple[str | None, int | None]]]
+"""Where the record of each finding stands: file and line, or nothing when the source has no lines."""
+
+
+def stage_incoming(view: View, key: str, rows: int, given: bool, parts: tuple[str, ...]) -> tuple[Incoming, Staged]:
+    staged = view.stores.tables.stage(view.table_or_new(key), parts=parts, clear=True, fold=False)
+    return Incoming(key, rows, given, parts, Place(staged.path, staged.version)), staged
+
+
+class Assembly:
+    """One load on one snapshot. `changes()` raises the first broken rule, or gives a change per table."""
+
+    def __init__(
+        self, view: View, incoming: Mapping[str, Incoming], mode: LoadMode, runner: Runner, locate: Locate | None = None
+    ) -> None:
+        self.view = view
+        self.incoming = incoming
+        self.mode = mode
+        self.runner = runner
+        self.locate = locate
+        self.target = Target.of(view.stores, view)
+        self.staged: list[Staged] = []
+
+    def changes(self, done: Mapping[str, TableChange] | None = None) -> tuple[TableChange, ...]:
+        """`done`: changes made before whose table has not moved; they are checked again with the rest, not staged again."""
+        addresses = self._check_ids()
+        changes = {
+            key: (done or {}).get(key) or self._stage(one, addresses.get(key, [])) for key, one in self.incoming.items()
+        }
+        reach(Failpoint.LOAD_AFTER_STAGE)
+        finals = {
+            key: Place(change.state.path, change.state.version) for key, change in changes.items() if change.state
+        }
+        self._check_rest(finals)
+        reach(Failpoint.LOAD_AFTER_CHECKS)
+        indexed = tuple(
+            change if done and key in done else self._index(change) for key, change in sorted(changes.items())
+        )
+        reach(Failpoint.LOAD_AFTER_INDEXES)
+        return indexed
+
+    def reads(self) -> tuple[str, ...]:
+        """Tables the checks relied on beside those that change: ends of new edges, edges of replaced nodes."""
+        reads: set[str] = set()
+        for key in self.incoming:
+            entity = self.view.entity(key)
+            if isinstance(entity, EdgeType):
+                reads |= {f"node:{entity.source}", f"node:{entity.target}"}
+            elif self.mode == "overwrite":
+                reads |= {edge.table_key for edge in self.view.catalog.edges_of(entity.name)}
+        return tuple(sorted(reads))
+
+    # ------------------------------------------------------------ staging
+
+    def _stage(self, one: Incoming, addresses: Any) -> TableChange:
+        before = self.view.state(one.key)
+        version, rows = one.place.version, one.rows
+        if self.mode != "overwrite" and before is not None and before.rows:
+            base = self.view.table_or_new(one.key)
+            staged = self.view.stores.tables.stage(base, parts=one.parts, remove=addresses)
+            self.staged.append(staged)
+            version, rows = staged.version, staged.rows
+        state = TableState(one.place.path, version, (before.number if before else 0) + 1, rows)
+        return TableChange(one.key, _MODES[self.mode], before, state, one.to_json())
+
+    def _index(self, change: TableChange) -> TableChange:
+        """Indexes in the same commit when many rows came; otherwise they stay pending, and reads scan the new parts."""
+        if change.state is None or self.incoming[change.key].rows < INDEX_ROWS_LEAST:
+            return change
+        tables = self.view.stores.tables
+        table = tables.open(change.state.path, change.state.version)
+        staged = tables.stage_index(table, index_specs(self.view.entity(change.key)))
+        if staged is None:
+            return change
+        self.staged.append(staged)
+        return replace(change, state=replace(change.state, version=staged.version))
+
+    # ------------------------------------------------------------ rules
+
+    def _check_ids(self) -> dict[str, Any]:
+        """Addresses of the rows that each table's new rows replace."""
+        checks: list[Check] = []
+        for key, one in self.incoming.items():
+            entity = self.view.entity(key)
+            if not one.rows or not (one.given or (isinstance(entity, NodeType) and entity.key)):
+                continue
+            existing = self._existing(key)
+            check = Check(self.target, "ids", key, one.place, existing, upsert=self.mode == "merge")
+            checks += bucketed(check, one.rows + (self.view.rows(key) if existing else 0))
+        reports = self.runner.map("check keys", run_check, checks)
+        self._raise([finding for report in reports for finding in report.findings])
+        self._raise_taken(
+            [(check.key, id) for check, report in zip(checks, reports, strict=True) for id in report.taken]
+        )
+        addresses: dict[str, list[int]] = {}
+        for check, report in zip(checks, reports, strict=True):
+            if report.addresses is not None:
+                addresses.setdefault(check.key, []).extend(report.addresses.to_pylist())
+        return addresses
+
+    def _check_rest(self, finals: Mapping[str, Place]) -> None:
+        checks: list[Check] = []
+        for key, one in self.incoming.items():
+            entity = self.view.entity(key)
+            if one.rows:
+                checks += self._unique_checks(one, finals[key])
+            if isinstance(entity, EdgeType):
+                if one.rows:
+                    checks += self._endpoint_checks(entity, one)
+                checks += self._cardinality_checks(entity, one, finals[key])
+            elif self.mode == "overwrite":
+                checks += self._inbound_checks(entity)
+        reports = self.runner.map("check rules", run_check, checks)
+        self._raise([finding for report in reports for finding in report.findings])
+
+    def _unique_checks(self, one: Incoming, final: Place) -> list[Check]:
+        entity, existing = self.view.entity(one.key), self._existing(one.key)
+        rows = one.rows + (self.view.rows(one.key) if existing else 0)
+        checks: list[Check] = []
+        for constraint in rules.unique_constraints(entity):
+            check = Check(self.target, "unique", one.key, one.place, existing, final, constraint=constraint)
+            checks += bucketed(check, rows)
+        return checks
+
+    def _endpoint_checks(self, edge: EdgeType, one: Incoming) -> list[Check]:
+        ends: tuple[tuple[Literal["src", "dst"], str], ...] = (("src", edge.source), ("dst", edge.target))
+        checks: list[Check] = []
+        for end, node in ends:
+            nodes, rows = self._nodes(node)
+            check = Check(self.target, "endpoint", one.key, one.place, nodes=nodes, end=end)
+            checks += bucketed(check, one.rows + rows)
+        return checks
+
+    def _cardinality_checks(self, edge: EdgeType, one: Incoming, final: Place) -> list[Check]:
+        if edge.min_out == 0 and edge.max_out is None:
+            return []
+        # An upsert or overwrite may take edges away from a source; that can break a lower bound only.
+        before = self.view.table(one.key) if edge.min_out and self.mode != "append" else None
+        lost = Place.of(before) if before is not None and before.rows else None
+        nodes, rows = self._nodes(edge.source) if lost else ((), 0)
+        check = Check(self.target, "cardinality", one.key, one.place, lost, final, nodes)
+        return bucketed(check, one.rows + self.view.rows(one.key) + rows)
+
+    def _inbound_checks(self, node: NodeType) -> list[Check]:
+        """Edges that stay must find their ends among the new nodes."""
+        checks: list[Check] = []
+        for edge in self.view.catalog.edges_of(node.name):
+            table = self.view.table(edge.table_key)
+            if edge.table_key in self.incoming or table is None or not table.rows:
+                continue
+            ends: tuple[tuple[Literal["src", "dst"], str], ...] = (("src", edge.source), ("dst", edge.target))
+            for end, name in ends:
+                if name == node.name:
+                    nodes, rows = self._nodes(name)
+                    check = Check(self.target, "inbound", edge.table_key, None, Place.of(table), nodes=nodes, end=end)
+                    checks += bucketed(check, table.rows + rows)
+        return checks
+
+    def _existing(self, key: str) -> Place | None:
+        """The committed rows that stay beside the new ones; None when there are none."""
+        table = self.view.table(key)
+        return Place.of(table) if self.mode != "overwrite" and table is not None and table.rows else None
+
+    def _nodes(self, name: str) -> tuple[tuple[Place, ...], int]:
+        """Where the nodes of a type are after this load, and about how many."""
+        key = f"node:{name}"
+        one = self.incoming.get(key)
+        places = [one.place] if one else []
+        rows = one.rows if one else 0
+        table = self.view.table(key)
+        if table is not None and table.rows and not (one and self.mode == "overwrite"):
+            places.append(Place.of(table))
+            rows += table.rows
+        return tuple(places), rows
+
+    # ------------------------------------------------------------ errors
+
+    def _raise(self, findings: list[Finding]) -> None:
+        """The first finding in the order of the rules and then of the records, with the others in its hint."""
+        if not findings:
+            return
+        first = min(_ORDER.index(finding.kind) for finding in findings)
+        same = [finding for finding in findings if finding.kind == _ORDER[first]]
+        placed = list(zip(self._places(same), same, strict=True))
+        placed.sort(key=lambda pair: (pair[0][0] or "", pair[0][1] or 0, str(pair[1].violation["id"])))
+        (file, line), finding = placed[0]
+        error = self._error(finding, file, line)
+        others = [self._said(finding, *place) for place, finding in placed[1:]]
+        if others:
+            shown = "; ".join(others[:5]) + ("; ..." if len(others) > 5 else "")
+            error.hint = f"also: {shown}" if error.hint is None else f"{error.hint}; also: {shown}"
+        raise error
+
+    def _error(self, finding: Finding, file: str | None, line: int | None) -> InputError:
+        entity = self.view.entity(finding.key)
+        if finding.kind != "inbound":
+            return rules.violation_error(entity, finding.violation, file=file, line=line)
+        assert isinstance(entity, EdgeType)
+        end, value, id = finding.violation["property"], finding.violation["text"], finding.violation["id"]
+        node = entity.source if end == "src" else entity.target
+        return EndpointMissing(
+            f"{end} '{value}' not found in {node}: edge {entity.name} '{id}' still points to it",
+            type_name=entity.name,
+            property=end,
+            entity_id=id,
+            value=value,
+            hint=f"load {entity.name} in the same overwrite, or keep that {node}",
+        )
+
+    def _said(self, finding: Finding, file: str | None, line: int | None) -> str:
+        place = f"{file}:{line}: " if file else ""
+        return place + self._error(finding, file, line).message
+
+    def _places(self, findings: list[Finding]) -> list[tuple[str | None, int | None]]:
+        if self.locate is None or findings[0].kind == "inbound":
+            return [(None, None)] * len(findings)
+        return self.locate(findings)
+
+    def _raise_taken(self, taken: list[tuple[str, str]]) -> None:
+        if not taken:
+            return
+        findings = [Finding(key, {"id": id, "property": "id"}, "ids") for key, id in taken]
+        placed = sorted(
+            zip(self._places(findings), findings, strict=True),
+            key=lambda pair: (pair[0][0] or "", pair[0][1] or 0, pair[1].violation["id"]),
+        )
+        (file, line), finding = placed[0]
+        hint = "use mode merge to replace it"
+        raise KeyConflict(
+            self.view.entity(finding.key).name,
+            finding.violation["id"],
+            hint=f"{file}:{line}; {hint}" if file else hint,
+        )
+
+
+def rebase_load(stores: Stores, mode: LoadMode, runner: Runner) -> Rebase:
+    """Check a load again on a newer snapshot and put its parts there."""
+
+    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        incoming = {change.key: Incoming.from_json(change.key, change.staged) for change in plan.changes}
+        assembly = Assembly(stores.view(snapshot), incoming, mode, runner)
+        still = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
+        changes = assembly.changes(still)
+        stores.tables.sync(assembly.staged)
+        return replace(plan, changes=changes, reads=assembly.reads())
+
+    return rebase
+
+
+def mode_of(plan: PublishPlan) -> LoadMode:
+    """The mode a stored plan was made with."""
+    found: ChangeMode = plan.changes[0].mode
+    return next(mode for mode, change in _MODES.items() if change == found)

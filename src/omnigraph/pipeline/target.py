@@ -1,0 +1,77 @@
+"""What a task needs to reach the graph: a small value that travels, and what a worker makes of it (once per process)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.catalog_json import catalog_from_json
+from omnigraph.storage import Store, open_store
+from omnigraph.tables import Table, Tables
+from omnigraph.views import Stores, View, encode_catalog
+
+
+@dataclass(frozen=True)
+class Target:
+    """A graph as its tasks see it: tables below `root`, typed by a catalog. Nothing in it changes during a job."""
+
+    root: str
+    options: tuple[tuple[str, str], ...]
+    catalog_json: bytes
+
+    @classmethod
+    def of(cls, stores: Stores, view: View) -> Target:
+        options = tuple(sorted(stores.tables.options.items()))
+        return cls(stores.tables.root, options, encode_catalog(view.catalog))
+
+    @property
+    def catalog(self) -> Catalog:
+        return _catalog(self.catalog_json)
+
+    @property
+    def tables(self) -> Tables:
+        return _tables(self.root, self.options)
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.root, storage_options=dict(self.options))
+
+    def open(self, place: Place) -> Table:
+        return self.tables.open(place.path, place.version)
+
+    def writable(self, key: str, place: Place) -> Table:
+        """The table to write parts of; made when the type has none yet."""
+        if place.version == NO_VERSION:
+            return self.tables.create(place.path, arrow_schema(self.catalog.tables[key]))
+        return self.open(place)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table at a version, for a task; NO_VERSION when it was not made yet."""
+
+    path: str
+    version: int
+
+    @classmethod
+    def of(cls, table: Table) -> Place:
+        return cls(table.path, table.version)
+
+
+NO_VERSION = 0
+
+Places = Mapping[str, Place]
+
+
+@lru_cache(maxsize=4)
+def _catalog(data: bytes) -> Catalog:
+    return catalog_from_json(json.loads(data))
+
+
+@lru_cache(maxsize=4)
+def _tables(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
+    return Tables(root, storage_options=dict(options))
