@@ -1,7 +1,8 @@
 """The key columns (id, src, dst) of small parts, held in memory.
 
 A part's rows never change, so what is kept under its content is never wrong; it is only ever forgotten. A writer that
-stages rows gives their keys here at once: the next writer of the process asks the store for nothing.
+stages rows gives their keys here at once: the next writer of the process asks the store for nothing. Very small parts
+are kept whole, so that folding them needs no reading.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,18 +19,21 @@ if TYPE_CHECKING:
 KEY_COLUMNS = ("id", "src", "dst")
 PART_ROWS_MOST = 32 * 1024
 """A longer part without an index is scanned."""
-ROWS_MOST = 1024 * 1024
-"""Rows that all kept parts may have together."""
+WHOLE_BYTES_MOST = 64 * 1024
+"""A smaller part is kept with all its columns by the process that wrote it."""
+WEIGHT_MOST = 1024 * 1024
+"""Of all kept parts together: one for each row, and one for each 64 bytes of whole rows."""
 
 Content = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
 class PartKeys:
-    """Key columns of the live rows of one part. `offsets` are their places in it, ascending."""
+    """Key columns of the live rows of one part. `offsets` are their places in it, ascending; `rows` the whole rows, if kept."""
 
     columns: dict[str, list[str]]
     offsets: Sequence[int]
+    rows: pa.Table | None = None
     _places: dict[str, dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -37,8 +41,15 @@ class PartKeys:
         columns = {name: rows.column(name).to_pylist() for name in KEY_COLUMNS if name in rows.column_names}
         return cls(columns, range(rows.num_rows) if offsets is None else offsets)
 
-    def __len__(self) -> int:
-        return len(self.offsets)
+    @classmethod
+    def of_written(cls, rows: pa.Table) -> PartKeys:
+        """The same of a part whose rows are at hand."""
+        keys = cls.of(rows)
+        return replace(keys, rows=rows) if rows.nbytes <= WHOLE_BYTES_MOST else keys
+
+    @property
+    def weight(self) -> int:
+        return len(self.offsets) + (0 if self.rows is None else self.rows.nbytes // 64)
 
     def find(self, name: str, values: Iterable[object]) -> list[int]:
         """The places (indexes into the columns) of rows that have one of these values, ascending."""
@@ -55,16 +66,17 @@ class PartKeys:
         gone = set(offsets)
         kept = [place for place, offset in enumerate(self.offsets) if offset not in gone]
         columns = {name: [values[place] for place in kept] for name, values in self.columns.items()}
-        return PartKeys(columns, [self.offsets[place] for place in kept])
+        rows = None if self.rows is None else self.rows.take(kept)
+        return PartKeys(columns, [self.offsets[place] for place in kept], rows)
 
 
 class KeyCache:
     """The least recently used parts are forgotten first. Thread-safe."""
 
-    def __init__(self, rows_most: int = ROWS_MOST) -> None:
-        self.rows_most = rows_most
+    def __init__(self, weight_most: int = WEIGHT_MOST) -> None:
+        self.weight_most = weight_most
         self._parts: OrderedDict[tuple[str, Content], PartKeys] = OrderedDict()
-        self._rows = 0
+        self._weight = 0
         self._lock = threading.Lock()
 
     def get(self, path: str, content: Content) -> PartKeys | None:
@@ -75,11 +87,11 @@ class KeyCache:
             return found
 
     def put(self, path: str, content: Content, keys: PartKeys) -> None:
-        if len(keys) > PART_ROWS_MOST:
+        if len(keys.offsets) > PART_ROWS_MOST:
             return
         with self._lock:
             if (path, content) not in self._parts:
-                self._rows += len(keys)
+                self._weight += keys.weight
                 self._parts[path, content] = keys
-            while self._rows > self.rows_most:
-                self._rows -= len(self._parts.popitem(last=False)[1])
+            while self._weight > self.weight_most:
+                self._weight -= self._parts.popitem(last=False)[1].weight

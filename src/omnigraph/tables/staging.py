@@ -64,7 +64,7 @@ def _keep_keys(table: Table, written: Sequence[Any], rows: pa.Table | pa.RecordB
     if table.keys is None or len(written) != 1 or not hasattr(rows, "num_rows") or rows.num_rows > PART_ROWS_MOST:
         return
     files = tuple(file.path for file in written[0].files)
-    table.keys.put(table.path, (files, ""), PartKeys.of(rows))
+    table.keys.put(table.path, (files, ""), PartKeys.of_written(rows))
 
 
 def stage(
@@ -164,7 +164,16 @@ def _keep_rest(base: Table, left: Any, offsets: Sequence[int]) -> None:
 def _fold(base: Table, folded: Sequence[Part]) -> tuple[str, ...]:
     if not folded:
         return ()
-    return write_parts(base, base.read(parts=[part.id for part in folded]))
+    return write_parts(base, _kept_rows(base, folded) or base.read(parts=[part.id for part in folded]))
+
+
+def _kept_rows(base: Table, parts: Sequence[Part]) -> pa.Table | None:
+    """The rows of these parts, if this process still has all of them."""
+    import pyarrow as pa
+
+    kept = [base.keys and base.keys.get(base.path, part.content) for part in parts]
+    tables = [keys.rows for keys in kept if keys and keys.rows is not None and keys.rows.schema.equals(base.schema)]
+    return pa.concat_tables(tables) if len(tables) == len(parts) else None
 
 
 def _data_files(fragments: Iterable[Any]) -> list[str]:
