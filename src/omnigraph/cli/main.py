@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from types import TracebackType
 from typing import Any
 
 import click
 
 from omnigraph.cli.commands import branches, data, graphs, history, queries, recovery, schemas
-from omnigraph.cli.output import Output
-from omnigraph.errors import OmnigraphError, PreconditionFailed
+from omnigraph.cli.options import shared_flags
+from omnigraph.cli.output import print_error
+from omnigraph.cli.startup import leave_pandas_out
+from omnigraph.errors import OmnigraphError, PreconditionFailed, UsageError
 
 EXIT_FAILURE = 1
+EXIT_USAGE = 2
 EXIT_PRECONDITION = 4
 EXIT_INTERRUPTED = 130
 
+FORMER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
+"""Words that users of earlier tools type; they work, with a warning."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-def cli() -> None:
+
+class Program(click.Group):
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        now = FORMER_NAMES.get(cmd_name)
+        if now is not None:
+            click.echo(f"warning: '{cmd_name}' is called '{now}' now", err=True)
+        return super().get_command(ctx, now or cmd_name)
+
+
+def _show_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(graphs.version_text())
+        context.exit()
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version."
+)
+@shared_flags
+def cli(**_flags: Any) -> None:
     """A typed property-graph database that works like Git.
 
     \b
@@ -27,6 +53,8 @@ def cli() -> None:
       omnigraph load ./people --data people.jsonl --mode append
       omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
 
+    \b
+    The graph is named by --store, OMNIGRAPH_STORE, or defaults.store in ~/.omnigraph/config.yaml.
     Shell completion: eval "$(_OMNIGRAPH_COMPLETE=bash_source omnigraph)" (or zsh_source, fish_source).
     """
 
@@ -35,36 +63,66 @@ for module in (graphs, data, queries, branches, history, schemas, recovery):
     module.register(cli)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Run and exit. Never a traceback unless --debug; 0 ok, 1 failure, 2 bad usage, 4 precondition lost."""
-    sys.exit(run(arguments))
+    if os.environ.get("_OMNIGRAPH_COMPLETE"):
+        cli.main(prog_name="omnigraph")
+    leave_pandas_out()
+    if "--debug" not in sys.argv:
+        sys.excepthook = _unexpected
+    sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: list[str] | None = None) -> int:
-    context: dict[str, Any] = {}
+def run(arguments: list[str]) -> int:
+    """One command in this process; its exit code."""
+    as_json = "--json" in arguments
     try:
-        with cli.make_context("omnigraph", list(sys.argv[1:] if arguments is None else arguments)) as root:
+        with cli.make_context("omnigraph", list(arguments)) as root:
             try:
                 cli.invoke(root)
-            finally:
-                context = root.obj or {}
+            except OmnigraphError as error:
+                if (root.obj or {}).get("debug"):
+                    raise
+                print_error(error, as_json)
+                return exit_code(error)
         return 0
-    except OmnigraphError as error:
-        if context.get("debug"):
-            raise
-        Output(bool(context.get("as_json")), False).error(error)
-        return EXIT_PRECONDITION if isinstance(error, PreconditionFailed) else EXIT_FAILURE
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        help_wanted.show()
+        return EXIT_USAGE
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted: nothing was published by this command", err=True)
+        return _bad_usage(error, as_json)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        click.echo("interrupted" + (f": {stop}" if str(stop) else ""), err=True)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        place = f" {error.filename}" if error.filename else ""
+        print_error(UsageError(f"cannot use{place}: {error.strerror or error}"), as_json)
+        return EXIT_FAILURE
+
+
+def exit_code(error: OmnigraphError) -> int:
+    if isinstance(error, PreconditionFailed):
+        return EXIT_PRECONDITION
+    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
+
+
+def _bad_usage(error: click.ClickException, as_json: bool) -> int:
+    """Click's own complaint, in the shape of every other error."""
+    context = getattr(error, "ctx", None)
+    hint = f"see '{context.command_path} --help'" if context is not None else None
+    message = error.format_message()
+    print_error(UsageError(message[:1].lower() + message[1:].rstrip("."), hint=hint), as_json)
+    return error.exit_code
+
+
+def _unexpected(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    print(f"error: unexpected {kind.__name__}: {error}", file=sys.stderr)
+    print("hint: this is a defect of omnigraph; run again with --debug for the traceback", file=sys.stderr)
 
 
 if __name__ == "__main__":

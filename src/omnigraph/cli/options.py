@@ -1,9 +1,12 @@
-"""The flags that every command takes, added by one decorator; the command gets `settings` and `out`."""
+"""The flags that commands share. A command takes those it can use; the others are refused, before the verb as after it.
+
+omnigraph --json query ...        the same as        omnigraph query ... --json
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -11,46 +14,74 @@ import click
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Config, Settings
 
+_SHARED: dict[str, Callable[..., Any]] = {
+    "store": click.option(
+        "--store", "--uri", "store", metavar="URI", help="The graph: a folder, or an s3://, gs:// or az:// address."
+    ),
+    "actor": click.option("--as", "actor", metavar="ACTOR", help="Who makes this change; recorded in the commit."),
+    "yes": click.option("--yes", is_flag=True, help="Agree to destroy data on storage that is not local."),
+    "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
+    "quiet": click.option("--quiet", is_flag=True, help="Print only results and errors."),
+    "debug": click.option("--debug", is_flag=True, help="Show a traceback when something fails."),
+}
 
-def command(group: click.Group, name: str, **extra: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Register a command with the common flags. Its docstring is the help; examples stand after a blank line and `\\b`."""
+_SPELLED = {"store": "--store", "actor": "--as", "yes": "--yes"}
+
+Decorator = Callable[[Callable[..., Any]], Any]
+
+
+def shared_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Every shared flag, for the program itself: they may stand before the verb."""
+    for flag in reversed(_SHARED):
+        function = _SHARED[flag](function)
+    return function
+
+
+def command(
+    group: click.Group, name: str, *, graph: bool = True, writes: bool = False, destroys: bool = False
+) -> Decorator:
+    """Register a command; it gets `settings` and `out`. Its docstring is the help: what it does, then after `\\b` its
+    examples, then after `\\b` the JSON it prints."""
+    taken = ["as_json", "quiet", "debug"]
+    taken += ["store"] * graph + ["actor"] * writes + ["yes"] * destroys
 
     def register(function: Callable[..., Any]) -> click.Command:
-        return group.command(name, **extra)(common(function))
+        @functools.wraps(function)
+        def run(*args: Any, **values: Any) -> Any:
+            own = {flag: values.pop(flag) for flag in taken}
+            settings = _resolved(name, own)
+            out = Output(settings.as_json, settings.quiet, settings.config.column_width, settings.config.wrap)
+            return function(*args, settings=settings, out=out, **values)
+
+        decorated: Callable[..., Any] = run
+        for flag in [flag for flag in reversed(_SHARED) if flag in taken]:
+            decorated = _SHARED[flag](decorated)
+        return group.command(name)(decorated)
 
     return register
 
 
-def common(function: Callable[..., Any]) -> Callable[..., Any]:
-    @click.option(
-        "--store", "--uri", metavar="URI", help="The graph's storage: a folder or s3://, gs://, az:// address."
+def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
+    """The command's own flags over those before the verb, and the config file below both."""
+    root = click.get_current_context().find_root()
+    before: Mapping[str, Any] = root.params
+    for flag, spelled in _SPELLED.items():
+        if before.get(flag) and flag not in own:
+            raise click.UsageError(f"'{verb}' has no use for {spelled}")
+    merged = {flag: value or before.get(flag) for flag, value in own.items()}
+    root.obj = {"debug": bool(merged["debug"])}
+    config = Config.load()
+    if not merged["quiet"]:
+        for warning in config.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    return Settings(
+        store=merged.get("store"),
+        actor=merged.get("actor") or config.actor,
+        as_json=bool(merged["as_json"]),
+        quiet=bool(merged["quiet"]),
+        yes=bool(merged.get("yes")),
+        config=config,
     )
-    @click.option("--as", "actor", metavar="ACTOR", help="Who makes this change; recorded in the commit.")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-    @click.option("--quiet", is_flag=True, help="Print only results and errors.")
-    @click.option("--yes", is_flag=True, help="Agree to destructive changes on storage that is not local.")
-    @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
-    @functools.wraps(function)
-    def run(
-        *args: Any,
-        store: str | None,
-        actor: str | None,
-        as_json: bool,
-        quiet: bool,
-        yes: bool,
-        debug: bool,
-        **kwargs: Any,
-    ) -> Any:
-        state = click.get_current_context().find_root()
-        state.obj = {"debug": debug, "as_json": as_json}
-        config = Config.load()
-        if not quiet:
-            for warning in config.warnings:
-                click.echo(f"warning: {warning}", err=True)
-        settings = Settings(store, actor or config.actor, as_json, quiet, yes, config)
-        return function(*args, settings=settings, out=Output(as_json, quiet, config.column_width), **kwargs)
-
-    return run
 
 
 branch_option = click.option("--branch", default="main", show_default=True, help="The branch to work on.")

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors import LanguageError, OmnigraphError, RejectedRecords
+from omnigraph.errors import InputError, LanguageError, OmnigraphError, RejectedRecords
 
 FORMATS = ("table", "kv", "csv", "jsonl", "json")
+
+COLUMN_LEAST = 6
+"""Narrower columns cannot be read: rows that would need them are shown one property per line."""
+
+REJECTS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -19,27 +25,39 @@ class Output:
     as_json: bool
     quiet: bool
     column_width: int = 80
+    wrap: bool = False
 
-    def result(self, value: Any, text: str | None = None) -> None:
-        """A command's outcome: the JSON value, or the sentence."""
+    def done(self, value: Any, sentence: str) -> None:
+        """What a command has done: the JSON value, or a sentence that --quiet leaves out."""
         if self.as_json:
             self.json(value)
-        elif text is not None and not self.quiet:
+        elif not self.quiet:
+            print(sentence)
+
+    def show(self, value: Any, text: str) -> None:
+        """What a command was asked for: the JSON value, or the text."""
+        if self.as_json:
+            self.json(value)
+        elif text:
             print(text)
 
     def json(self, value: Any) -> None:
         print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
-    def table(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, value: Any = None) -> None:
-        """Rows as a table that fits the terminal; `value` is what JSON shows instead (default: the rows)."""
-        listed = list(rows)
+    def table(
+        self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, value: Any, title: str | None = None
+    ) -> None:
+        """Rows as a table that fits the terminal; `value` is what JSON shows instead."""
         if self.as_json:
-            self.json(listed if value is None else value)
+            self.json(value)
             return
-        if not listed:
+        listed = list(rows)
+        if title is not None and not self.quiet:
+            print(title)
+        if listed:
+            print_table(listed, columns, self.column_width, wrap=self.wrap)
+        elif not self.quiet:
             print("(none)")
-            return
-        print_table(listed, columns, self.column_width)
 
     def rows(self, header: str, envelope: Mapping[str, Any], format: str) -> None:
         """Query rows in one of the documented formats. `envelope` is the JSON form of the whole result."""
@@ -47,11 +65,7 @@ class Output:
         if format == "json":
             self.json(envelope)
         elif format == "jsonl":
-            meta = {
-                "query_name": envelope["query_name"],
-                "target": envelope["target"],
-                "row_count": envelope["row_count"],
-            }
+            meta = {name: envelope[name] for name in ("query_name", "target", "row_count")}
             print(json.dumps({"kind": "metadata", **meta}, ensure_ascii=False))
             for row in rows:
                 print(json.dumps(row, ensure_ascii=False))
@@ -60,46 +74,63 @@ class Output:
             writer.writerow(columns)
             writer.writerows([cell(row.get(name)) for name in columns] for row in rows)
         else:
+            self._rows_for_people(header, rows, columns, format)
+
+    def _rows_for_people(
+        self, header: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], format: str
+    ) -> None:
+        if not self.quiet:
             print(header)
-            if not rows:
-                print("(no rows)")
-            elif format == "kv":
-                _print_kv(rows, columns)
-            else:
-                print_table(rows, columns, self.column_width)
-
-    def error(self, error: OmnigraphError) -> None:
-        if self.as_json:
-            self.json({"error": error.to_json()})
+        if not rows:
+            print("(no rows)")
+        elif format == "kv":
+            print_kv(rows, columns)
         else:
-            print(error_text(error), file=sys.stderr)
+            print_table(rows, columns, self.column_width, wrap=self.wrap)
 
 
-def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], column_width: int) -> None:
+def print_table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], column_width: int, *, wrap: bool = False
+) -> None:
+    """A table no wider than the terminal; so many columns that it could not be read become lines."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=False)
+    width = screen_width()
+    if len(columns) * (COLUMN_LEAST + 2) > width:
+        print_kv(rows, columns)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    numeric = {
-        name for name in columns if all(isinstance(row.get(name), int | float) or row.get(name) is None for row in rows)
-    }
     for name in columns:
-        justify: Any = "right" if name in numeric else "left"
-        table.add_column(Text(name), justify=justify, max_width=column_width, overflow="ellipsis", no_wrap=True)
+        numeric = all(isinstance(row.get(name), int | float | None) for row in rows)
+        table.add_column(
+            Text(line(name)),
+            justify="right" if numeric else "left",
+            min_width=COLUMN_LEAST if len(name) >= COLUMN_LEAST else None,
+            max_width=column_width,
+            overflow="fold" if wrap else "ellipsis",
+            no_wrap=not wrap,
+        )
     for row in rows:
-        table.add_row(*(Text(cell(row.get(name))) for name in columns))
-    console.print(table)
+        table.add_row(*(Text(line(cell(row.get(name)))) for name in columns))
+    Console(width=width, highlight=False, file=sys.stdout).print(table)
 
 
-def _print_kv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def screen_width() -> int:
+    """The terminal's width. What goes into a file or a pipe is not cut."""
+    if sys.stdout.isatty():
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    return int(os.environ.get("COLUMNS") or 10_000)
+
+
+def print_kv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     width = max(len(name) for name in columns)
     for index, row in enumerate(rows):
         if index:
             print()
         for name in columns:
-            print(f"{name.ljust(width)}  {cell(row.get(name))}")
+            print(f"{line(name).ljust(width)}  {line(cell(row.get(name)))}".rstrip())
 
 
 def cell(value: Any) -> str:
@@ -113,17 +144,40 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+def line(text: str) -> str:
+    """Text on one line, and nothing in it that a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def print_error(error: OmnigraphError, as_json: bool) -> None:
+    """JSON on stdout, where a program reads; a sentence on stderr, where a person does."""
+    if as_json:
+        print(json.dumps({"error": error.to_json()}, indent=2, ensure_ascii=False, default=str))
+    else:
+        sys.stdout.flush()
+        print(error_text(error), file=sys.stderr)
+
+
 def error_text(error: OmnigraphError) -> str:
     """One clear sentence, its place if it has one, and what to do."""
     if isinstance(error, LanguageError):
         return f"error: {error.render()}"
-    lines = [f"error: {error.message}"]
+    place = ""
+    if isinstance(error, InputError) and error.file:
+        place = f"{error.file}:{error.line}: " if error.line else f"{error.file}: "
+    lines = [f"error: {place}{error.message}"]
     if isinstance(error, RejectedRecords):
-        for reject in error.rejects[:20]:
-            place = f"{reject.get('file')}:{reject.get('line')}: " if reject.get("file") else ""
-            lines.append(f"  {place}{reject.get('reason')}")
-        if error.total > 20:
-            lines.append(f"  ... and {error.total - 20} more")
+        lines += [f"  {_reject_text(reject)}" for reject in error.rejects[:REJECTS_SHOWN]]
+        if error.total > REJECTS_SHOWN:
+            lines.append(f"  ... and {error.total - REJECTS_SHOWN} more")
     if error.hint:
         lines.append(f"hint: {error.hint}")
     return "\n".join(lines)
+
+
+def _reject_text(reject: Mapping[str, Any]) -> str:
+    file, number = reject.get("file"), reject.get("line")
+    place = f"{file}:{number}: " if file and number else f"{file}: " if file else ""
+    return line(f"{place}{reject.get('reason')}")

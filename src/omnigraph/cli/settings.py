@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cli.output import FORMATS
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Config:
     store: str | None = None
     output: str | None = None
     column_width: int = 80
+    wrap: bool = False
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -36,18 +38,36 @@ class Config:
             value = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except (OSError, yaml.YAMLError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
-        operator, defaults = value.get("operator") or {}, value.get("defaults") or {}
-        known = {"operator": {"actor"}, "defaults": {"store", "output", "table_max_column_width"}}
-        unknown = [name for name in value if name not in known]
-        unknown += [f"operator.{name}" for name in operator if name not in known["operator"]]
-        unknown += [f"defaults.{name}" for name in defaults if name not in known["defaults"]]
+        sections = {name: value.get(name) or {} for name in _KNOWN} if isinstance(value, dict) else {}
+        if not sections or not all(isinstance(section, dict) for section in sections.values()):
+            raise UsageError(f"cannot read {path}: it must hold {' and '.join(_KNOWN)}, each with keys and values")
+        unknown = [name for name in value if name not in _KNOWN]
+        unknown += [f"{name}.{key}" for name, keys in _KNOWN.items() for key in sections[name] if key not in keys]
+        operator, defaults = sections["operator"], sections["defaults"]
         return cls(
             actor=operator.get("actor"),
             store=defaults.get("store"),
-            output=defaults.get("output"),
-            column_width=int(defaults.get("table_max_column_width", 80)),
+            output=_one_of(path, "defaults.output", defaults.get("output"), FORMATS),
+            column_width=_width(path, defaults.get("table_max_column_width", 80)),
+            wrap=_one_of(path, "defaults.table_cell_layout", defaults.get("table_cell_layout"), _LAYOUTS) == "wrap",
             warnings=tuple(f"{path}: unknown key '{name}'" for name in unknown),
         )
+
+
+_LAYOUTS = ("truncate", "wrap")
+_KNOWN = {"operator": {"actor"}, "defaults": {"store", "output", "table_max_column_width", "table_cell_layout"}}
+
+
+def _one_of(path: Path, key: str, value: Any, choices: tuple[str, ...]) -> str | None:
+    if value is not None and value not in choices:
+        raise UsageError(f"{path}: {key} is '{value}'", hint=f"one of {', '.join(choices)}")
+    return None if value is None else str(value)
+
+
+def _width(path: Path, value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise UsageError(f"{path}: defaults.table_max_column_width is '{value}'", hint="a number of characters")
+    return value
 
 
 @dataclass(frozen=True)
@@ -80,7 +100,7 @@ class Settings:
 
     def announce(self, verb: str, uri: str) -> None:
         """One line on stderr before a write, so that nobody writes to the wrong graph unawares."""
-        if not self.quiet and not self.as_json:
+        if not self.quiet:
             where = "local" if is_local(uri) else "remote"
             print(f"omnigraph {verb} → {uri} (direct, {where})", file=sys.stderr)
 

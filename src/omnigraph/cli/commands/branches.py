@@ -33,7 +33,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_branch(group: click.Group) -> None:
-    @command(group, "create")
+    @command(group, "create", writes=True)
     @click.option("--from", "base", default="main", show_default=True, help="Branch, tag, commit or branch~N.")
     @click.argument("name")
     def create(settings: Settings, out: Output, base: str, name: str) -> None:
@@ -42,12 +42,17 @@ def _register_branch(group: click.Group) -> None:
         \b
         omnigraph branch create review/2026-07 --store ./people
         omnigraph branch create fix --from main~3 --store ./people
+
+        \b
+        JSON: {uri, name, from, actor_id?}
         """
+        from omnigraph.cli.shapes import present
+
         uri = settings.uri()
         settings.announce("branch create", uri)
         settings.open().branches.create(name, from_=base)
-        value = {"uri": uri, "name": name, "from": base, "actor_id": settings.actor}
-        out.result(value, f"created branch {name} from {base}")
+        value = present({"uri": uri, "name": name, "from": base, "actor_id": settings.actor})
+        out.done(value, f"created branch {name} from {base}")
 
     @command(group, "list")
     def list_branches(settings: Settings, out: Output) -> None:
@@ -55,30 +60,50 @@ def _register_branch(group: click.Group) -> None:
 
         \b
         omnigraph branch list --store ./people
+
+        \b
+        JSON: {branches: [name]}
         """
         names = settings.open().branches.list()
-        out.result({"branches": names}, "\n".join(names))
+        out.show({"branches": names}, "\n".join(names))
 
-    @command(group, "delete")
+    @command(group, "delete", writes=True, destroys=True)
     @click.argument("name")
     def delete(settings: Settings, out: Output, name: str) -> None:
         """Delete a branch.
 
         \b
         omnigraph branch delete review --store ./people
+
+        \b
+        JSON: {uri, name, actor_id?}
         """
+        from omnigraph.cli.shapes import present
+
         uri = settings.uri()
         settings.announce("branch delete", uri)
         settings.confirm_destruction("branch delete", uri)
         settings.open().branches.delete(name)
-        out.result({"uri": uri, "name": name, "actor_id": settings.actor}, f"deleted branch {name}")
+        out.done(present({"uri": uri, "name": name, "actor_id": settings.actor}), f"deleted branch {name}")
 
 
 def _register_merge(group: click.Group) -> None:
-    @command(group, "merge")
+    @command(group, "merge", writes=True)
     @click.option("--into", "target", default="main", show_default=True, help="The branch that receives the changes.")
-    @click.option("--strategy", type=click.Choice(["fail", "ours", "theirs"]), default="fail", show_default=True)
-    @click.option("--by", type=click.Choice(["row", "property"]), default="row", show_default=True)
+    @click.option(
+        "--strategy",
+        type=click.Choice(["fail", "ours", "theirs"]),
+        default="fail",
+        show_default=True,
+        help="Who wins a conflict: nobody, the target (ours) or the source (theirs).",
+    )
+    @click.option(
+        "--by",
+        type=click.Choice(["row", "property"]),
+        default="row",
+        show_default=True,
+        help="property: changes of different properties of one entity are no conflict.",
+    )
     @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
     @click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
@@ -94,35 +119,41 @@ def _register_merge(group: click.Group) -> None:
         message: str | None,
         source: str,
     ) -> None:
-        """Merge a branch into another one.
+        """Merge a branch into another one, as one commit or not at all. Exit code 1 on conflicts.
 
         \b
         omnigraph branch merge review --store ./people
-        omnigraph branch merge review --into main --strategy theirs --by property --dry-run --store ./people
+        omnigraph branch merge review --strategy theirs --by property --dry-run --store ./people
+
+        \b
+        JSON: {source, target, outcome, commit?, changes, conflicts, actor_id?, dry_run?, branch_deleted?,
+               branch_delete_error?}
         """
+        from omnigraph.cli.interruption import telling_what_was_published
         from omnigraph.errors import MergeConflicts
 
         uri = settings.uri()
         settings.announce("branch merge", uri)
         graph = settings.open()
         try:
-            result = graph.branches.merge(
-                source,
-                into=target,
-                strategy=strategy,  # type: ignore[arg-type]
-                by=by,  # type: ignore[arg-type]
-                dry_run=dry_run,
-                delete_branch=delete_branch,
-                actor=settings.actor,
-                message=message,
-            )
+            with telling_what_was_published(graph, target):
+                result = graph.branches.merge(
+                    source,
+                    into=target,
+                    strategy=strategy,  # type: ignore[arg-type]
+                    by=by,  # type: ignore[arg-type]
+                    dry_run=dry_run,
+                    delete_branch=delete_branch,
+                    actor=settings.actor,
+                    message=message,
+                )
         except MergeConflicts as conflicts:
             if not out.as_json:
                 rows = [conflict.to_json() for conflict in conflicts.conflicts]
-                out.table(rows, ["entity_kind", "type_name", "entity_id", "kind", "message"])
+                out.table(rows, ["entity_kind", "type_name", "entity_id", "kind", "message"], value=rows)
             raise
         verb = "would merge" if dry_run else "merged"
-        out.result(result.to_json(), f"{verb} {source} into {target}: {result.outcome}")
+        out.done(result.to_json(), f"{verb} {source} into {target}: {result.outcome}")
 
 
 def _register_tag(group: click.Group) -> None:
@@ -134,9 +165,14 @@ def _register_tag(group: click.Group) -> None:
 
         \b
         omnigraph tag create v1 --at main --store ./people
+
+        \b
+        JSON: {name, graph_commit_id}
         """
+        uri = settings.uri()
+        settings.announce("tag create", uri)
         commit = settings.open().tags.create(name, at=at)
-        out.result({"name": name, "graph_commit_id": commit.id}, f"tagged {commit.id} as {name}")
+        out.done({"name": name, "graph_commit_id": commit.id}, f"tagged {commit.id} as {name}")
 
     @command(group, "list")
     def list_tags(settings: Settings, out: Output) -> None:
@@ -144,10 +180,14 @@ def _register_tag(group: click.Group) -> None:
 
         \b
         omnigraph tag list --store ./people
+
+        \b
+        JSON: {tags: [{name, graph_commit_id, graph_branch}]}
         """
         found = settings.open().tags.list()
-        rows = [{"tag": name, "commit": ref.id, "branch": ref.branch} for name, ref in found.items()]
-        out.table(rows, ["tag", "commit", "branch"], value={"tags": rows})
+        rows = [{"name": name, "graph_commit_id": ref.id, "graph_branch": ref.branch} for name, ref in found.items()]
+        shown = [{"tag": row["name"], "commit": row["graph_commit_id"], "branch": row["graph_branch"]} for row in rows]
+        out.table(shown, ["tag", "commit", "branch"], value={"tags": rows})
 
     @command(group, "delete")
     @click.argument("name")
@@ -156,6 +196,11 @@ def _register_tag(group: click.Group) -> None:
 
         \b
         omnigraph tag delete v1 --store ./people
+
+        \b
+        JSON: {name}
         """
+        uri = settings.uri()
+        settings.announce("tag delete", uri)
         settings.open().tags.delete(name)
-        out.result({"name": name}, f"deleted tag {name}")
+        out.done({"name": name}, f"deleted tag {name}")

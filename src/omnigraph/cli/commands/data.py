@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from omnigraph.cli.options import branch_option, command, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+from omnigraph.cli.startup import want_pandas
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.load import LoadReceipt
 
 
 def register(cli: click.Group) -> None:
-    @command(cli, "load")
+    _register_load(cli)
+    _register_export(cli)
+
+
+def _register_load(cli: click.Group) -> None:
+    @command(cli, "load", writes=True, destroys=True)
     @click.option("--data", required=True, multiple=True, metavar="PATH", help="File, glob or folder; may repeat.")
-    @click.option("--mode", required=True, type=click.Choice(["append", "merge", "overwrite"]))
+    @click.option(
+        "--mode",
+        required=True,
+        type=click.Choice(["append", "merge", "overwrite"]),
+        help="append: new entities only. merge: replace those with the same id. overwrite: replace whole types.",
+    )
     @branch_option
     @click.option("--from", "base", metavar="BASE", help="Make the branch from BASE first if it does not exist.")
     @click.option("--type", "type_name", metavar="TYPE", help="The type of CSV or Parquet rows.")
@@ -43,37 +59,58 @@ def register(cli: click.Group) -> None:
         omnigraph load ./people --data people.jsonl --mode append
         omnigraph load ./people --data ./csv-folder --mode merge --branch review --from main
         omnigraph load ./people --data small.jsonl --mode append --engine local
+
+        \b
+        JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded}], edges: [...],
+               total_entities, rejected?, actor_id?, commit?}
         """
+        from omnigraph.cli.interruption import telling_what_was_published
+        from omnigraph.cli.shapes import commit_shape
+
         address = settings.uri(uri)
         settings.announce("load", address)
         if mode == "overwrite":
             settings.confirm_destruction("load --mode overwrite", address)
+        if engine == "spark":
+            want_pandas()
         graph = settings.open(uri)
-        receipt = graph.load(
-            list(data),
-            mode=mode,  # type: ignore[arg-type]  # click checked the choice
-            branch=branch,
-            from_=base,
-            type=type_name,
-            format=format,  # type: ignore[arg-type]
-            engine=engine,  # type: ignore[arg-type]
-            master=master,
-            rejects=rejects,
-            actor=settings.actor,
-            message=message,
-            show_progress=not (settings.quiet or settings.as_json),
-        )
-        value = receipt.to_json()
-        nodes = sum(1 for entry in value["nodes"] if entry["entities_loaded"])
-        edges = sum(1 for entry in value["edges"] if entry["entities_loaded"])
-        text = (
-            f"loaded {address} on branch {branch} with {mode}: {value['total_entities']} entities "
-            f"across {nodes} node types and {edges} edge types"
-        )
-        out.result({"uri": address, **value}, text)
+        with telling_what_was_published(graph, branch):
+            receipt = graph.load(
+                list(data),
+                mode=mode,  # type: ignore[arg-type]  # click checked the choice
+                branch=branch,
+                from_=base,
+                type=type_name,
+                format=format,  # type: ignore[arg-type]
+                engine=engine,  # type: ignore[arg-type]
+                master=master,
+                rejects=rejects,
+                actor=settings.actor,
+                message=message,
+                show_progress=not (settings.quiet or settings.as_json),
+            )
+        value = {"uri": address, **receipt.to_json()}
+        if receipt.commit is not None:
+            value["commit"] = commit_shape(receipt.commit)
+        out.done(value, _loaded_text(address, receipt, rejects))
 
+
+def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str:
+    value: dict[str, Any] = receipt.to_json()
+    text = (
+        f"loaded {address} on branch {receipt.branch} with {receipt.mode}: {receipt.total_entities} entities "
+        f"across {len(value['nodes'])} node types and {len(value['edges'])} edge types"
+    )
+    if receipt.commit is None:
+        text += " (nothing to load, no commit)"
+    if receipt.rejected:
+        text += f"\nset {receipt.rejected} rejected records aside in {rejects}"
+    return text
+
+
+def _register_export(cli: click.Group) -> None:
     @command(cli, "export")
-    @branch_option
+    @click.option("--branch", help="The branch to export (default: main).")
     @click.option("--snapshot", metavar="REVISION", help="A commit, tag, branch~N or time instead of a branch's head.")
     @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only these types; may repeat.")
     @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True)
@@ -83,7 +120,7 @@ def register(cli: click.Group) -> None:
     def export(
         settings: Settings,
         out: Output,
-        branch: str,
+        branch: str | None,
         snapshot: str | None,
         types: tuple[str, ...],
         format: str,
@@ -96,15 +133,19 @@ def register(cli: click.Group) -> None:
         \b
         omnigraph export ./people > people.jsonl
         omnigraph export ./people --format parquet --out ./parquet --engine spark
+
+        \b
+        JSON (with --out): {target, entities}
         """
-        graph = settings.open(uri)
-        count = graph.export(
+        if engine == "spark":
+            want_pandas()
+        count = settings.open(uri).export(
             target or "-",
             format=format,  # type: ignore[arg-type]
-            branch=None if snapshot else branch,
+            branch=branch,
             snapshot=snapshot,
             types=list(types) or None,
             engine=engine,  # type: ignore[arg-type]
         )
         if target is not None:
-            out.result({"target": target, "entities": count}, f"exported {count} entities to {target}")
+            out.done({"target": target, "entities": count}, f"exported {count} entities to {target}")

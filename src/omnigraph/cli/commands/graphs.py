@@ -10,23 +10,26 @@ from omnigraph.cli.settings import Settings
 
 
 def register(cli: click.Group) -> None:
-    @command(cli, "init")
+    @command(cli, "init", writes=True, graph=False)
     @click.option("--schema", required=True, metavar="FILE", help="The schema, a .pg file.")
     @click.argument("uri")
     def init(settings: Settings, out: Output, schema: str, uri: str) -> None:
-        """Make a new graph with a schema.
+        """Make a new graph with a schema. A place that holds a graph already is refused.
 
         \b
         omnigraph init --schema people.pg ./people
         omnigraph init --schema people.pg s3://bucket/people
+
+        \b
+        JSON: {uri, graph_id}
         """
         from pathlib import Path
 
         from omnigraph.graph import init as init_graph
 
         settings.announce("init", uri)
-        graph = init_graph(uri, Path(schema), actor=settings.actor)
-        out.result({"uri": uri, "graph_id": graph.stores.history.identity.graph_id}, f"initialized {uri}")
+        graph = init_graph(settings.uri(uri), Path(schema), actor=settings.actor)
+        out.done({"uri": uri, "graph_id": graph.stores.history.identity.graph_id}, f"initialized {uri}")
 
     @command(cli, "snapshot")
     @branch_option
@@ -37,17 +40,20 @@ def register(cli: click.Group) -> None:
         \b
         omnigraph snapshot ./people
         omnigraph snapshot ./people --branch review --json
+
+        \b
+        JSON: {graph_branch, graph_commit_id, graph_version, format,
+               tables: [{entity_kind, type_name, table_path, table_version, entity_count}]}
         """
         from omnigraph.cli.shapes import snapshot_shape
         from omnigraph.history.values import FORMAT
 
-        graph = settings.open(uri)
-        value = snapshot_shape(branch, graph.view(branch), FORMAT)
-        if not out.as_json:
-            print(f"branch {branch} at commit {value['graph_commit_id']} (version {value['graph_version']})")
-        out.table(value["tables"], ["entity_kind", "type_name", "table_version", "entity_count"], value=value)
+        value = snapshot_shape(branch, settings.open(uri).view(branch), FORMAT)
+        title = f"branch {branch} at commit {value['graph_commit_id']} (version {value['graph_version']})"
+        columns = ["entity_kind", "type_name", "table_version", "entity_count"]
+        out.table(value["tables"], columns, value=value, title=title)
 
-    @command(cli, "demo")
+    @command(cli, "demo", graph=False)
     @click.option("--small", is_flag=True, help="A quick look: 2,000 nodes and 10,000 edges, without Spark.")
     @click.option("--keep", metavar="FOLDER", help="Make the graph here and keep it (default: a temporary folder).")
     def demo(settings: Settings, out: Output, small: bool, keep: str | None) -> None:
@@ -55,24 +61,42 @@ def register(cli: click.Group) -> None:
 
         \b
         omnigraph demo
-        omnigraph demo --small
+        omnigraph demo --small --keep ./demo
+
+        \b
+        JSON: {folder, nodes, edges, steps: [{step, seconds}]}
         """
         from omnigraph.cli.demo import run_demo
+        from omnigraph.cli.startup import want_pandas
 
+        if not small:
+            want_pandas()
         value = run_demo(small=small, folder=keep, show=not (out.as_json or out.quiet))
         if out.as_json:
             out.json(value)
 
-    @command(cli, "version")
+    @command(cli, "version", graph=False)
     def version(settings: Settings, out: Output) -> None:
         """The program's version and the storage format it writes.
 
         \b
         omnigraph version
+
+        \b
+        JSON: {omnigraph, format}
         """
-        from importlib.metadata import version as package_version
+        number, format = _versions()
+        out.show({"omnigraph": number, "format": format}, version_text())
 
-        from omnigraph.history.values import FORMAT
 
-        number = package_version("omnigraph")
-        out.result({"omnigraph": number, "format": FORMAT}, f"omnigraph {number}\nformat {FORMAT}")
+def version_text() -> str:
+    number, format = _versions()
+    return f"omnigraph {number}\nformat {format}"
+
+
+def _versions() -> tuple[str, int]:
+    from importlib.metadata import version as package_version
+
+    from omnigraph.history.values import FORMAT
+
+    return package_version("omnigraph"), FORMAT

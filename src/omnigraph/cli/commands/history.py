@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from omnigraph.cli.change_text import change_text, count_text
 from omnigraph.cli.options import branch_option, command, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from omnigraph.history import Commit
+    from omnigraph.merge.images import EntityChange
 
 
 def filters(function: Any) -> Any:
@@ -70,8 +77,12 @@ def _register_list(group: click.Group) -> None:
         \b
         omnigraph commit list ./people --limit 10
         omnigraph commit list ./people --graph
+
+        \b
+        JSON: {commits: [{graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
+               actor_id?, created_at, kind, message?}]}
         """
-        from omnigraph.cli.shapes import commit_shape, time_text
+        from omnigraph.cli.shapes import commit_shape
 
         graph = settings.open(uri)
         if draw and not out.as_json:
@@ -81,36 +92,44 @@ def _register_list(group: click.Group) -> None:
             print(draw_commits(logs, limit))
             return
         commits = graph.commits(branch, limit=limit, before=before, actor=author)
-        rows = [
-            {
-                "commit": commit.id,
-                "time": time_text(commit.at),
-                "branch": commit.ref.branch,
-                "kind": commit.kind,
-                "actor": commit.actor,
-                "message": commit.message,
-            }
-            for commit in commits
-        ]
         value = {"commits": [commit_shape(commit) for commit in commits]}
-        out.table(rows, ["commit", "time", "branch", "kind", "actor", "message"], value=value)
+        columns = ["commit", "time", "branch", "kind", "actor", "message"]
+        out.table([_listed(commit) for commit in commits], columns, value=value)
+
+
+def _listed(commit: Commit) -> dict[str, Any]:
+    from omnigraph.cli.shapes import time_text
+
+    return {
+        "commit": commit.id,
+        "time": time_text(commit.at),
+        "branch": commit.ref.branch,
+        "kind": commit.kind,
+        "actor": commit.actor,
+        "message": commit.message,
+    }
 
 
 def _register_show(group: click.Group) -> None:
     @command(group, "show")
     @click.argument("commit")
     def show(settings: Settings, out: Output, commit: str) -> None:
-        """One commit: where it stands, who made it, and what it changed.
+        """One commit: where it stands, who made it and when.
 
         \b
         omnigraph commit show 01J... --store ./people
+
+        \b
+        JSON: {graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
+               actor_id?, created_at, kind, message?}
         """
         from omnigraph.cli.shapes import commit_shape, time_text
 
         found = settings.open().commit(commit)
         value = commit_shape(found)
-        lines = [f"{name}: {item}" for name, item in value.items() if item is not None and name != "created_at"]
-        out.result(value, "\n".join([*lines, f"time: {time_text(found.at)}"]))
+        shown = {**value, "created_at": f"{time_text(found.at)} UTC"}
+        width = max(len(name) for name in shown)
+        out.show(value, "\n".join(f"{name.ljust(width)}  {item}" for name, item in shown.items()))
 
     @command(group, "changes")
     @click.argument("commit")
@@ -131,17 +150,39 @@ def _register_show(group: click.Group) -> None:
 
         \b
         omnigraph commit changes 01J... --store ./people --kind node --op update
+
+        \b
+        JSON: {cause: {graph_commit_id, parent_commit_id?, merged_parent_commit_id?, authored_branch, authored_at,
+               actor_id?}, changes: [{kind, type: {id, name}, id, op, before?, after?}], next_page_token?}
         """
+        from omnigraph.cli.shapes import present
+
         graph = settings.open()
         token, shown = page_token, []
         while True:
-            page = graph.commit_changes(commit, limit=limit, page_token=token, kinds=kinds, types=types, ops=ops)
+            page = graph.commit_changes(
+                commit, limit=limit, page_token=token, kinds=kinds or None, types=types or None, ops=ops or None
+            )
             shown += page.changes
             token = page.next_page_token
             if page_token is not None or token is None:
                 break
-        value = {"cause": page.cause, "changes": [change.to_json() for change in shown], "next_page_token": token}
-        out.result(value, "\n".join(change_text(change) for change in shown) or "no changes")
+        value = {**page.to_json(), "changes": [change.to_json() for change in shown], "next_page_token": token}
+        if out.as_json:
+            out.json(present(value))
+            return
+        _print_changes(shown, quiet=out.quiet)
+        if token is not None:
+            click.echo(f"next page: --page-token {token}")
+
+
+def _print_changes(changes: Iterable[EntityChange], *, quiet: bool) -> None:
+    counts: Counter[str] = Counter()
+    for change in changes:
+        click.echo(change_text(change))
+        counts[change.op] += 1
+    if not quiet:
+        click.echo(count_text(counts))
 
 
 def _register_diff(cli: click.Group) -> None:
@@ -163,16 +204,15 @@ def _register_diff(cli: click.Group) -> None:
         \b
         omnigraph diff main review --store ./people
         omnigraph diff main~5 main --store ./people --type Person
+
+        \b
+        JSON: {from, to, changes: [{kind, type: {id, name}, id, op, before?, after?}]}
         """
         found = settings.open().diff(a, b, kinds=kinds or None, types=types or None, ops=ops or None)
         if out.as_json:
-            listed = list(found)
-            out.json({"from": a, "to": b, "changes": [change.to_json() for change in listed]})
-            return
-        count = 0
-        for count, change in enumerate(found, 1):  # noqa: B007  # the last count is shown
-            print(change_text(change))
-        print(f"{count} changes" if count != 1 else "1 change")
+            out.json({"from": a, "to": b, "changes": [change.to_json() for change in found]})
+        else:
+            _print_changes(found, quiet=out.quiet)
 
 
 def _register_feed(group: click.Group) -> None:
@@ -198,16 +238,27 @@ def _register_feed(group: click.Group) -> None:
         \b
         omnigraph changes poll --store ./people --start beginning
         omnigraph changes poll --store ./people --cursor eyJ...
+
+        \b
+        JSON: {blocks: [{cause, changes}], cursor, caught_up}
         """
         page = settings.open().changes(
-            branch, since=cursor, start=start, max_commits=limit, kinds=kinds, types=types, ops=ops
+            branch,
+            since=cursor,
+            start=start,
+            max_commits=limit,
+            kinds=kinds or None,
+            types=types or None,
+            ops=ops or None,
         )
-        lines = []
+        if out.as_json:
+            out.json(page.to_json())
+            return
         for block in page.blocks:
-            lines.append(f"commit {block.cause['graph_commit_id']}")
-            lines += [change_text(change) for change in block.changes]
-        lines.append(f"cursor {page.cursor}" + (" (caught up)" if page.caught_up else ""))
-        out.result(page.to_json(), "\n".join(lines))
+            click.echo(f"commit {block.cause.graph_commit_id}")
+            for change in block.changes:
+                click.echo(change_text(change))
+        click.echo(f"cursor {page.cursor}" + (" (caught up)" if page.caught_up else ""))
 
     @command(group, "baseline")
     @branch_option
@@ -226,41 +277,12 @@ def _register_feed(group: click.Group) -> None:
 
         \b
         omnigraph changes baseline --store ./people --out people.ndjson
+
+        \b
+        JSON: {out, entities, snapshot_commit_id, resume_cursor}
         """
-        done = settings.open().baseline(target, branch=branch, kinds=kinds, types=types, ops=ops)
+        done = settings.open().baseline(
+            target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None
+        )
         text = f"wrote {done.entities} entities at commit {done.snapshot_commit_id}\ncursor {done.resume_cursor}"
-        out.result(done.to_json(), text)
-
-
-def change_text(change: Any) -> str:
-    """`<op> <kind> <Type> <id>` and the properties that differ."""
-    value = change.to_json()
-    before, after = value.get("before"), value.get("after")
-    lines = [f"{value['op']} {value['kind']} {value['type']['name']} {value['id']}"]
-    old, new = _flat(before), _flat(after)
-    for name in dict.fromkeys([*old, *new]):
-        if before is None:
-            lines.append(f"  + {name}: {_shown(new[name])}")
-        elif after is None:
-            lines.append(f"  - {name}: {_shown(old[name])}")
-        elif old.get(name, _ABSENT) != new.get(name, _ABSENT):
-            lines.append(f"  {name}: {_shown(old.get(name, _ABSENT))} -> {_shown(new.get(name, _ABSENT))}")
-    return "\n".join(lines)
-
-
-_ABSENT = object()
-
-
-def _flat(image: dict[str, Any] | None) -> dict[str, Any]:
-    if image is None:
-        return {}
-    return {**(image.get("endpoints") or {}), **image["properties"]}
-
-
-def _shown(value: Any) -> str:
-    from omnigraph.cli.output import cell
-
-    if value is _ABSENT:
-        return "<absent>"
-    text = "<null>" if value is None else cell(value)
-    return text if len(text) <= 100 else text[:99] + "…"
+        out.show({"out": target, **done.to_json()}, text)

@@ -10,6 +10,7 @@ import click
 from omnigraph.cli.options import branch_option, command, uri_argument
 from omnigraph.cli.output import FORMATS, Output
 from omnigraph.cli.settings import Settings, read_params
+from omnigraph.cli.startup import want_pandas
 from omnigraph.errors import UsageError
 
 
@@ -17,6 +18,14 @@ def source_of(query: str | None, text: str | None) -> str | Path:
     if (query is None) == (text is None):
         raise UsageError("give the query with --query FILE or with -e TEXT")
     return Path(query) if query is not None else str(text)
+
+
+def query_name(source: str | Path, name: str | None) -> str:
+    """The query that ran: the one named, or the only one of its text."""
+    from omnigraph.graph import read_source
+    from omnigraph.language.query_parser import parse_queries
+
+    return name or parse_queries(*read_source(source)).queries[0].name
 
 
 def query_options(function: Any) -> Any:
@@ -32,6 +41,12 @@ def query_options(function: Any) -> Any:
 
 
 def register(cli: click.Group) -> None:
+    _register_query(cli)
+    _register_mutate(cli)
+    _register_lint(cli)
+
+
+def _register_query(cli: click.Group) -> None:
     @command(cli, "query")
     @query_options
     @click.option("--branch", help="The branch to read (default: main).")
@@ -61,13 +76,21 @@ def register(cli: click.Group) -> None:
         omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
         omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --format csv
         omnigraph query adults --store ./people --query people.gq --snapshot main~3
+
+        \b
+        JSON: {query_name, target: {branch?, snapshot?, at?}, row_count, columns, rows, graph_commit_id}
+        JSON with --explain: how each part of the pattern would be read
         """
+        from omnigraph.cli.shapes import present
+
         source = source_of(query, text)
         values = read_params(params, params_file)
+        if engine == "spark":
+            want_pandas()
         graph = settings.open()
         if explain:
             explanation = graph.explain(source, values, name=name, branch=branch or "main")
-            out.result(explanation.to_json(), str(explanation))
+            out.show(explanation.to_json(), str(explanation))
             return
         result = graph.query(
             source,
@@ -78,7 +101,7 @@ def register(cli: click.Group) -> None:
             at=at,
             engine=engine,  # type: ignore[arg-type]
         )
-        target = {"snapshot": snapshot} if snapshot else {"branch": branch or "main"}
+        target = {"snapshot": snapshot} if snapshot else present({"branch": branch or "main", "at": at})
         envelope = {
             "query_name": result.query_name,
             "target": target,
@@ -88,10 +111,13 @@ def register(cli: click.Group) -> None:
             "graph_commit_id": result.commit.id,
         }
         word = "row" if result.num_rows == 1 else "rows"
-        header = f"{result.num_rows} {word} from {snapshot or branch or 'main'} via {result.query_name}"
+        place = snapshot or (branch or "main") + (f" at {at}" if at else "")
+        header = f"{result.num_rows} {word} from {place} via {result.query_name}"
         out.rows(header, envelope, "json" if settings.as_json else format or settings.config.output or "table")
 
-    @command(cli, "mutate")
+
+def _register_mutate(cli: click.Group) -> None:
+    @command(cli, "mutate", writes=True)
     @query_options
     @branch_option
     @click.option("--if-commit", metavar="ID", help="Only if the branch is at this commit; exit code 4 otherwise.")
@@ -114,23 +140,28 @@ def register(cli: click.Group) -> None:
         omnigraph mutate --store ./people -e 'query add($n: String) { insert Person { name: $n } }' \\
             --params '{"n": "Ada"}'
         omnigraph mutate promote --store ./people --query people.gq --if-commit 01J...
+
+        \b
+        JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?}
         """
-        from omnigraph.cli.shapes import commit_shape
+        from omnigraph.cli.interruption import telling_what_was_published
+        from omnigraph.cli.shapes import commit_shape, present
 
         source = source_of(query, text)
         values = read_params(params, params_file)
         graph = settings.open()
-        receipt = graph.mutate(
-            source, values, name=name, branch=branch, actor=settings.actor, message=message, if_commit=if_commit
-        )
-        shown = name or "the query"
-        value = receipt.to_json()
-        value["commit"] = None if receipt.commit is None else commit_shape(receipt.commit)
-        tail = "" if receipt.commit else " (nothing changed, no commit)"
-        out.result(
-            value, f"changed {branch} via {shown}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges{tail}"
-        )
+        with telling_what_was_published(graph, branch):
+            receipt = graph.mutate(
+                source, values, name=name, branch=branch, actor=settings.actor, message=message, if_commit=if_commit
+            )
+        ran = query_name(source, name)
+        commit = None if receipt.commit is None else commit_shape(receipt.commit)
+        value = present({"branch": branch, "query_name": ran, **receipt.to_json(), "commit": commit})
+        text_shown = f"changed {branch} via {ran}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
+        out.done(value, text_shown if commit else f"{text_shown} (nothing changed, no commit)")
 
+
+def _register_lint(cli: click.Group) -> None:
     @command(cli, "lint")
     @click.option("--query", "query", required=True, metavar="FILE", help="A .gq file.")
     @click.option("--schema", metavar="FILE", help="A .pg file (default: the graph's own schema).")
@@ -141,6 +172,11 @@ def register(cli: click.Group) -> None:
         \b
         omnigraph lint --query people.gq --schema people.pg
         omnigraph lint ./people --query people.gq --json
+
+        \b
+        JSON: {status, schema_source, query_path, queries_processed, errors, warnings, infos,
+               results: [{name, kind, status, error?, warnings, operation?}],
+               findings: [{severity, code, message, type_name?, property?, query_names}]}
         """
         from omnigraph.graph import read_source
         from omnigraph.language.lint import lint_queries
@@ -153,7 +189,7 @@ def register(cli: click.Group) -> None:
             graph = settings.open(uri)
             catalog, place = graph.schema, {"kind": "graph", "uri": graph.uri}
         text, file = read_source(Path(query))
-        report = lint_queries(text, catalog, file=file)
-        out.result({"schema_source": place, "query_path": query, **report.to_json()}, str(report))
-        if report.to_json()["status"] == "error":
+        report = lint_queries(text, catalog, file=file, schema_source=place)
+        out.show(report.to_json(), str(report))
+        if report.status == "error":
             raise click.exceptions.Exit(1)

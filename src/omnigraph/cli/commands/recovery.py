@@ -24,20 +24,28 @@ def register(cli: click.Group) -> None:
 
         \b
         omnigraph recovery list --store ./people
+
+        \b
+        JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities}]}
         """
         from omnigraph.cli.shapes import time_text
 
+        prepared = settings.open().recovery.list()
         rows = [
             {
-                "commit": prepared.commit_id,
-                "branch": prepared.plan.branch,
-                "kind": prepared.plan.kind,
-                "prepared": time_text(prepared.prepared_at),
-                "entities": prepared.receipt.get("total_entities"),
+                "graph_commit_id": one.commit_id,
+                "branch": one.plan.branch,
+                "kind": one.plan.kind,
+                "prepared_at": one.prepared_at,
+                "total_entities": one.receipt.get("total_entities"),
             }
-            for prepared in settings.open().recovery.list()
+            for one in prepared
         ]
-        out.table(rows, ["commit", "branch", "kind", "prepared", "entities"], value={"prepared": rows})
+        shown = [
+            {**row, "commit": row["graph_commit_id"], "prepared": time_text(one.prepared_at)}
+            for row, one in zip(rows, prepared, strict=True)
+        ]
+        out.table(shown, ["commit", "branch", "kind", "prepared", "total_entities"], value={"prepared": rows})
 
     @command(recovery, "resume")
     @click.argument("commit")
@@ -46,9 +54,16 @@ def register(cli: click.Group) -> None:
 
         \b
         omnigraph recovery resume 01J... --store ./people
+
+        \b
+        JSON: a commit, as `commit show` prints it
         """
+        from omnigraph.cli.shapes import commit_shape
+
+        uri = settings.uri()
+        settings.announce("recovery resume", uri)
         published = settings.open().recovery.resume(commit)
-        out.result({"graph_commit_id": published.id}, f"published {published.id} on {published.ref.branch}")
+        out.done(commit_shape(published), f"published {published.id} on {published.ref.branch}")
 
     @command(recovery, "discard")
     @click.argument("commit")
@@ -57,6 +72,11 @@ def register(cli: click.Group) -> None:
 
         \b
         omnigraph recovery discard 01J... --store ./people
+
+        \b
+        JSON: {discarded}
         """
+        uri = settings.uri()
+        settings.announce("recovery discard", uri)
         settings.open().recovery.discard(commit)
-        out.result({"discarded": commit}, f"discarded {commit}")
+        out.done({"discarded": commit}, f"discarded {commit}")

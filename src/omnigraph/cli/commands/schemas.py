@@ -28,25 +28,35 @@ def register(cli: click.Group) -> None:
 
         \b
         omnigraph schema show ./people
+
+        \b
+        JSON: {schema_source, hash}
         """
         view = settings.open(uri).view(branch)
-        out.result({"schema_source": view.catalog.source, "hash": view.catalog.hash}, view.catalog.source.rstrip("\n"))
+        out.show({"schema_source": view.catalog.source, "hash": view.catalog.hash}, view.catalog.source.rstrip("\n"))
 
     @command(schema, "plan")
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
+    @click.option("--allow-data-loss", is_flag=True, help="Plan drops that remove the data at once.")
     @branch_option
     @uri_argument
-    def plan(settings: Settings, out: Output, desired: str, branch: str, uri: str | None) -> None:
+    def plan(
+        settings: Settings, out: Output, desired: str, allow_data_loss: bool, branch: str, uri: str | None
+    ) -> None:
         """What changing to another schema would do, step by step. Exit code 1 if a step is not supported.
 
         \b
         omnigraph schema plan ./people --schema people-v2.pg
+
+        \b
+        JSON: {supported, steps: [{kind, ...}]}
         """
         from omnigraph.graph import read_source
         from omnigraph.language.migration import plan_migration
 
         text, file = read_source(Path(desired))
-        migration = plan_migration(settings.open(uri).view(branch).catalog, text, file)
-        out.result(migration.to_json(), str(migration) or "nothing to change")
+        catalog = settings.open(uri).view(branch).catalog
+        migration = plan_migration(catalog, text, file, allow_data_loss=allow_data_loss)
+        out.show(migration.to_json(), str(migration) or "nothing to change")
         if not migration.supported:
             raise click.exceptions.Exit(1)

@@ -1,0 +1,61 @@
+"""Changes for people: `<op> <kind> <Type> <id>`, then the properties that differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omnigraph.cli.output import cell, line
+
+if TYPE_CHECKING:
+    from omnigraph.merge.images import EntityChange
+
+_COLOURS = {"insert": "green", "update": "yellow", "delete": "red"}
+_ABSENT = object()
+VALUE_MOST = 100
+
+
+def change_text(change: EntityChange) -> str:
+    """In colour; what is printed elsewhere than on a terminal loses it."""
+    value = change.to_json()
+    before, after = _flat(value.get("before")), _flat(value.get("after"))
+    head = f"{change.op} {change.kind} {change.type_name} {line(change.id)}"
+    lines = [click.style(head, fg=_COLOURS[change.op])]
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        if change.op == "insert":
+            lines.append(f"  + {name}: {_shown(new)}")
+        elif change.op == "delete":
+            lines.append(f"  - {name}: {_shown(old)}")
+        elif old != new:
+            lines.append(f"  {name}: {_shown(old)} -> {_shown(new)}")
+    return "\n".join(lines)
+
+
+def count_text(counts: Counter[str]) -> str:
+    """`3 changes: 2 inserts, 1 delete`."""
+    total = sum(counts.values())
+    if not total:
+        return "no changes"
+    parts = [_plural(counts[op], op) for op in _COLOURS if counts[op]]
+    return f"{_plural(total, 'change')}: {', '.join(parts)}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _flat(image: Mapping[str, Any] | None) -> dict[str, Any]:
+    if image is None:
+        return {}
+    return {**(image.get("endpoints") or {}), **image["properties"]}
+
+
+def _shown(value: Any) -> str:
+    if value is _ABSENT:
+        return "<absent>"
+    text = "<null>" if value is None else line(cell(value))
+    return text if len(text) <= VALUE_MOST else text[: VALUE_MOST - 1] + "…"

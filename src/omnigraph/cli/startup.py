@@ -1,0 +1,38 @@
+"""What keeps a short command short."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_PANDAS = "pandas"
+
+
+class _LeftOut(MetaPathFinder):
+    """Arrow looks for pandas when it makes its first value, which takes longer than most queries. Arrow works without
+    it, and of the commands only those on Spark use it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == _PANDAS:
+            raise ModuleNotFoundError("left out of this command", name=fullname)
+        return None
+
+
+_finder = _LeftOut()
+
+
+def leave_pandas_out() -> None:
+    """For a process that runs one command and ends. Not for a process that is somebody else's."""
+    if _PANDAS not in sys.modules:
+        sys.meta_path.insert(0, _finder)
+
+
+def want_pandas() -> None:
+    """To be called before the engines load, by a command that runs on Spark."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
