@@ -162,3 +162,29 @@ def test_the_smallest_integer_and_signs() -> None:
     assert "$p.x - 1 > --1" in printed
     assert "1 - 1" in printed
     assert isinstance(query.body, ReadBody)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "$p.a - $p.b - $p.c",
+        "$p.a - ($p.b - $p.c)",
+        "$p.a / ($p.b * $p.c)",
+        "($p.a + 1) * 2 - 3",
+        "$p.a * (2 + 1)",
+        "-($p.a + 1) * --1",
+        "$p.a or $p.b and not $p.c",
+        "($p.a or $p.b) and $p.c",
+        "($p.a and $p.b) and $p.c",
+        "not ($p.a and $p.b)",
+        "not not $p.a = 1",
+        "(not $p.a) = true",
+        "($p.a = 1) = ($p.b < 2)",
+        "($p.a in [1, -2]) is null",
+        "($p.a is null) is not null",
+        "($list) contains $p.a + 1",
+    ],
+)
+def test_parentheses_only_where_they_are_needed(expression: str) -> None:
+    printed = format_queries(parse_queries(f"query q() {{ match {{ $p: T }} return {{ {expression} as x }} }}"))
+    assert f"    {expression} as x,\n" in printed

@@ -274,7 +274,7 @@ TOKENS = [
 
 
 @given(query_files)
-@RELAXED
+@settings(RELAXED, max_examples=200)
 def test_printed_trees_parse_to_themselves(tree: syntax.QueryFile) -> None:
     assert parse_queries(format_queries(tree)) == tree
 
