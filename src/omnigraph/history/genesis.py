@@ -19,7 +19,7 @@ from omnigraph.errors import (
     StorageTransient,
     UnsupportedFormat,
 )
-from omnigraph.history.chain import encode_entry, key_of
+from omnigraph.history.chain import CREATE_ATTEMPTS, encode_entry, key_of
 from omnigraph.history.lineage import new_line
 from omnigraph.history.values import FORMAT, Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot
 from omnigraph.storage import Store
@@ -87,11 +87,17 @@ def read_identity(store: Store) -> Identity:
 
 
 def ensure_first_entry(store: Store, identity: Identity) -> None:
-    """Write main's first entry unless it is there; the same bytes whoever does it."""
-    try:
-        store.create(key_of(MAIN, 0), encode_entry(first_entry(identity)))
-    except ObjectExists:
-        return
+    """Write main's first entry unless it is there; the same bytes whoever does it, so a lost answer is simply asked again."""
+    data = encode_entry(first_entry(identity))
+    for attempt in range(CREATE_ATTEMPTS):
+        try:
+            store.create(key_of(MAIN, 0), data)
+            return
+        except ObjectExists:
+            return
+        except StorageTransient:
+            if attempt == CREATE_ATTEMPTS - 1:
+                raise
 
 
 def first_entry(identity: Identity) -> Entry:

@@ -1,0 +1,121 @@
+"""A graph for tests of history: tables that are only names and numbers, ids and time in the test's hand."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from omnigraph.history import (
+    Commit,
+    CommitRef,
+    Entry,
+    History,
+    Member,
+    PublishPlan,
+    Snapshot,
+    TableChange,
+    TableState,
+)
+from omnigraph.storage import CountingStore, Store, open_store
+
+_versions = itertools.count(1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 2_000_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+class Ids:
+    """Ids that look like ULIDs and sort by age."""
+
+    def __init__(self, prefix: str = "0") -> None:
+        self.numbers = itertools.count(1)
+        self.prefix = prefix
+
+    def __call__(self) -> str:
+        return f"{self.prefix}{next(self.numbers):025d}"
+
+
+class SmallGraph:
+    """One process's view of a graph. `again()` is another process."""
+
+    def __init__(self, store: Store | None = None, *, tail_most: int = 64, clock: Clock | None = None) -> None:
+        self.store = CountingStore(store or open_store("memory://"))
+        self.clock = clock or Clock()
+        self.tail_most = tail_most
+        self.ids = Ids()
+        made = History.create(self.store, b"{}", new_id=self.ids, clock=self.clock)
+        self.history = self._open(made.identity)
+
+    def _open(self, identity: object) -> History:
+        return History(
+            self.store,
+            identity,  # type: ignore[arg-type]
+            new_id=self.ids,
+            clock=self.clock,
+            sleep=lambda _: None,
+            jitter=lambda: 0.5,
+            tail_most=self.tail_most,
+        )
+
+    def again(self) -> SmallGraph:
+        other = object.__new__(SmallGraph)
+        other.__dict__.update(self.__dict__)
+        other.history = self._open(self.history.identity)
+        return other
+
+    def head(self, branch: str = "main") -> Entry:
+        return self.history.chain.head(branch)
+
+    def plan(self, branch: str = "main", table: str = "node:P", mode: str = "insert", **extra: object) -> PublishPlan:
+        head = self.head(branch)
+        before = head.head.table(table)
+        return replace(
+            PublishPlan(
+                commit_id=self.ids(),
+                branch=branch,
+                line=head.line,
+                base=head.head.commit.ref,
+                schema=head.head.schema,
+                changes=(TableChange(table, mode, before, following(before)),),  # type: ignore[arg-type]
+            ),
+            **extra,  # type: ignore[arg-type]
+        )
+
+    def commit(self, branch: str = "main", table: str = "node:P", **extra: object) -> Commit:
+        return self.history.publisher.publish(self.plan(branch, table, **extra))
+
+    def commits(self, count: int, branch: str = "main") -> list[Commit]:
+        return [self.commit(branch) for _ in range(count)]
+
+    def group(self, count: int, branch: str = "main") -> list[Commit]:
+        """Several commits in one entry, of tables of their own."""
+        members = [Member(self.plan(branch, f"node:G{number}")) for number in range(count)]
+        outcomes = self.history.publisher.publish_group(members)
+        return [outcome for outcome in outcomes if isinstance(outcome, Commit)]
+
+    def branch(self, name: str, source: str = "main", at: Snapshot | None = None) -> Entry:
+        return self.history.branches.create(name, self.head(source), at)
+
+    def merge(self, source: str, target: str) -> Commit:
+        merged: CommitRef = self.head(source).head.commit.ref
+        return self.commit(target, kind="merge", merged=merged)
+
+
+def following(before: TableState | None) -> TableState:
+    number, rows = (before.number, before.rows) if before else (0, 0)
+    return TableState("nodes/P", next(_versions), number + 1, rows + 1)
+
+
+def reapply(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+    """A rebase that puts the same changes on what is there now."""
+    changes = []
+    for change in plan.changes:
+        now = snapshot.table(change.key)
+        changes.append(replace(change, base=now, state=following(now)))
+    return replace(plan, changes=tuple(changes))

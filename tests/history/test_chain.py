@@ -1,0 +1,252 @@
+"""Heads, positions and what a writer meets at a position."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from history.small_graph import SmallGraph, reapply
+
+from omnigraph.errors import (
+    BranchNotFound,
+    HistoryGap,
+    OutcomeUnknown,
+    UnsupportedFormat,
+    UsageError,
+)
+from omnigraph.history import check_branch_name, sweep_chain
+from omnigraph.history.chain import PROBE_WINDOW_S, encode_entry, key_of, position_of
+from omnigraph.storage import Fault, FaultyStore, open_store
+
+
+@pytest.mark.parametrize("depth", [1, 10, 200])
+def test_head_costs_two_requests_cold_and_one_warm_at_any_depth(depth: int) -> None:
+    graph = SmallGraph()
+    graph.commits(depth)
+    cold = graph.again()
+    graph.store.reset()
+    assert cold.head().position == depth
+    assert graph.store.snapshot().by_kind == {"list": 1, "get": 1}
+    graph.store.reset()
+    assert cold.head().position == depth
+    assert graph.store.snapshot().by_kind == {"get": 1}
+
+
+def test_a_warm_head_far_behind_is_found_with_one_listing() -> None:
+    graph = SmallGraph()
+    other = graph.again()
+    other.head()
+    graph.commits(50)
+    graph.store.reset()
+    assert other.head().position == 50
+    assert graph.store.snapshot().by_kind == {"get": 4, "list": 1}
+
+
+def test_a_head_cached_for_too_long_is_not_probed() -> None:
+    graph = SmallGraph()
+    graph.commits(3)
+    graph.clock.now += PROBE_WINDOW_S
+    graph.store.reset()
+    graph.head()
+    assert graph.store.snapshot().by_kind == {"list": 1, "get": 1}
+
+
+def test_keys_sort_newest_first() -> None:
+    keys = [key_of("a/b", position) for position in (0, 1, 9, 10, 99, 1000)]
+    assert sorted(keys, reverse=True) == keys
+    assert [position_of(key) for key in keys] == [0, 1, 9, 10, 99, 1000]
+    assert keys[0].startswith("branches/a%2Fb/")
+
+
+def test_an_unknown_branch_is_not_found() -> None:
+    with pytest.raises(BranchNotFound):
+        SmallGraph().head("nowhere")
+
+
+@pytest.mark.parametrize("name", ["main", "review/2026-07", "a.b_c-d", "ünï", "a=b"])
+def test_branch_names_that_are_fine(name: str) -> None:
+    assert check_branch_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/a", "a/", "a//b", "-a", ".a", "a..b", "a~1", "a b", "a@b", "a:b", "x" * 201, "a\n"]
+)
+def test_branch_names_that_are_refused(name: str) -> None:
+    with pytest.raises(UsageError):
+        check_branch_name(name)
+
+
+@pytest.mark.parametrize("kind", ["answer_lost", "refused"])
+def test_a_lost_answer_is_looked_up_and_a_refused_create_repeated(kind: str) -> None:
+    inner = open_store("memory://")
+    graph = SmallGraph(inner)
+    graph.commit()
+    graph.store.inner = FaultyStore(inner, Fault(kind, "create", "branches/*", times=2))  # type: ignore[arg-type]
+    commit = graph.commit()
+    assert [each.id for each in graph.history.log.walk(graph.again().head())].count(commit.id) == 1
+    assert graph.head().position == 2
+
+
+def test_a_store_that_stays_silent_leaves_the_outcome_unknown() -> None:
+    inner = open_store("memory://")
+    graph = SmallGraph(inner)
+    plan = graph.plan()
+    graph.store.inner = FaultyStore(
+        inner, Fault("refused", "create", "branches/*", times=99), Fault("refused", "get", "branches/*", times=99)
+    )
+    with pytest.raises(OutcomeUnknown) as caught:
+        graph.history.publisher.publish(plan)
+    assert caught.value.commit_id == plan.commit_id
+    graph.store.inner = inner
+    assert graph.history.publisher.publish(plan).id == plan.commit_id
+
+
+@pytest.mark.parametrize("data", [b'{"format": 2}', b'{"format": null}', b"[]", b"\x93NEWER", b'{"no": 1}'])
+def test_an_entry_of_a_newer_format_is_refused_with_what_to_do(data: bytes) -> None:
+    graph = SmallGraph()
+    graph.store.put(key_of("main", 1), data)
+    with pytest.raises(UnsupportedFormat) as caught:
+        graph.head()
+    assert caught.value.hint == "upgrade omnigraph"
+
+
+def test_an_entry_reads_back_as_it_was_written() -> None:
+    graph = SmallGraph(tail_most=2)
+    graph.commits(5)
+    graph.group(3)
+    graph.branch("x")
+    graph.merge("main", "x")
+    for branch in ("main", "x"):
+        for position in range(graph.head(branch).position + 1):
+            entry = graph.history.chain.read(branch, position)
+            assert graph.store.get(key_of(branch, position)) == encode_entry(entry)
+
+
+# ---------------------------------------------------------------- sweeping
+
+
+def aged(graph: SmallGraph) -> None:
+    """Let hours pass. The memory store stamps objects with the machine's time, so the test's clock starts there."""
+    graph.clock.now += 6 * 3600
+
+
+def swept_graph(commits: int, keep: int) -> SmallGraph:
+    import time
+
+    graph = SmallGraph()
+    graph.clock.now = time.time()
+    graph.commits(commits)
+    aged(graph)
+    graph.history.chain._heads.clear()
+    assert sweep_chain(graph.history.chain, "main", keep=keep, protected=list) == commits + 1 - keep
+    return graph
+
+
+def test_a_sweep_keeps_the_newest_and_the_log() -> None:
+    graph = swept_graph(10, keep=3)
+    assert graph.history.chain.floor("main") == 8
+    assert [graph.history.chain.find("main", position) is None for position in range(11)] == [True] * 8 + [False] * 3
+    assert len(list(graph.history.log.walk(graph.again().head()))) == 11
+    with pytest.raises(HistoryGap):
+        graph.history.revisions.resolve("main~5")
+    assert graph.history.revisions.resolve("main~2").table("node:P").rows == 8  # type: ignore[union-attr]
+    graph.commit()
+
+
+def test_a_sweep_leaves_young_entries_and_everything_after_them() -> None:
+    import time
+
+    graph = SmallGraph()
+    graph.clock.now = time.time()
+    graph.commits(10)
+    assert sweep_chain(graph.history.chain, "main", keep=1, protected=list) == 0
+    assert graph.history.chain.floor("main") == 0
+
+
+def test_a_tagged_commit_survives_the_sweep_and_a_swept_one_cannot_be_tagged() -> None:
+    import time
+
+    graph = SmallGraph()
+    graph.clock.now = time.time()
+    commits = graph.commits(6)
+    graph.history.tags.create("v1", commits[1].ref)
+    aged(graph)
+    sweep_chain(graph.history.chain, "main", keep=1, protected=lambda: graph.history.tags.list().values())
+    assert graph.history.revisions.resolve("v1").commit == commits[1]
+    with pytest.raises(HistoryGap):
+        graph.history.tags.create("v0", commits[0].ref)
+    assert list(graph.history.tags.list()) == ["v1"]
+    graph.history.tags.create("v1", commits[1].ref)
+    assert graph.history.tags.find("v1") == commits[1].ref
+
+
+def test_a_lower_watermark_never_replaces_a_higher_one() -> None:
+    from omnigraph.history.retention import _raise_watermark
+
+    chain = SmallGraph().history.chain
+    _raise_watermark(chain, "main", 20)
+    _raise_watermark(chain, "main", 10)
+    assert chain.floor("main") == 20
+
+
+def test_a_writer_that_was_away_during_a_sweep_does_not_reuse_a_position() -> None:
+    import time
+
+    graph = SmallGraph()
+    graph.clock.now = time.time()
+    away = graph.again()
+    plan = away.plan()
+    cached = away.history.chain.cached_head("main")
+    assert cached is not None
+    graph.commits(5)
+    aged(graph)
+    graph.history.chain._heads.clear()
+    sweep_chain(graph.history.chain, "main", keep=1, protected=list)
+    away.history.chain.cached_head = lambda branch: cached  # type: ignore[method-assign] # still believes in it
+    away.clock.now += PROBE_WINDOW_S
+    commit = away.history.publisher.publish(plan, reapply)
+    assert commit.ref.position == 6
+    assert graph.history.chain.find("main", 1) is None
+    assert graph.again().head().head.table("node:P").rows == 6  # type: ignore[union-attr]
+
+
+def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> None:
+    import time
+
+    graph = SmallGraph()
+    graph.clock.now = time.time()
+    slow = graph.again()
+    plan = slow.plan()
+    create = slow.store.create
+
+    def create_then_sleep(key: str, data: bytes) -> None:
+        create(key, data)
+        slow.store.create = create  # type: ignore[method-assign]
+        graph.commits(3)
+        aged(graph)
+        graph.history.chain._heads.clear()
+        assert sweep_chain(graph.history.chain, "main", keep=1, protected=list) > 1
+
+    slow.store.create = create_then_sleep  # type: ignore[method-assign]
+    commit = slow.history.publisher.publish(plan, reapply)
+    assert commit.ref.position == 1
+    log = [each.id for each in graph.history.log.walk(graph.again().head())]
+    assert log.count(commit.id) == 1
+    assert len(log) == 5
+
+
+def test_graph_json_of_a_newer_format_is_refused_in_every_mode() -> None:
+    from omnigraph.history import History
+
+    graph = SmallGraph()
+    value = json.loads(graph.store.get("graph.json"))
+    for format_value in (2, None, "1"):
+        graph.store.put("graph.json", json.dumps({**value, "format": format_value}).encode())
+        with pytest.raises(UnsupportedFormat) as caught:
+            History.open(graph.store)
+        assert caught.value.hint == "upgrade omnigraph"
+        with pytest.raises(UnsupportedFormat):
+            History.create(graph.store, b"{}")
+    graph.store.put("graph.json", b"not json")
+    with pytest.raises(UnsupportedFormat):
+        History.open(graph.store)

@@ -1,0 +1,150 @@
+"""The log: rolled up, paged, searched; and what a user writes to name a commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from history.small_graph import SmallGraph
+
+from omnigraph.errors import CommitNotFound
+from omnigraph.history import parse_time
+from omnigraph.history.log import SEGMENTS_PER_LEVEL
+
+
+def rolled_up(commits: int, tail_most: int = 2) -> SmallGraph:
+    graph = SmallGraph(tail_most=tail_most)
+    for _ in range(commits):
+        graph.clock.now += 1
+        graph.commit()
+    return graph
+
+
+def test_the_log_is_whole_at_every_length_and_level() -> None:
+    graph = SmallGraph(tail_most=2)
+    expected = [graph.head().head.commit.id]
+    for _ in range(2 * SEGMENTS_PER_LEVEL * 3 + 5):
+        expected.append(graph.commit().id)
+        head = graph.head()
+        assert [commit.id for commit in graph.history.log.walk(head)] == expected[::-1]
+    assert {segment.level for segment in head.segments} == {0, 1}
+    assert len(head.segments) < 2 * SEGMENTS_PER_LEVEL
+    assert len(head.tail) < 2
+
+
+def test_segments_of_three_levels() -> None:
+    graph = SmallGraph(tail_most=1)
+    graph.commits(SEGMENTS_PER_LEVEL**2 + 3)
+    head = graph.head()
+    assert [segment.level for segment in head.segments][:1] == [2]
+    assert [commit.ref.seq for commit in graph.history.log.walk(head)] == list(range(SEGMENTS_PER_LEVEL**2 + 3, -1, -1))
+
+
+def test_commit_records_survive_the_roll_up_unchanged() -> None:
+    graph = SmallGraph(tail_most=1)
+    made = [graph.commit(actor="ann", message="first"), graph.commit(kind="load"), *graph.commits(3)]
+    graph.branch("x")
+    merge = graph.merge("main", "x")
+    graph.commits(3, "x")
+    found = {commit.id: commit for commit in graph.history.log.walk(graph.head("x"))}
+    assert [found[commit.id] for commit in (*made, merge)] == [*made, merge]
+    assert merge.merged == made[-1].ref
+
+
+def test_pages_join_without_gap_or_overlap() -> None:
+    graph = rolled_up(23)
+    head = graph.head()
+    whole = [commit.id for commit in graph.history.log.walk(head)]
+    pages: list[str] = []
+    before = None
+    while page := graph.history.log.page(head, limit=5, before=before):
+        assert len(page) <= 5
+        pages += [commit.id for commit in page]
+        before = page[-1].id
+    assert pages == whole
+
+
+def test_a_page_reads_only_what_it_shows() -> None:
+    graph = rolled_up(200, tail_most=10)
+    head = graph.head()
+    graph.store.reset()
+    graph.history.log.page(head, limit=5)
+    assert graph.store.snapshot().requests <= 1
+
+
+def test_commits_are_found_by_id_place_and_time() -> None:
+    graph = rolled_up(70)
+    head = graph.head()
+    log = graph.history.log
+    for commit in log.walk(head):
+        graph.store.reset()
+        assert log.find(head, commit.id) == commit
+        assert log.by_seq(head, commit.ref.seq) == commit
+        assert log.at_time(head, commit.at) == commit
+        assert log.at_time(head, commit.at + 500_000) == commit
+        assert graph.store.snapshot().requests <= 4
+    first = log.by_seq(head, 0)
+    assert first is not None
+    assert log.at_time(head, first.at - 1) is None
+    assert log.by_seq(head, -1) is None
+    assert log.find(head, "7" * 26) is None
+
+
+def test_steps_back_cross_the_start_of_a_branch() -> None:
+    graph = SmallGraph(tail_most=3)
+    on_main = graph.commits(7)
+    graph.branch("x")
+    on_x = graph.commits(5, "x")
+    graph.branch("y", "x")
+    on_y = graph.commits(2, "y")
+    graph.commits(9)
+    first = graph.history.chain.read("main", 0).head.commit
+    expected = [first, *on_main, *on_x, *on_y][::-1]
+    for steps, commit in enumerate(expected):
+        snapshot = graph.history.revisions.resolve(f"y~{steps}")
+        assert snapshot.commit == commit
+        state = snapshot.table("node:P")
+        assert (state.rows if state else 0) == len(expected) - 1 - steps
+    with pytest.raises(CommitNotFound):
+        graph.history.revisions.resolve(f"y~{len(expected)}")
+
+
+def test_every_way_to_name_a_commit() -> None:
+    graph = SmallGraph()
+    graph.clock.now = dt.datetime(2040, 7, 1, tzinfo=dt.UTC).timestamp()
+    old = graph.commit()
+    graph.clock.now = dt.datetime(2040, 7, 3, tzinfo=dt.UTC).timestamp()
+    graph.branch("a/b")
+    new = graph.commit("a/b")
+    graph.history.tags.create("v1", old.ref)
+    for text, commit in {
+        "main": old, "a/b": new, "a/b~0": new, "a/b~1": old, "v1": old, old.id: old, new.id: new,
+        "2040-07-02": old, "2040-07-02T10:00:00+02:00": old,
+    }.items():  # fmt: skip
+        assert graph.history.revisions.resolve(text).commit == commit, text
+    for text in ("nothing", "2026-06-01", "8" * 26, "a/b~9", "", ".."):
+        with pytest.raises(CommitNotFound):
+            graph.history.revisions.resolve(text)
+
+
+def test_a_commit_of_a_former_life_is_found_by_id() -> None:
+    graph = SmallGraph(tail_most=2)
+    lives = []
+    for _ in range(3):
+        graph.branch("x")
+        lives.append(graph.commits(3, "x"))
+        graph.history.branches.delete("x")
+    graph.branch("x")
+    graph.commits(2, "x")
+    for commits in lives:
+        for commit in commits:
+            assert graph.again().history.revisions.find(commit.id) == commit
+            assert graph.history.revisions.resolve(commit.id).commit == commit
+
+
+@pytest.mark.parametrize(("text", "expected"), [("2026-07-01", 1782864000), ("2026-07-01T02:00:00+02:00", 1782864000)])
+def test_times_without_a_zone_are_utc(text: str, expected: int) -> None:
+    moment = parse_time(text)
+    assert moment is not None
+    assert moment.timestamp() == expected
+    assert parse_time("yesterday") is None

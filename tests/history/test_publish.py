@@ -1,0 +1,332 @@
+"""What a plan meets when somebody else was first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from history.small_graph import SmallGraph, following, reapply
+
+from omnigraph.errors import (
+    BranchNotFound,
+    BranchReplaced,
+    Contention,
+    ExpectedVersionMismatch,
+    KeyConflict,
+    PreconditionFailed,
+)
+from omnigraph.history import Commit, Member, Prepared, PublishPlan, Snapshot, TableChange
+
+
+def test_a_commit_says_who_when_and_what() -> None:
+    graph = SmallGraph()
+    commit = graph.commit(actor="ann", message="why", kind="load")
+    head = graph.again().head()
+    assert head.head.commit == commit
+    assert (commit.actor, commit.message, commit.kind, commit.ref.seq, commit.ref.position) == (
+        "ann",
+        "why",
+        "load",
+        1,
+        1,
+    )
+    assert commit.parents == (head.before.commit.ref,)
+    assert head.head.table("node:P").rows == 1  # type: ignore[union-attr]
+
+
+def test_publishing_on_the_cached_head_is_one_request() -> None:
+    graph = SmallGraph()
+    plan = graph.plan()
+    graph.store.reset()
+    graph.history.publisher.publish(plan)
+    assert graph.store.snapshot().by_kind == {"create": 1}
+
+
+def test_disjoint_tables_are_carried_over() -> None:
+    graph = SmallGraph()
+    a, b = graph.plan(table="node:A", mode="strict"), graph.plan(table="node:B", mode="strict")
+    graph.history.publisher.publish(a)
+    graph.history.publisher.publish(b)
+    head = graph.head().head
+    assert head.tables.keys() == {"node:A", "node:B"}
+
+
+def test_a_strict_change_that_lost_says_what_it_expected() -> None:
+    graph = SmallGraph()
+    graph.commits(4)
+    plan = graph.plan(mode="strict")
+    graph.commits(2)
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        graph.history.publisher.publish(plan, reapply)
+    assert (caught.value.table_key, caught.value.expected, caught.value.actual) == ("node:P", 4, 6)
+    assert graph.head().head.table("node:P").number == 6  # type: ignore[union-attr]
+
+
+def test_an_insert_without_a_rebase_says_what_it_expected() -> None:
+    graph = SmallGraph()
+    graph.commits(2)
+    plan = graph.plan()
+    graph.commit()
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        graph.history.publisher.publish(plan)
+    assert (caught.value.expected, caught.value.actual) == (2, 3)
+
+
+def test_an_insert_is_rebased_as_often_as_needed() -> None:
+    graph = SmallGraph()
+    other = graph.again()
+    seen: list[int] = []
+
+    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        seen.append(snapshot.commit.ref.seq)
+        if len(seen) < 3:
+            other.commit()
+        return reapply(plan, snapshot)
+
+    plan = graph.plan()
+    other.commit()
+    commit = graph.history.publisher.publish(plan, rebase)
+    assert seen == [1, 2, 3]
+    assert (commit.ref.seq, commit.id) == (4, plan.commit_id)
+    assert graph.head().head.table("node:P").rows == 4  # type: ignore[union-attr]
+
+
+def test_a_rebase_may_refuse() -> None:
+    graph = SmallGraph()
+    plan = graph.plan()
+    graph.commit()
+
+    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        raise KeyConflict("P", "ann")
+
+    with pytest.raises(KeyConflict):
+        graph.history.publisher.publish(plan, rebase)
+    assert graph.again().head().head.commit.ref.seq == 1
+
+
+def test_a_table_that_was_read_is_checked_again_when_it_moved() -> None:
+    graph = SmallGraph()
+    graph.commit(table="node:Q")
+    state = graph.head().head.table("node:Q")
+    plan = graph.plan(reads=("node:Q",), read_states={"node:Q": state})
+    asked: list[str] = []
+
+    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        asked.append(snapshot.commit.id)
+        return plan
+
+    graph.commit(table="node:R")
+    graph.history.publisher.publish(plan, rebase)
+    assert asked == []
+    again = graph.plan(reads=("node:Q",), read_states={"node:Q": state})
+    moved = graph.commit(table="node:Q")
+    graph.history.publisher.publish(again, rebase)
+    assert asked == [moved.id]
+    with pytest.raises(ExpectedVersionMismatch):
+        graph.history.publisher.publish(replace(again, commit_id=graph.ids()))
+
+
+def test_another_schema_is_a_mismatch_of_the_schema() -> None:
+    graph = SmallGraph()
+    plan = graph.plan()
+    graph.commit(table="node:Q", new_schema="other")
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        graph.history.publisher.publish(plan, reapply)
+    assert caught.value.table_key == "schema"
+    assert graph.head().head.schema == "other"
+
+
+def test_if_commit_is_met_or_refused() -> None:
+    graph = SmallGraph()
+    at = graph.commit()
+    graph.history.publisher.publish(graph.plan(if_commit=at.id))
+    stale = graph.plan(if_commit=at.id)
+    with pytest.raises(PreconditionFailed) as caught:
+        graph.history.publisher.publish(stale, reapply)
+    assert (caught.value.expected, caught.value.actual) == (at.id, graph.head().head.commit.id)
+
+
+def test_a_dropped_table_is_gone_from_the_snapshot() -> None:
+    graph = SmallGraph()
+    graph.commit()
+    plan = graph.plan(mode="strict")
+    graph.history.publisher.publish(replace(plan, changes=(replace(plan.changes[0], state=None),)))
+    assert graph.again().head().head.table("node:P") is None
+
+
+def test_a_writer_of_a_deleted_branch_is_told() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    plan, other = graph.plan("x"), graph.again()
+    other.history.branches.delete("x")
+    with pytest.raises(BranchReplaced):
+        graph.history.publisher.publish(plan, reapply)
+    other.branch("x")
+    with pytest.raises(BranchReplaced):
+        graph.history.publisher.publish(plan, reapply)
+    assert graph.head("x").head.table("node:P") is None
+    with pytest.raises(BranchNotFound):
+        graph.history.publisher.publish(replace(plan, branch="never"))
+
+
+def test_a_plan_made_on_a_newer_head_than_the_cached_one_is_not_refused_for_it() -> None:
+    graph, other = SmallGraph(), None
+    graph.head()
+    other = graph.again()
+    other.commits(2)
+    plan = other.plan(mode="strict")
+    assert graph.history.publisher.publish(plan).ref.seq == 3
+    other.branch("x")
+    graph.head("x")
+    other.history.branches.delete("x")
+    other.branch("x")
+    assert graph.history.publisher.publish(other.plan("x", mode="strict")).ref.seq == 4
+
+
+def test_publishing_a_plan_again_gives_the_same_commit() -> None:
+    graph = SmallGraph(tail_most=2)
+    plan = graph.plan()
+    commit = graph.history.publisher.publish(plan, reapply)
+    graph.commits(7)
+    for process in (graph, graph.again()):
+        assert process.history.publisher.publish(plan, reapply) == commit
+    assert graph.head().head.table("node:P").rows == 8  # type: ignore[union-attr]
+
+
+def test_two_processes_publish_one_plan_as_one_commit() -> None:
+    graph, other = SmallGraph(), None
+    plan = graph.plan()
+    graph.commit()
+    other = graph.again()
+    other.head()
+    rebased_elsewhere: list[Commit] = []
+
+    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        result = reapply(plan, snapshot)
+        rebased_elsewhere.append(other.history.publisher.publish(plan, reapply))
+        return result
+
+    commit = graph.history.publisher.publish(plan, rebase)
+    assert commit == rebased_elsewhere[0]
+    graph.commit()
+    assert graph.again().head().head.table("node:P").rows == 3  # type: ignore[union-attr]
+    assert graph.history.chain.read("main", 3).before == graph.history.chain.read("main", 2).head
+
+
+def test_endless_contention_ends_with_an_error_to_retry() -> None:
+    graph = SmallGraph()
+    other = graph.again()
+
+    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        other.commit()
+        return reapply(plan, snapshot)
+
+    plan = graph.plan()
+    other.commit()
+    with pytest.raises(Contention) as caught:
+        graph.history.publisher.publish(plan, rebase)
+    assert caught.value.retry
+
+
+# ---------------------------------------------------------------- groups
+
+
+def test_a_group_is_one_entry_and_a_commit_each() -> None:
+    graph = SmallGraph()
+    plans = [graph.plan() for _ in range(4)]
+    graph.store.reset()
+    outcomes = graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    assert graph.store.snapshot().by_kind == {"create": 1}
+    assert [outcome.id for outcome in outcomes if isinstance(outcome, Commit)] == [plan.commit_id for plan in plans]
+    head = graph.again().head()
+    assert head.position == 1
+    assert head.head.table("node:P").rows == 4  # type: ignore[union-attr]
+    for number, plan in enumerate(plans, 1):
+        assert graph.history.revisions.resolve(plan.commit_id).table("node:P").rows == number  # type: ignore[union-attr]
+
+
+def test_a_member_that_does_not_fit_fails_alone() -> None:
+    graph = SmallGraph()
+    graph.commit()
+    plans = [graph.plan(mode="strict"), graph.plan(mode="strict"), graph.plan(table="node:Q")]
+    first, second, third = graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    assert isinstance(first, Commit)
+    assert isinstance(second, ExpectedVersionMismatch)
+    assert isinstance(third, Commit)
+    assert third.parents == (first.ref,)
+
+
+def test_a_group_that_lost_the_race_loses_no_rows() -> None:
+    graph = SmallGraph()
+    plans = [graph.plan() for _ in range(3)]
+    graph.again().commit()
+    graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    assert graph.head().head.table("node:P").rows == 4  # type: ignore[union-attr]
+
+
+def test_a_member_refused_for_a_neighbour_that_did_not_get_in_is_tried_again() -> None:
+    graph = SmallGraph()
+    graph.commit()
+    state = graph.head().head.table("node:P")
+    lost = graph.plan(mode="strict")
+    lost = replace(lost, changes=(*lost.changes, TableChange("node:Q", "strict", None, following(None))))
+    fine = graph.plan(mode="strict")
+    graph.again().commit(table="node:Q")
+    first, second = graph.history.publisher.publish_group([Member(lost), Member(fine)])
+    assert isinstance(first, ExpectedVersionMismatch)
+    assert first.table_key == "node:Q"
+    assert isinstance(second, Commit)
+    assert graph.head().head.table("node:P").number == state.number + 1  # type: ignore[union-attr]
+
+
+def test_a_merge_stands_alone_in_its_entry() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    tip = graph.commit("x")
+    plans = [graph.plan(), graph.plan(table="node:Q", merged=tip.ref, kind="merge"), graph.plan(table="node:R")]
+    outcomes = graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    assert [outcome.ref.position for outcome in outcomes if isinstance(outcome, Commit)] == [1, 2, 3]
+    before = graph.history.revisions.snapshot(outcomes[0].ref)  # type: ignore[union-attr]
+    entry = graph.branch("y", at=before)
+    assert [base.id for base in graph.history.lineage.merge_bases(entry, graph.head("x"))] != [tip.id]
+
+
+# ---------------------------------------------------------------- prepared plans
+
+
+def test_a_prepared_plan_is_a_value_that_another_process_publishes() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    tip = graph.commit("x")
+    plan = graph.plan(
+        actor="ann", message="long", kind="load", reads=("node:Q",), read_states={"node:Q": None, "node:P": following(None)},
+        if_commit=None, merged=tip.ref, new_schema="s2",
+    )  # fmt: skip
+    plan = replace(
+        plan, changes=(replace(plan.changes[0], staged={"parts": ["{}"]}), TableChange("node:Z", "strict", None, None))
+    )
+    assert PublishPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    graph.history.recovery.keep(Prepared(plan, 7, {"rows": 3}))
+    other = graph.again()
+    (found,) = other.history.recovery.list()
+    assert found == Prepared(plan, 7, {"rows": 3})
+    commit = other.history.publisher.publish(found.plan)
+    other.history.recovery.remove(commit.id)
+    assert graph.history.recovery.list() == []
+
+
+def test_prepared_plans_are_listed_oldest_first_even_while_others_remove_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = SmallGraph()
+    plans = [graph.plan() for _ in range(3)]
+    for at, plan in zip((5, 3, 4), plans, strict=True):
+        graph.history.recovery.keep(Prepared(plan, at, {}))
+    listing = graph.store.list
+
+    def list_then_remove(prefix: str, *, limit: int | None = None) -> object:
+        found = listing(prefix, limit=limit)
+        graph.store.delete(f"recovery/{plans[1].commit_id}.json")
+        return found
+
+    monkeypatch.setattr(graph.store, "list", list_then_remove)
+    assert [prepared.prepared_at for prepared in graph.history.recovery.list()] == [4, 5]
