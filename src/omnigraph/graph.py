@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import AlreadyExists, UsageError
-from omnigraph.history import MAIN, Commit, CommitRef, Prepared, PublishPlan, parse_time
+from omnigraph.history import MAIN, Commit, CommitRef, Prepared, parse_time
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.plan import MutationPlan, ReadPlan
@@ -167,24 +167,18 @@ class Graph:
 
     def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
         """Make every declared index cover every row, as one commit; None when they did already."""
-        from omnigraph.read import stage_indexes
+        from omnigraph.read.maintenance import maintain
 
-        entry, view = self.stores.head(branch)
-        changes = stage_indexes(view)
-        if not changes:
-            return None
-        plan = PublishPlan(
-            commit_id=self.stores.history.new_id(),
-            branch=branch,
-            line=entry.line,
-            base=view.snapshot.commit.ref,
-            schema=view.snapshot.schema,
-            changes=tuple(changes),
-            kind="optimize",
-            actor=actor,
-            message="indexes",
-        )
-        return self.stores.history.publisher.publish(plan)
+        return maintain(self.stores, branch, rewrite=False, actor=actor)
+
+    def optimize(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
+        """Rewrite tables that lie in many parts into few, and make every index cover every row; None if nothing was to do.
+
+        The rows stay as they are: the commit's diff is empty.
+        """
+        from omnigraph.read.maintenance import maintain
+
+        return maintain(self.stores, branch, rewrite=True, actor=actor)
 
     # ------------------------------------------------------------ reading
 

@@ -113,6 +113,21 @@ def stage(
     )
 
 
+def replace_parts(base: Table, old: Sequence[int], parts: Sequence[str]) -> tuple[Table, Staged]:
+    """One detached version in which `parts` stand for the old ones, with the same rows; indexes cover the new parts."""
+    from lance import LanceDataset, LanceOperation
+
+    new = [_load_part(text) for text in parts]
+    operation = LanceOperation.Update(
+        removed_fragment_ids=list(old), updated_fragments=[], new_fragments=new, fields_modified=[]
+    )
+    dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
+    result = Table(base.path, dataset)
+    files = [*_data_files(new), version_file(result.version)]
+    result, index_files = indexes.cover_again(result, base, set(old))
+    return result, Staged(base.path, base.version, result.version, base.rows, 0, 0, (), (*files, *index_files))
+
+
 def adopted(table: Table, parts: Iterable[int]) -> tuple[str, ...]:
     """Parts of another version of the same table as parts that can be added elsewhere: same files, no ids yet.
 

@@ -111,6 +111,18 @@ class Tables:
         self.remember(table)
         return Staged(base.path, base.version, table.version, base.rows, 0, 0, (), tuple(files))
 
+    def stage_rewrite(self, base: Table) -> Staged | None:
+        """One version with the same rows in few large parts; None when the table is in good shape."""
+        from omnigraph.tables import compaction
+
+        groups = compaction.plan_rewrite(base)
+        if not groups:
+            return None
+        written = [part for group in groups for part in compaction.rewrite(base, group)]
+        table, staged = compaction.stage_rewrite(base, groups, written)
+        self.remember(table)
+        return staged
+
     def sync(self, staged: Iterable[Staged]) -> None:
         """Make every file of these versions durable: on local disk nothing else would. Called before a publish."""
         if self._folder is None or not self._durable:
