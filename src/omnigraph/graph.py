@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
 
 if TYPE_CHECKING:
+    from omnigraph.merge import By, EntityChange, MergeResult, Strategy
     from omnigraph.pipeline.load import LoadReceipt
     from omnigraph.read import Result
 
@@ -285,6 +286,27 @@ class Graph:
     def commit(self, id: str) -> Commit:
         return self.stores.history.revisions.find(id)
 
+    # ------------------------------------------------------------ changes
+
+    def diff(
+        self,
+        a: str,
+        b: str,
+        *,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> Iterator[EntityChange]:
+        """What changed from one revision to another, entity by entity: nodes, then edges; by type and id. A stream.
+
+        for change in g.diff("main~5", "main", types=["Person"]):
+            print(change.op, change.id)
+        """
+        from omnigraph.merge import ChangeFilter, diff
+
+        before, after = self.stores.resolve(a), self.stores.resolve(b)
+        return diff(before, after, only=ChangeFilter.of(kinds, types, ops, catalog=after.catalog))
+
 
 class Transaction(WriteTransaction):
     """A transaction with the languages: mutations and queries that see its own changes."""
@@ -335,6 +357,37 @@ class GraphBranches:
     def exists(self, name: str) -> bool:
         newest = self._history.chain.newest(name)
         return newest is not None and newest.alive
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        strategy: Strategy = "fail",
+        by: By = "row",
+        dry_run: bool = False,
+        delete_branch: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Bring a branch's changes into another, as one commit with two parents.
+
+        MergeConflicts, with every conflict, when the branches contradict each other; nothing is published then. Strategy
+        "ours" lets the target win, "theirs" the source; `by="property"` merges an entity property by property.
+        """
+        from omnigraph.merge import merge_branches
+
+        return merge_branches(
+            self._graph.stores,
+            source,
+            into,
+            strategy=strategy,
+            by=by,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            actor=actor,
+            message=message,
+        )
 
 
 class GraphTags:

@@ -41,10 +41,6 @@ class Stored:
     entity: EntityType
     table: Table | None
 
-    @property
-    def is_empty(self) -> bool:
-        return self.table is None
-
 
 def changed(before: Stored, after: Stored) -> pa.Table:
     """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
@@ -111,13 +107,15 @@ def _only_here(table: Table, part: Part, other: Table, twin: Part) -> np.ndarray
     import numpy as np
 
     mine, theirs = live_offsets(table, part), live_offsets(other, twin)
-    return np.setdiff1d(mine, theirs, assume_unique=True) | np.uint64(part.id << OFFSET_BITS)
+    offsets: np.ndarray[Any, Any] = np.setdiff1d(mine, theirs, assume_unique=True)
+    return offsets | np.uint64(part.id << OFFSET_BITS)
 
 
 def live_offsets(table: Table, part: Part) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    addresses = table.read([], parts=[part.id], with_address=True).column(ROW_ADDRESS).to_numpy()
+    found = table.read([], parts=[part.id], with_address=True)
+    addresses: np.ndarray[Any, Any] = found.column(ROW_ADDRESS).to_numpy()
     return addresses & np.uint64((1 << OFFSET_BITS) - 1)
 
 

@@ -36,7 +36,7 @@ class Place:
 
     @property
     def type_order(self) -> tuple[int, str]:
-        return (KINDS.index(self.kind), self.type_id)  # type: ignore[arg-type]  # checked by the token
+        return (KINDS.index(self.kind), self.type_id)
 
     def first_after(self, ids: Sequence[str]) -> int:
         """Where the ids (sorted) go on after this place."""
@@ -72,7 +72,7 @@ def diff(
 
 
 def type_order(entity: Any) -> tuple[int, str]:
-    return (KINDS.index(kind_of(entity)), type_id_of(entity))  # type: ignore[arg-type]  # kind_of gives one of KINDS
+    return (KINDS.index(kind_of(entity)), type_id_of(entity))
 
 
 def same_state(a: TableState | None, b: TableState | None) -> bool:

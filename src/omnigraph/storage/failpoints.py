@@ -62,6 +62,10 @@ class Failpoint(StrEnum):
     LOAD_AFTER_INDEXES = "load.after_indexes"
     LOAD_BEFORE_PUBLISH = "load.before_publish"
     LOAD_AFTER_PUBLISH = "load.after_publish"
+    MERGE_BEFORE_STAGE = "merge.before_stage"
+    MERGE_BEFORE_PUBLISH = "merge.before_publish"
+    MERGE_AFTER_PUBLISH = "merge.after_publish"
+    MERGE_BEFORE_BRANCH_DELETE = "merge.before_branch_delete"
 
 
 class FailpointReached(BaseException):
