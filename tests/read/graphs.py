@@ -17,7 +17,7 @@ from omnigraph.language.plan import ReadPlan
 from omnigraph.language.query_compiler import compile_query
 from omnigraph.language.schema_compiler import compile_schema
 from omnigraph.language.temporal import parse_date, parse_datetime
-from omnigraph.read import Mode, Result, run_read
+from omnigraph.read import Mode, Result, run_read, stage_indexes
 from omnigraph.views import Stores, View
 
 Record = Mapping[str, Any]
@@ -32,11 +32,15 @@ def new_graph(uri: str, schema: str, storage_options: Mapping[str, str] | None =
 
 
 def commit(
-    stores: Stores, records: Iterable[Record], branch: str = MAIN, remove: Mapping[str, list[str]] | None = None
+    stores: Stores,
+    records: Iterable[Record],
+    branch: str = MAIN,
+    remove: Mapping[str, list[str]] | None = None,
+    first_number: int = 0,
 ) -> View:
     """One commit that appends these records and removes entities by id ({table key: ids})."""
     entry, view = stores.head(branch)
-    rows = rows_of(view, records)
+    rows = rows_of(view, records, first_number)
     gone = remove or {}
     changes, staged_all = [], []
     for key in sorted({*rows, *gone}):
@@ -57,9 +61,23 @@ def commit(
     return stores.head(branch)[1]
 
 
-def rows_of(view: View, records: Iterable[Record]) -> dict[str, pa.Table]:
+def build_indexes(view: View, branch: str = MAIN) -> View:
+    """Build and publish every index the schema asks for."""
+    stores = view.stores
+    entry = stores.history.chain.head(branch)
+    staged = stage_indexes(view)
+    stores.tables.sync([one.staged for one in staged])
+    publish = PublishPlan(
+        commit_id=new_ulid(), branch=branch, line=entry.line, base=view.snapshot.commit.ref, kind="optimize",
+        schema=view.snapshot.schema, changes=tuple(one.change for one in staged),
+    )  # fmt: skip
+    stores.history.publisher.publish(publish)
+    return stores.head(branch)[1]
+
+
+def rows_of(view: View, records: Iterable[Record], first_number: int = 0) -> dict[str, pa.Table]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for number, record in enumerate(records):
+    for number, record in enumerate(records, start=first_number):
         if "type" in record:
             entity: EntityType = view.catalog.nodes[record["type"]]
             values = _values(entity, record.get("data", {}))

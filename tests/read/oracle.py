@@ -90,7 +90,10 @@ class Oracle:
             types = self.types_of[expression.variable]
             names = dict.fromkeys(n for t in types for n in self.catalog.nodes[t].properties)
             blobs = {
-                n for t in types for n, one in self.catalog.nodes[t].properties.items() if one.type.scalar is Scalar.BLOB
+                n
+                for t in types
+                for n, one in self.catalog.nodes[t].properties.items()
+                if one.type.scalar is Scalar.BLOB
             }
             return {"id": bound.row["id"], **{n: bound.row.get(n) for n in names if n not in blobs}}
         return self.value(expression, match)
@@ -127,7 +130,11 @@ class Oracle:
         return rows
 
     def group_key(self, expression: p.Expression, match: Match) -> Any:
-        return match[expression.variable].identity if isinstance(expression, p.EntityRef) else self.value(expression, match)
+        return (
+            match[expression.variable].identity
+            if isinstance(expression, p.EntityRef)
+            else self.value(expression, match)
+        )
 
     def aggregate(self, one: p.Aggregate, members: list[Match]) -> Any:
         if isinstance(one.operand, p.EntityRef):
@@ -391,9 +398,7 @@ def edits(a: str, b: str) -> int:
     table = [[max(i, j) if 0 in (i, j) else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
     for i in range(1, len(a) + 1):
         for j in range(1, len(b) + 1):
-            table[i][j] = min(
-                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1])
-            )
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1]))
             if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
                 table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
     return table[-1][-1]

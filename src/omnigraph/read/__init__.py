@@ -3,20 +3,26 @@
 from omnigraph.read.compiler import compile_read
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import Mode, run_read
+from omnigraph.read.indexes import IndexState, StagedIndexes, index_specs, index_state, stage_indexes
 from omnigraph.read.result import Result, Timing, json_value
 from omnigraph.read.shapes import HopInput, NodeInput, RelationalQuery
 
 __all__ = [
     "EntityVersion",
     "HopInput",
+    "IndexState",
     "Mode",
     "NodeInput",
     "RelationalQuery",
     "Result",
+    "StagedIndexes",
     "Timing",
     "compile_read",
     "entity",
     "history_of",
+    "index_specs",
+    "index_state",
     "json_value",
     "run_read",
+    "stage_indexes",
 ]

@@ -10,6 +10,7 @@ from sqlglot import exp
 from omnigraph.language.catalog import Catalog, PropertyType, Scalar
 from omnigraph.language.plan import (
     Aggregate,
+    Binary,
     Bm25,
     Constant,
     EntityRef,
@@ -49,6 +50,11 @@ class _Placeholders(ExpressionCompiler):
             case Now(type):
                 return self.placeholder("", type)
         return super().compile(expression)
+
+    def _in(self, binary: Binary) -> exp.Expression:
+        if isinstance(binary.right, Parameter):
+            return self._in_array(exp.paren(self.compile(binary.left)), binary.right)
+        return super()._in(binary)
 
     def placeholder(self, name: str, type: PropertyType) -> exp.Expression:
         place = next((place for place, known in self._known.items() if known == (name, type)), f"p{len(self._known)}")

@@ -132,36 +132,35 @@ class Reduction:
         pending = list(self.query.hops)
         while pending:
             ready = [hop for hop in pending if any(place in self._ids for place in hop.places)]
-            if not ready:
-                if not self.forced:
-                    raise TooLarge
-                ready = [self._start(pending)]
-            hop = min(ready, key=lambda one: self._frontier(one)[1])
+            if ready:
+                hop = min(ready, key=lambda one: self._frontier(one)[1])
+                end, _ = self._frontier(hop)
+                ids = list(dict.fromkeys(self._ids[hop.places[end]]))
+            elif self.forced:
+                hop, end = pending[0], 0
+                ids = self._all_sources(hop)
+            else:
+                raise TooLarge
             pending.remove(hop)
-            self._expand(hop)
+            self._expand(hop, end, ids)
 
-    def _start(self, pending: list[HopInput]) -> HopInput:
-        """Nothing is fixed: start from all nodes at the source of the first expansion."""
-        hop = pending[0]
+    def _all_sources(self, hop: HopInput) -> list[str]:
+        """Nothing is fixed: every node the expansion can start from."""
         node = self._nodes.get(hop.source or "")
         if node is not None:
             self._fetch(node)
-        else:
-            edge = self.view.catalog.edges[hop.expansion.edge]
-            type_name = edge.target if hop.expansion.direction == "in" else edge.source
-            table = self.view.table(f"node:{type_name}")
-            self._ids[hop.places[0]] = [] if table is None else table.read(["id"]).column("id").to_pylist()
-        return hop
+            return self._ids[node.place]
+        edge = self.view.catalog.edges[hop.expansion.edge]
+        table = self.view.table(f"node:{edge.target if hop.expansion.direction == 'in' else edge.source}")
+        return [] if table is None else table.read(["id"]).column("id").to_pylist()
 
     def _frontier(self, hop: HopInput) -> tuple[int, int]:
         """(which end to start from, how many nodes are there): the smaller of the known ends."""
         sizes = [(end, len(self._ids[place])) for end, place in enumerate(hop.places) if place in self._ids]
         return min(sizes, key=lambda one: one[1])
 
-    def _expand(self, hop: HopInput) -> None:
-        end, size = self._frontier(hop)
-        path, estimate = self._choose(hop, end, size)
-        ids = list(dict.fromkeys(self._ids[hop.places[end]]))
+    def _expand(self, hop: HopInput, end: int, ids: list[str]) -> None:
+        path, estimate = self._choose(hop, end, len(ids))
         if hop.expansion.edge_variable is not None:
             rows = self._edges(hop, ids, end)
         elif path == "csr":

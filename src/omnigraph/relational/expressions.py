@@ -182,10 +182,18 @@ class ExpressionCompiler:
                     return exp.cast(exp.null(), "BOOLEAN")
                 items = _values(bound, type)
             case _:
-                return exp.ArrayContains(this=exp.paren(self.compile(binary.right)), expression=left)
+                return self._in_array(left, binary.right)
         if not items:
             return exp.And(this=exp.Not(this=exp.Is(this=left, expression=exp.null())), expression=exp.false())
         return exp.In(this=left, expressions=items)
+
+
+    def _in_array(self, left: exp.Expression, array: Expression) -> exp.Expression:
+        """Membership in a list that is known only when the query runs: nothing, not even null, is in an empty one."""
+        whole = exp.paren(self.compile(array))
+        is_empty = exp.EQ(this=exp.ArraySize(this=whole.copy()), expression=exp.Literal.number(0))
+        found = exp.ArrayContains(this=whole, expression=left)
+        return exp.Case(ifs=[exp.If(this=is_empty, true=exp.false())], default=found)
 
 
 def _values(items: Sequence[object], list_type: PropertyType) -> list[exp.Expression]:
