@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -88,18 +89,26 @@ class CompiledRules:
         return self.entity.min_out > 0 or (self.entity.max_out is not None and edges > self.entity.max_out)
 
 
-_compiled: OrderedDict[int, CompiledRules] = OrderedDict()
+_compiled: OrderedDict[Hashable, CompiledRules] = OrderedDict()
 _lock = threading.Lock()
 
 
 def compiled_rules(entity: EntityType) -> CompiledRules:
-    """The rules of a type; made once while it is in use. Entries hold their type, so its identity is theirs."""
+    """The rules of a type, made once for all types that say the same."""
+    key = _meaning(entity)
     with _lock:
-        found = _compiled.get(id(entity))
+        found = _compiled.get(key)
         if found is None:
-            found = _compiled[id(entity)] = CompiledRules(entity)
+            found = _compiled[key] = CompiledRules(entity)
             while len(_compiled) > TYPES_KEPT:
                 _compiled.popitem(last=False)
         else:
-            _compiled.move_to_end(id(entity))
+            _compiled.move_to_end(key)
         return found
+
+
+def _meaning(entity: EntityType) -> Hashable:
+    """All of a type that its rules look at."""
+    properties = tuple((name, property.type) for name, property in entity.properties.items())
+    ends = (entity.source, entity.target, entity.min_out, entity.max_out) if isinstance(entity, EdgeType) else ()
+    return entity.table_key, properties, entity.constraints, ends
