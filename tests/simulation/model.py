@@ -40,6 +40,8 @@ class Model:
     lines: set[str] = field(default_factory=set)
     swept: set[tuple[str, int]] = field(default_factory=set)
     garbage: set[str] = field(default_factory=set)
+    made_anew: int = 0
+    """How often a swept position was created again; each is garbage."""
     floors: dict[str, int] = field(default_factory=dict)
     tags: dict[str, CommitRef] = field(default_factory=dict)
     """Acknowledged ones."""
@@ -50,7 +52,8 @@ class Model:
     def copy(self) -> Model:
         result = copy.copy(self)
         for name in self.__dataclass_fields__:
-            setattr(result, name, getattr(self, name).copy())
+            value = getattr(self, name)
+            setattr(result, name, value if isinstance(value, int) else value.copy())
         result.chains = {branch: list(entries) for branch, entries in self.chains.items()}
         return result
 
@@ -98,6 +101,7 @@ class Model:
         if position < len(chain):
             self._require((branch, position) in self.swept, f"{branch}/{position} was written twice")
             self.garbage.add(key)
+            self.made_anew += 1
             return
         self._require(position == len(chain), f"{branch} has a gap before {position}")
         self._require(entry.branch == branch and entry.position == position, "an entry that does not know its place")

@@ -49,7 +49,7 @@ def notable(model: Model) -> dict[str, int]:
         "commits": len(model.commits),
         "denied": len(model.denied),
         "swept entries": len(model.swept),
-        "positions made anew": len(model.garbage),
+        "positions made anew": model.made_anew,
         "branches made again": sum(
             entry.op == "create" and entry.position > 0 for entry in model.chains.get("dev", ())
         ),

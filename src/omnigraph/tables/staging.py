@@ -79,7 +79,7 @@ def stage(
     from lance import LanceDataset, LanceOperation
 
     new = [_load_part(text) for text in parts]
-    gone, changed, removed = _without(base, remove, clear)
+    gone, changed = _without(base, remove, clear)
     busy = {*gone, *(fragment.id for fragment in changed)}
     folded = folding.parts_to_fold(base.parts, busy) if fold and not clear else ()
     folded_parts = _fold(base, folded)
@@ -100,14 +100,15 @@ def stage(
         result, index_files = indexes.cover_again(result, base, {part.id for part in folded})
         files += index_files
     added = sum(fragment.physical_rows for fragment in new)
+    rows = sum(part.rows for part in result.parts)
     reach(Failpoint.TABLE_STAGED_VERSION)
     return result, Staged(
         path=base.path,
         base_version=base.version,
         version=result.version,
-        rows=base.rows - removed + added,
+        rows=rows,
         added=added,
-        removed=removed,
+        removed=base.rows + added - rows,
         parts=tuple(parts),
         files=tuple(dict.fromkeys(files)),
     )
@@ -148,10 +149,10 @@ def _load_part(text: str) -> Any:
     return FragmentMetadata.from_json(text)
 
 
-def _without(base: Table, remove: Iterable[int], clear: bool) -> tuple[list[int], list[Any], int]:
-    """Part ids that vanish, parts with new deletions, and how many rows go."""
+def _without(base: Table, remove: Iterable[int], clear: bool) -> tuple[list[int], list[Any]]:
+    """Part ids that vanish, and parts with new deletions."""
     if clear:
-        return [part.id for part in base.parts], [], base.rows
+        return [part.id for part in base.parts], []
     by_part: dict[int, list[int]] = {}
     for address in set(remove):
         by_part.setdefault(part_of_address(address), []).append(offset_of_address(address))
@@ -164,7 +165,7 @@ def _without(base: Table, remove: Iterable[int], clear: bool) -> tuple[list[int]
         else:
             changed.append(left)
             _keep_rest(base, left, offsets)
-    return gone, changed, sum(len(offsets) for offsets in by_part.values())
+    return gone, changed
 
 
 def _keep_rest(base: Table, left: Any, offsets: Sequence[int]) -> None:

@@ -1,0 +1,122 @@
+"""Folding: few parts however many commits, every row kept, indexes still cover what they covered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tables.small_tables import SmallTables, numbers_of, rows
+
+from omnigraph.tables import IndexSpec, Part
+from omnigraph.tables.folding import FOLD_BYTES_MOST, FOLD_ROWS_MOST, FOLD_WIDTH, level_of, parts_to_fold
+from omnigraph.tables.indexes import coverage
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> SmallTables:
+    return SmallTables(tmp_path)
+
+
+def part(number: int, rows: int, size: int = 100) -> Part:
+    return Part(number, (f"{number}.lance",), "", rows, size)
+
+
+@pytest.mark.parametrize(("rows", "level"), [(0, 0), (1, 0), (7, 0), (8, 1), (63, 1), (64, 2), (511, 2), (512, 3)])
+def test_levels_are_powers_of_the_width(rows: int, level: int) -> None:
+    assert level_of(rows) == level
+
+
+def test_nothing_is_folded_before_a_level_is_full() -> None:
+    parts = [part(n, 1) for n in range(FOLD_WIDTH - 1)]
+    assert parts_to_fold(parts) == ()
+    assert parts_to_fold([*parts, part(99, 1)]) == (*parts, part(99, 1))
+
+
+def test_a_fold_carries_into_the_next_level() -> None:
+    tens = [part(n, 10) for n in range(FOLD_WIDTH - 1)]
+    ones = [part(100 + n, 1) for n in range(FOLD_WIDTH)]
+    assert parts_to_fold([*tens, *ones]) == (*tens, *ones)
+
+
+def test_parts_the_write_changes_and_big_parts_are_left_alone() -> None:
+    parts = [part(n, 1) for n in range(FOLD_WIDTH)]
+    assert parts_to_fold(parts, busy=[3]) == ()
+    assert parts_to_fold([part(n, FOLD_ROWS_MOST) for n in range(20)]) == ()
+    assert parts_to_fold([part(n, 5, FOLD_BYTES_MOST) for n in range(20)]) == ()
+
+
+def test_simulated_commits_keep_the_number_of_parts_logarithmic() -> None:
+    parts: list[Part] = []
+    rewritten = most = 0
+    for number in range(20_000):
+        folded = parts_to_fold(parts)
+        if folded:
+            gone = {each.id for each in folded}
+            parts = [each for each in parts if each.id not in gone]
+            parts.append(part(1_000_000 + number, sum(each.rows for each in folded)))
+            rewritten += parts[-1].rows
+        parts.append(part(number, 1))
+        most = max(most, len(parts))
+    assert sum(each.rows for each in parts) == 20_000
+    assert most <= FOLD_WIDTH * 6
+    assert rewritten / 20_000 < 6
+
+
+def test_many_one_row_commits_keep_every_row_in_few_parts(tables: SmallTables) -> None:
+    table = tables.empty()
+    most = 0
+    for number in range(150):
+        table = tables.put(table, [number])
+        most = max(most, len(table.parts))
+    assert most <= 3 * FOLD_WIDTH
+    assert numbers_of(tables.fresh(table)) == list(range(150))
+    table.dataset.validate()
+
+
+def test_folding_drops_deleted_rows_and_keeps_the_rest(tables: SmallTables) -> None:
+    table = tables.empty()
+    for start in range(0, 5 * (FOLD_WIDTH - 1), 5):
+        table = tables.put(table, range(start, start + 5))
+    table = tables.at(tables.stage(table, remove=tables.addresses(table, [1, 6, 11])))
+    table = tables.put(table, [500])
+    before = len(table.parts)
+    table = tables.put(table, [501])
+    assert len(table.parts) < before
+    assert all(part.deletions == "" for part in table.parts)
+    expected = sorted({*range(5 * (FOLD_WIDTH - 1)), 500, 501} - {1, 6, 11})
+    assert numbers_of(tables.fresh(table)) == expected
+
+
+def test_an_upsert_folds_around_the_part_it_changes(tables: SmallTables) -> None:
+    table = tables.empty()
+    for number in range(FOLD_WIDTH + 3):
+        table = tables.put(table, range(number * 4, number * 4 + 4), fold=False)
+    staged = tables.stage(table, rows=rows([1000]), remove=tables.addresses(table, [5]))
+    assert (staged.added, staged.removed, staged.rows) == (1, 1, 4 * (FOLD_WIDTH + 3))
+    assert numbers_of(tables.at(staged)) == sorted({*range(4 * (FOLD_WIDTH + 3)), 1000} - {5})
+    assert len(tables.at(staged).parts) == 3
+
+
+SPECS = (IndexSpec("id", "BTREE"), IndexSpec("camelCase", "INVERTED"))
+
+
+def test_indexes_cover_the_folded_parts_again(tables: SmallTables) -> None:
+    table = tables.put(tables.empty(), range(20))
+    staged = tables.stage_index(table, SPECS)
+    assert staged is not None
+    table = tables.at(staged)
+    for number in range(20, 20 + 2 * FOLD_WIDTH):
+        table = tables.put(table, [number])
+        if number == 24:
+            again = tables.stage_index(table, SPECS)
+            assert again is not None
+            table = tables.at(again)
+    for name, state in coverage(table, SPECS).items():
+        assert state.pending_rows < FOLD_WIDTH, name
+        assert state.covered_rows + state.pending_rows == table.rows
+    fresh = tables.fresh(table)
+    for number in range(20 + 2 * FOLD_WIDTH):
+        assert fresh.lookup("id", [f"e{number}"], ["n"])["n"].to_pylist() == [number]
+    found = fresh.dataset.to_table(full_text_query="21", columns=["n"])["n"].to_pylist()
+    assert found == [21]
+    assert "ScalarIndexQuery" in fresh.dataset.scanner(filter="id = 'e3'").explain_plan()
