@@ -84,10 +84,15 @@ def _statement(statement: syntax.StatementSyntax) -> str:
 
 
 class _Expressions:
-    """Prints expressions and clauses; `sigil` stands before variables."""
+    """Prints expressions and clauses; `sigil` stands before variables.
 
-    def __init__(self, sigil: str) -> None:
+    Clauses follow each other without a comma. With `beside_clauses` a bare name is put in parentheses, so that it cannot
+    become a call together with the parentheses that start the next clause.
+    """
+
+    def __init__(self, sigil: str, *, beside_clauses: bool = False) -> None:
         self._sigil = sigil
+        self._beside_clauses = beside_clauses
 
     def clauses(self, clauses: tuple[syntax.Clause, ...], indent: str) -> list[str]:
         return [indent + self.clause(clause) for clause in clauses]
@@ -100,7 +105,7 @@ class _Expressions:
             case syntax.TraversalClause():
                 return self._traversal(clause)
             case syntax.FilterClause():
-                text = self.text(clause.condition)
+                text = _Expressions(self._sigil, beside_clauses=True).text(clause.condition)
                 # Beside another clause, a leading minus would be taken as subtraction and a bare variable as a traversal.
                 if text.startswith("-") or isinstance(clause.condition, syntax.Variable):
                     return f"({text})"
@@ -138,7 +143,7 @@ class _Expressions:
             case syntax.PropertyAccess():
                 return f"{self._sigil}{expression.variable}.{expression.name}", _PRIMARY
             case syntax.Word():
-                return expression.name, _PRIMARY
+                return f"({expression.name})" if self._beside_clauses else expression.name, _PRIMARY
             case syntax.NowCall():
                 return "now()", _PRIMARY
             case syntax.Call():

@@ -99,6 +99,7 @@ class _Compilation:
     def _interface(self, syntax: InterfaceSyntax) -> TypeDraft:
         draft = TypeDraft("interface", syntax.name, syntax.place)
         draft.properties = self._properties(draft, syntax.members)
+        self._check_case(draft)
         compile_constraints(draft, syntax.members, self.source)
         return draft
 
@@ -108,6 +109,7 @@ class _Compilation:
         draft.properties = self._properties(draft, syntax.members)
         for used in syntax.implements:
             self._implement(draft, used)
+        self._check_case(draft)
         compile_constraints(draft, syntax.members, self.source)
         return draft
 
@@ -123,8 +125,17 @@ class _Compilation:
             draft.min_out, draft.max_out = low, high
         self._annotate(draft, syntax.annotations)
         draft.properties = self._properties(draft, syntax.members)
+        self._check_case(draft)
         compile_constraints(draft, syntax.members, self.source)
         return draft
+
+    def _check_case(self, draft: TypeDraft) -> None:
+        """SQL engines find columns whatever the case, the stored ones included."""
+        folded = {"id": "id", "src": "src", "dst": "dst"}
+        for name, property in draft.properties.items():
+            other = folded.setdefault(name.lower(), name)
+            if other != name:
+                raise self.source.error("S116", property.place, owner=draft.name, name=name, other=other)
 
     def _end_advice(self, end: NameSyntax) -> str:
         if end.name in self.interfaces:

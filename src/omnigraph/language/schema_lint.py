@@ -18,7 +18,6 @@ from omnigraph.language.schema_syntax import (
 )
 
 LINT_CODES = {
-    "OG-NM-101": "property names that differ only in case: engines that fold case confuse them",
     "OG-NM-102": "an unknown annotation that looks like a known one",
     "OG-NM-103": "@rename_from without a previous schema has no effect",
     "OG-MF-111": "@unique with @default: the second row that takes the default is refused",
@@ -62,7 +61,6 @@ def _lint(declaration: DeclarationSyntax, is_first: bool) -> Iterator[SchemaFind
     annotations: list[tuple[str, AnnotationSyntax]] = []
     if not isinstance(declaration, InterfaceSyntax):
         annotations.extend((declaration.name, annotation) for annotation in declaration.annotations)
-    folded: dict[str, str] = {}
     body: set[tuple[str, str]] = set()
     for member in declaration.members:
         if isinstance(member, ConstraintSyntax) and len(member.arguments) == 1:
@@ -71,9 +69,6 @@ def _lint(declaration: DeclarationSyntax, is_first: bool) -> Iterator[SchemaFind
         if isinstance(member, PropertySyntax):
             target = f"{declaration.name}.{member.name}"
             annotations.extend((target, annotation) for annotation in member.annotations)
-            other = folded.setdefault(member.name.lower(), member.name)
-            if other != member.name:
-                yield _finding("OG-NM-101", member.place, f"{target} differs from '{other}' only in case")
             yield from _lint_property(member, target, body)
     for target, annotation in annotations:
         yield from _lint_annotation(annotation, target, is_first)

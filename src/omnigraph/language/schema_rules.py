@@ -51,6 +51,7 @@ _TABLE = (
     ("S113", "cardinality min ({minimum}) exceeds max ({maximum})", "write the smaller number first, or leave the maximum open: @card({minimum}..)"),
     ("S114", "cardinality bound {found} is too large", "bounds go up to 4294967295; leave the maximum open for no limit"),
     ("S115", "interface {name} has the same name as a node type", "queries match both by name; rename one of the two"),
+    ("S116", "property {owner}.{name} differs from '{other}' only in case", "engines that fold case would confuse them; rename one of the two"),
     # types
     ("S201", "Vector dimension must be greater than zero", "write the number of components, such as Vector(384)"),
     ("S202", "Vector dimension {found} exceeds maximum supported {maximum}", "choose a smaller dimension"),

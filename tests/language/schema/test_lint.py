@@ -8,7 +8,6 @@ from omnigraph.errors import SchemaError
 from omnigraph.language.schema_lint import LINT_CODES, lint_schema
 
 ROWS = [
-    ("OG-NM-101", "node A {\n  fooBar: I32\n  foobar: I32\n}", (3, 3), "A.foobar differs from 'fooBar' only in case"),
     ("OG-NM-102", "node A {\n  p: String @uniqe\n}", (2, 13), "@uniqe on A.p has no behaviour; did you mean @unique?"),
     ("OG-NM-102", 'node A @descripton("x") {}', (1, 8), "@descripton on A has no behaviour; did you mean @description?"),
     ("OG-NM-103", 'node A @rename_from("B") {}', (1, 8), "@rename_from on A has no effect: there is no earlier schema"),
