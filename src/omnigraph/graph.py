@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import AlreadyExists, UsageError
 from omnigraph.history import MAIN, Commit, CommitRef, Prepared, parse_time
@@ -22,7 +22,7 @@ from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
 
 if TYPE_CHECKING:
-    from omnigraph.merge import By, EntityChange, MergeResult, Strategy
+    from omnigraph.merge import Baseline, By, CommitPage, EntityChange, FeedPage, MergeResult, Strategy
     from omnigraph.pipeline.load import LoadReceipt
     from omnigraph.read import Result
 
@@ -306,6 +306,74 @@ class Graph:
 
         before, after = self.stores.resolve(a), self.stores.resolve(b)
         return diff(before, after, only=ChangeFilter.of(kinds, types, ops, catalog=after.catalog))
+
+    def commit_changes(
+        self,
+        id: str,
+        *,
+        limit: int = 1_000,
+        page_token: str | None = None,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> CommitPage:
+        """Exactly what a commit changed against its first parent, a page at a time."""
+        from omnigraph.merge import ChangeFilter, commit_changes
+
+        commit = self.commit(id)
+        catalog = self.stores.resolve(id).catalog
+        only = ChangeFilter.of(kinds, types, ops, catalog=catalog)
+        return commit_changes(self.stores, commit, only=only, limit=limit, page_token=page_token)
+
+    def changes(
+        self,
+        branch: str = MAIN,
+        since: str | None = None,
+        *,
+        start: str | None = None,
+        page_token: str | None = None,
+        limit: int = 1_000,
+        max_commits: int = 128,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> FeedPage:
+        """What the commits of a branch changed, in order: after the cursor `since`, or from a `start` (`now`, the default,
+        `beginning` or `after:<commit id>`), or the next page of a poll.
+
+            page = g.changes("main", start="beginning")
+            while page.next_page_token:
+                page = g.changes("main", page_token=page.next_page_token)
+            later = g.changes("main", since=page.cursor)
+        """
+        from omnigraph.merge import ChangeFilter, poll
+
+        only = ChangeFilter.of(kinds, types, ops, catalog=self.view(branch).catalog)
+        return poll(
+            self.stores,
+            branch,
+            cursor=since,
+            start=start,
+            page_token=page_token,
+            only=only,
+            limit=limit,
+            max_commits=max_commits,
+        )
+
+    def baseline(
+        self,
+        out: str | Path | IO[bytes],
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> Baseline:
+        """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins."""
+        from omnigraph.merge import ChangeFilter, write_baseline
+
+        only = ChangeFilter.of(kinds, types, ops, catalog=self.view(branch).catalog)
+        return write_baseline(self.stores, out, branch, only=only)
 
 
 class Transaction(WriteTransaction):

@@ -71,6 +71,17 @@ class Log:
                 break
         return result
 
+    def after(self, entry: Entry, seq: int, *, limit: int) -> list[Commit]:
+        """Up to `limit` commits that follow the one at `seq` along first parents, oldest first."""
+        result: list[Commit] = []
+        for segment in entry.segments:
+            if segment.last_seq > seq:
+                result += [commit for commit in self._load(segment) if commit.ref.seq > seq]
+            if len(result) >= limit:
+                return result[:limit]
+        recent = (*entry.tail, *(step.commit for step in entry.steps))
+        return [*result, *(commit for commit in recent if commit.ref.seq > seq)][:limit]
+
     def find(self, entry: Entry, commit_id: str) -> Commit | None:
         """The commit with this id, or None when it is not in this branch's log."""
         recent = (*(step.commit for step in entry.steps), *entry.tail)
