@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
+from omnigraph.errors import Conflict, OmnigraphError, RejectedRecords, UsageError
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
 from omnigraph.pipeline.assembly import Assembly, LoadMode, rebase_load, stage_incoming
 from omnigraph.pipeline.checks import Finding
@@ -49,6 +49,7 @@ def load(
     message: str | None = None,
     rejects: str | Path | None = None,
     show_progress: bool = False,
+    progress: Progress | None = None,
 ) -> LoadReceipt:
     """Load files, folders, globs, addresses or data frames as one commit, or nothing.
 
@@ -58,9 +59,9 @@ def load(
     """
     if mode not in _MODES:
         raise UsageError(f"'{mode}' is no load mode", hint=f"one of {', '.join(_MODES)}")
-    progress: Progress = progress_for(sys.stderr) if show_progress else Silent()
+    shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
-        runner = _runner(engine, spark, master, progress)
+        runner = _runner(engine, spark, master, shown)
         entry, view = stores.head(branch)
         inputs = resolve_inputs(
             sources,
@@ -74,7 +75,7 @@ def load(
         job = _Load(stores, entry, view, inputs, mode, runner, None if rejects is None else Path(rejects))
         return job.run(actor, message)
     finally:
-        progress.close()
+        shown.close()
 
 
 def _runner(engine: str, spark: SparkSession | None, master: str | None, progress: Progress) -> Runner:
@@ -104,6 +105,10 @@ class _Load:
         commit_id = self.stores.history.new_id()
         report = self._read(f"staging/{commit_id}" if self.rejects else None)
         reach(Failpoint.LOAD_AFTER_READ)
+        return self.finish(report, commit_id, actor, message)
+
+    def finish(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> LoadReceipt:
+        """From written parts to the commit."""
         rejected = self._settle_rejects(report)
         loaded = {key: found.rows for key, found in report.types.items()}
         if not loaded:
@@ -120,15 +125,8 @@ class _Load:
     def _target(self) -> Target:
         return Target.of(self.stores, self.view)
 
-    def _places(self) -> Places:
-        places = {}
-        for key in self.view.catalog.tables:
-            state = self.view.state(key)
-            places[key] = Place(self.view.path(key), NO_VERSION if state is None else state.version)
-        return places
-
     def _read(self, rejects_folder: str | None) -> ReadReport:
-        target, places = self._target(), self._places()
+        target, places = self._target(), places_of(self.view)
         bundles = self.inputs.bundles(self.runner.parallelism)
         tasks = [ReadTask(target, bundle, places, rejects_folder) for bundle in bundles]
         reports = self.runner.map("read", read_bundle, tasks)
@@ -235,6 +233,45 @@ class _Load:
         bundles: list[tuple[Split, ...]] = self.inputs.bundles(self.runner.parallelism)
         found = locate(findings, self._target(), bundles, self.runner)
         return [(None, None) if place is None else _absolute(*names[place[0]], place[1]) for place in found]
+
+
+@dataclass(frozen=True)
+class WrittenRows:
+    """A write through the data source: everything its commit needs, wherever that runs."""
+
+    uri: str
+    options: tuple[tuple[str, str], ...]
+    branch: str
+    key: str
+    target: Target
+    schema: str
+    places: Places
+    mode: LoadMode
+    commit_id: str
+    actor: str | None
+    message: str | None
+
+    def stores(self) -> Stores:
+        return Stores.open(self.uri, dict(self.options) or None)
+
+
+def publish_written(written: WrittenRows, reports: list[ReadReport]) -> LoadReceipt:
+    """Check and publish rows that were written as parts. Rejected rows refuse all of it."""
+    stores = written.stores()
+    entry, view = stores.head(written.branch)
+    if view.snapshot.schema != written.schema:
+        raise Conflict("the schema changed while the rows were written", hint="write them again")
+    frame = Frame(written.key, None)
+    job = _Load(stores, entry, view, Inputs((), (frame,)), written.mode, LocalRunner(), None)
+    return job.finish(merged(reports), written.commit_id, written.actor, written.message)
+
+
+def places_of(view: View) -> Places:
+    places = {}
+    for key in view.catalog.tables:
+        state = view.state(key)
+        places[key] = Place(view.path(key), NO_VERSION if state is None else state.version)
+    return places
 
 
 def publish(stores: Stores, plan: PublishPlan, mode: LoadMode, runner: Runner) -> Commit:

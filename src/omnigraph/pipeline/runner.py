@@ -88,6 +88,7 @@ class SparkRunner:
         return [result for _, result in results]
 
     def collect(self, stage: str, frame: DataFrame, tasks: int) -> list[tuple[int, Any]]:
+        started = time.monotonic()
         with self._watched(stage, tasks):
             rows = _collected(frame)
         answers = [(row[0], pickle.loads(bytes(row[1]))) for row in rows]
@@ -95,7 +96,7 @@ class SparkRunner:
             if isinstance(answer, _Raised):
                 raise answer.error
         total = sum(rows_in(answer) for _, answer in answers)
-        self._progress.update(Status(stage, len(answers), len(answers), total, 0.0))
+        self._progress.update(Status(stage, len(answers), len(answers), total, time.monotonic() - started))
         return answers
 
     @contextlib.contextmanager

@@ -1,0 +1,82 @@
+"""Types of a graph as Spark DataFrames, read part by part inside the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.pipeline.sources import table_key
+from omnigraph.pipeline.spark_types import for_spark, struct_type
+from omnigraph.pipeline.target import Place, Target
+from omnigraph.tables import Table
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GROUP_ROWS = 1_048_576
+"""Small parts are read together, up to about this many rows a task."""
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class PartsReader:
+    """Reads chosen columns and rows of some parts, with Spark's types."""
+
+    target: Target
+    place: Place
+    columns: Sequence[str]
+    filter: str | None = None
+
+    def batches(self, parts: Sequence[int]) -> Iterator[Any]:
+        table = self.target.open(self.place)
+        for batch in table.scan(self.columns, self.filter, parts=parts, batch_rows=BATCH_ROWS):
+            if batch.num_rows:
+                yield for_spark(batch)
+
+
+def part_groups(table: Table) -> tuple[tuple[int, ...], ...]:
+    """The table's parts gathered into tasks."""
+    groups: list[list[int]] = []
+    rows = 0
+    for part in table.parts:
+        if not groups or rows + part.rows > GROUP_ROWS:
+            groups.append([])
+            rows = 0
+        groups[-1].append(part.id)
+        rows += part.rows
+    return tuple(tuple(group) for group in groups)
+
+
+@dataclass(frozen=True)
+class GraphTables:
+    """`table("Person")`: the type's rows at the view's snapshot, as a DataFrame."""
+
+    view: View
+    spark: SparkSession
+
+    def table(self, type: str, columns: Sequence[str] | None = None, filter: str | None = None) -> DataFrame:
+        """`columns` and `filter` (the scan's own text) are applied while reading."""
+        import pyarrow as pa
+
+        key = table_key(self.view.catalog, type)
+        stored = self.view.schema(key)
+        names = list(columns) if columns is not None else list(stored.names)
+        schema = struct_type(pa.schema([stored.field(name) for name in names]))
+        table = self.view.table(key)
+        if table is None or not table.rows:
+            return self.spark.createDataFrame([], schema)
+        reader = PartsReader(Target.of(self.view.stores, self.view), Place.of(table), names, filter)
+        groups = part_groups(table)
+
+        def read(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from reader.batches(groups[number])
+
+        return self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
+
+
+def graph_tables(view: View, spark: SparkSession) -> GraphTables:
+    return GraphTables(view, spark)

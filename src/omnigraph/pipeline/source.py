@@ -1,0 +1,232 @@
+"""The Spark data source "omnigraph": a type of a graph as a DataFrame, and a DataFrame into a graph as one commit.
+
+    register(spark)
+    spark.read.format("omnigraph").option("graph", uri).option("type", "Person").option("branch", "main").load()
+    frame.write.format("omnigraph").option("graph", uri).option("type", "Person").mode("append").save()
+
+Options: graph, type; branch, or snapshot (a commit, tag or branch~N), or at (a time); columns (names joined by commas);
+`storage.<name>` for the store. Spark tells a Python source no required columns: choose them with the option. A read is cut
+by the table's parts and takes equality, comparison, membership and null tests into its scan. A write stages on the
+executors and publishes once, at the end; one that is aborted leaves nothing visible.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    WriterCommitMessage,
+)
+
+from omnigraph.errors import UsageError
+from omnigraph.history import MAIN, new_ulid
+from omnigraph.pipeline.frames import PartsReader, part_groups
+from omnigraph.pipeline.load import WrittenRows, places_of, publish_written
+from omnigraph.pipeline.reading import ReadReport, read_batches
+from omnigraph.pipeline.sources import table_key
+from omnigraph.pipeline.spark_types import struct_type
+from omnigraph.pipeline.target import Place, Target
+from omnigraph.tables import column, in_list, literal
+from omnigraph.views import Stores, View
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source known to a session, with filters handed to it."""
+    spark.conf.set(PUSHDOWN, "true")
+    spark.dataSource.register(OmnigraphSource)
+
+
+class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
+    @classmethod
+    def name(cls) -> str:
+        return "omnigraph"
+
+    def _option(self, name: str) -> str:
+        value = self.options.get(name)
+        if not value:
+            raise UsageError(f"the option '{name}' is missing", hint='for example .option("graph", "./people")')
+        return str(value)
+
+    def _stores(self) -> Stores:
+        given = {
+            name.removeprefix("storage."): value for name, value in self.options.items() if name.startswith("storage.")
+        }
+        return Stores.open(self._option("graph"), given or None)
+
+    def _view(self) -> View:
+        stores = self._stores()
+        revision = self.options.get("snapshot") or self.options.get("at") or self.options.get("branch") or MAIN
+        return stores.resolve(revision)
+
+    def _columns(self, view: View, key: str) -> list[str]:
+        known = view.schema(key).names
+        chosen = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()] or known
+        for name in chosen:
+            if name not in known:
+                raise UsageError(f"'{name}' is no column of {key}", hint=f"it has: {', '.join(known)}")
+        return list(chosen)
+
+    def schema(self) -> StructType:
+        import pyarrow as pa
+
+        view = self._view()
+        key = table_key(view.catalog, self._option("type"))
+        stored = view.schema(key)
+        return struct_type(pa.schema([stored.field(name) for name in self._columns(view, key)]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        view = self._view()
+        key = table_key(view.catalog, self._option("type"))
+        known = view.schema(key).names
+        unknown = [name for name in schema.names if name not in known]
+        if unknown:
+            raise UsageError(f"'{unknown[0]}' is no column of {key}", hint=f"it has: {', '.join(known)}")
+        table = view.table(key)
+        place = None if table is None else Place.of(table)
+        groups = () if table is None else part_groups(table)
+        return TableReader(Target.of(view.stores, view), place, groups, list(schema.names))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        stores = self._stores()
+        branch = self.options.get("branch") or MAIN
+        _, view = stores.head(branch)
+        key = table_key(view.catalog, self._option("type"))
+        rows = WrittenRows(
+            uri=self._option("graph"),
+            options=tuple(sorted(stores.tables.options.items())),
+            branch=branch,
+            key=key,
+            target=Target.of(stores, view),
+            schema=view.snapshot.schema,
+            places=places_of(view),
+            mode="overwrite" if overwrite else "append",
+            commit_id=new_ulid(),
+            actor=self.options.get("actor"),
+            message=self.options.get("message"),
+        )
+        return TableWriter(rows)
+
+
+# ---------------------------------------------------------------- reading
+
+
+@dataclass
+class _Group(InputPartition):  # type: ignore[misc]
+    """Some parts of the table, read by one task."""
+
+    parts: tuple[int, ...]
+
+
+class TableReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(
+        self, target: Target, place: Place | None, groups: Sequence[tuple[int, ...]], columns: list[str]
+    ) -> None:
+        self.target = target
+        self.place = place
+        self.groups = groups
+        self.columns = columns
+        self.filters: list[str] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        for one in filters:
+            text = filter_text(one)
+            if text is None:
+                yield one
+            else:
+                self.filters.append(text)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        # Spark refuses an empty list; a partition without parts reads nothing.
+        return [_Group(parts) for parts in self.groups] or [_Group(())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, _Group)
+        if self.place is None or not partition.parts:
+            return iter(())
+        text = " AND ".join(f"({one})" for one in self.filters) or None
+        return PartsReader(self.target, self.place, self.columns, text).batches(partition.parts)
+
+
+def filter_text(one: Filter) -> str | None:
+    """A filter of Spark's as one of the scan's; None when it stays with Spark. A null never passes, as in SQL."""
+    path: tuple[str, ...] = getattr(one, "attribute", ())
+    if len(path) != 1:
+        return None
+    name = path[0]
+    match one:
+        case IsNull():
+            return f"{column(name)} IS NULL"
+        case IsNotNull():
+            return f"{column(name)} IS NOT NULL"
+        case In():
+            return in_list(name, one.value) if all(map(_has_text, one.value)) else None
+    sign = _COMPARISONS.get(type(one))
+    if sign is None or not _has_text(one.value):
+        return None
+    return f"{column(name)} {sign} {literal(one.value)}"
+
+
+_COMPARISONS: dict[type, str] = {
+    EqualTo: "=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+}
+
+
+def _has_text(value: object) -> bool:
+    """Instants depend on the session's zone, so they stay with Spark."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, bool | int | str) or (isinstance(value, dt.date) and not isinstance(value, dt.datetime))
+
+
+# ---------------------------------------------------------------- writing
+
+
+@dataclass
+class _Written(WriterCommitMessage):  # type: ignore[misc]
+    report: bytes
+
+
+class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Tasks write parts; `commit` runs once, in a process of its own, and publishes under an id fixed beforehand."""
+
+    def __init__(self, rows: WrittenRows) -> None:
+        self.rows = rows
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        report = read_batches(self.rows.target, self.rows.key, self.rows.places, 0, iterator)
+        return _Written(pickle.dumps(report))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        reports: list[ReadReport] = [pickle.loads(one.report) for one in messages if isinstance(one, _Written)]
+        publish_written(self.rows, reports)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Parts that no commit names are invisible; sweeping collects them."""
