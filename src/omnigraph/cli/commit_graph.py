@@ -1,4 +1,12 @@
-"""Branches and merges as text: one lane per branch, newest commit first."""
+"""Branches and merges as text, newest commit first.
+
+* 01K… (main) 2026-07-02 10:00:00 main merge ada
+|\\
+| * 01J… (review) 2026-07-02 09:00:00 review mutation ada
+* | 01H… 2026-07-02 08:00:00 main load
+|/
+* 01G… 2026-07-01 08:00:00 main init
+"""
 
 from __future__ import annotations
 
@@ -9,71 +17,79 @@ from omnigraph.history import Commit
 
 
 def draw_commits(logs: Mapping[str, Sequence[Commit]], limit: int) -> str:
-    """`logs` maps branches (main first) to their commits, newest first. A commit stands once, in its own branch's lane.
-
-        * 01K…  main    merge   merged review
-        |\\
-        | * 01J…  review  mutation
-        |/
-        * 01H…  main    load
-    """
+    """`logs` maps branches (main first) to their commits, newest first. A commit stands once, wherever it is listed."""
     commits = {commit.id: commit for log in logs.values() for commit in log}
-    ordered = sorted(commits.values(), key=lambda commit: (-commit.at, commit.id))[:limit]
     heads: dict[str, list[str]] = {}
     for name, log in logs.items():
         if log:
             heads.setdefault(log[0].id, []).append(name)
-    lanes: list[str | None] = []
+    lanes = _Lanes()
     lines: list[str] = []
-    for commit in ordered:
-        lane = _lane_of(lanes, commit.id)
-        twins = [index for index, wanted in enumerate(lanes) if wanted == commit.id and index != lane]
-        if twins:
-            lines.append(_joined(lanes, lane, twins))
-            for index in twins:
-                lanes[index] = None
-        lines.append(f"{_marks(lanes, lane)} {_describe(commit, heads.get(commit.id, []))}")
-        lanes[lane] = commit.parent.id if commit.parent else None
-        if commit.merged is not None and commit.merged.id not in lanes:
-            other = _free(lanes)
-            lanes[other] = commit.merged.id
-            lines.append(_marks(lanes, lane, fork=other))
-        while lanes and lanes[-1] is None:
-            lanes.pop()
+    for commit in sorted(commits.values(), key=lambda commit: (-commit.at, commit.id))[:limit]:
+        lines += lanes.join(commit.id)
+        lines.append(f"{lanes.row(commit.id)} {_describe(commit, heads.get(commit.id, []))}")
+        lines += lanes.step(commit)
     return "\n".join(lines)
 
 
-def _lane_of(lanes: list[str | None], commit_id: str) -> int:
-    if commit_id in lanes:
-        return lanes.index(commit_id)
-    index = _free(lanes)
-    lanes[index] = commit_id
-    return index
+class _Lanes:
+    """Each lane waits for one commit. Lane `i` is drawn in column `2 * i`; the columns between hold the slanted lines."""
 
+    def __init__(self) -> None:
+        self.waiting: list[str | None] = []
 
-def _free(lanes: list[str | None]) -> int:
-    if None in lanes:
-        return lanes.index(None)
-    lanes.append(None)
-    return len(lanes) - 1
+    def join(self, commit_id: str) -> list[str]:
+        """Where several lanes wait for the same commit, lead them into the first one."""
+        if commit_id not in self.waiting:
+            self.waiting[self._free()] = commit_id
+        lane = self.waiting.index(commit_id)
+        twins = [other for other, wanted in enumerate(self.waiting) if wanted == commit_id and other != lane]
+        drawn = []
+        for other in twins:
+            self.waiting[other] = None
+            drawn.append(self._slanted(lane, other, "/"))
+        self._trim()
+        return drawn
 
+    def row(self, commit_id: str) -> str:
+        lane = self.waiting.index(commit_id)
+        return " ".join("*" if i == lane else "|" if wanted else " " for i, wanted in enumerate(self.waiting))
 
-def _marks(lanes: Sequence[str | None], lane: int, fork: int | None = None) -> str:
-    marks = []
-    for index, wanted in enumerate(lanes):
-        if index == lane:
-            marks.append("*" if fork is None else "|")
-        elif index == fork:
-            marks.append("\\")
+    def step(self, commit: Commit) -> list[str]:
+        """The commit's lane waits for its parent now; a merge leads to another lane as well."""
+        lane = self.waiting.index(commit.id)
+        self.waiting[lane] = commit.parent.id if commit.parent else None
+        drawn = []
+        if commit.merged is not None:
+            if commit.merged.id not in self.waiting:
+                other = self._free()
+                drawn = [self._slanted(lane, other, "\\")]
+                self.waiting[other] = commit.merged.id
+            else:
+                drawn = [self._slanted(lane, self.waiting.index(commit.merged.id), "\\")]
+        self._trim()
+        return drawn
+
+    def _slanted(self, lane: int, other: int, mark: str) -> str:
+        """A line between two lanes; one to the left leans the other way."""
+        left, right = sorted((lane, other))
+        cells = list(" ".join("|" if wanted else " " for wanted in self.waiting))
+        for column in range(2 * left + 1, 2 * right):
+            cells[column] = "-" if cells[column] == " " else cells[column]
+        if lane < other:
+            cells[2 * right - 1] = mark
         else:
-            marks.append("|" if wanted else " ")
-    return " ".join(marks)
+            cells[2 * left + 1] = {"\\": "/", "/": "\\"}[mark]
+        return "".join(cells).rstrip()
 
+    def _free(self) -> int:
+        if None not in self.waiting:
+            self.waiting.append(None)
+        return self.waiting.index(None)
 
-def _joined(lanes: Sequence[str | None], lane: int, twins: Sequence[int]) -> str:
-    marks = ["/" if index in twins else "|" if wanted else " " for index, wanted in enumerate(lanes)]
-    marks[lane] = "|"
-    return " ".join(marks)
+    def _trim(self) -> None:
+        while self.waiting and self.waiting[-1] is None:
+            self.waiting.pop()
 
 
 def _describe(commit: Commit, heads: Sequence[str]) -> str:

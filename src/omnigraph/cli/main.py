@@ -115,8 +115,8 @@ def _bad_usage(error: click.ClickException, as_json: bool) -> int:
     """Click's own complaint, in the shape of every other error."""
     context = getattr(error, "ctx", None)
     hint = f"see '{context.command_path} --help'" if context is not None else None
-    message = error.format_message()
-    print_error(UsageError(message[:1].lower() + message[1:].rstrip("."), hint=hint), as_json)
+    message = " ".join(error.format_message().split()).rstrip(".")
+    print_error(UsageError(message[:1].lower() + message[1:], hint=hint), as_json)
     return error.exit_code
 
 

@@ -93,6 +93,7 @@ def print_table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], column_width: int, *, wrap: bool = False
 ) -> None:
     """A table no wider than the terminal; so many columns that it could not be read become lines."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -101,20 +102,30 @@ def print_table(
     if len(columns) * (COLUMN_LEAST + 2) > width:
         print_kv(rows, columns)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for name in columns:
+    texts = [[line(cell(row.get(name))) for name in columns] for row in rows]
+    natural = [max(map(cell_len, column)) for column in zip([line(name) for name in columns], *texts, strict=True)]
+    widths = fitted([min(most, column_width) for most in natural], width - 2 * (len(columns) - 1))
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 2, 0, 0))
+    for name, most in zip(columns, widths, strict=True):
         numeric = all(isinstance(row.get(name), int | float | None) for row in rows)
         table.add_column(
             Text(line(name)),
             justify="right" if numeric else "left",
-            min_width=COLUMN_LEAST if len(name) >= COLUMN_LEAST else None,
-            max_width=column_width,
+            width=most,
             overflow="fold" if wrap else "ellipsis",
             no_wrap=not wrap,
         )
-    for row in rows:
-        table.add_row(*(Text(line(cell(row.get(name)))) for name in columns))
+    for row in texts:
+        table.add_row(*map(Text, row))
     Console(width=width, highlight=False, file=sys.stdout).print(table)
+
+
+def fitted(widths: Sequence[int], room: int) -> list[int]:
+    """Widths that fit into `room`: the widest columns give way first, so that short ones stay whole."""
+    result = list(widths)
+    while sum(result) > room:
+        result[result.index(max(result))] -= 1
+    return result
 
 
 def screen_width() -> int:
@@ -168,7 +179,8 @@ def error_text(error: OmnigraphError) -> str:
     if isinstance(error, InputError) and error.file:
         place = f"{error.file}:{error.line}: " if error.line else f"{error.file}: "
     lines = [f"error: {place}{error.message}"]
-    if isinstance(error, RejectedRecords):
+    if isinstance(error, RejectedRecords) and error.total > 1:
+        lines = [f"error: {error.total} records were rejected"]
         lines += [f"  {_reject_text(reject)}" for reject in error.rejects[:REJECTS_SHOWN]]
         if error.total > REJECTS_SHOWN:
             lines.append(f"  ... and {error.total - REJECTS_SHOWN} more")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from omnigraph.cli.options import command
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from omnigraph.merge import MergeConflict
 
 
 def register(cli: click.Group) -> None:
@@ -126,10 +132,11 @@ def _register_merge(group: click.Group) -> None:
         omnigraph branch merge review --strategy theirs --by property --dry-run --store ./people
 
         \b
-        JSON: {source, target, outcome, commit?, changes, conflicts, actor_id?, dry_run?, branch_deleted?,
+        JSON: {source, target, outcome, bases, changes, conflicts, actor_id?, commit?, dry_run?, branch_deleted?,
                branch_delete_error?}
         """
         from omnigraph.cli.interruption import telling_what_was_published
+        from omnigraph.cli.shapes import commit_shape, present
         from omnigraph.errors import MergeConflicts
 
         uri = settings.uri()
@@ -147,13 +154,23 @@ def _register_merge(group: click.Group) -> None:
                     actor=settings.actor,
                     message=message,
                 )
-        except MergeConflicts as conflicts:
+        except MergeConflicts as error:
             if not out.as_json:
-                rows = [conflict.to_json() for conflict in conflicts.conflicts]
-                out.table(rows, ["entity_kind", "type_name", "entity_id", "kind", "message"], value=rows)
+                _print_conflicts(out, error.conflicts)
             raise
+        value = result.to_json()
+        value["commit"] = None if result.commit is None else commit_shape(result.commit)
         verb = "would merge" if dry_run else "merged"
-        out.done(result.to_json(), f"{verb} {source} into {target}: {result.outcome}")
+        out.done(present(value), f"{verb} {source} into {target}: {result.outcome}")
+        if result.conflicts:
+            if not out.as_json:
+                _print_conflicts(out, result.conflicts)
+            raise click.exceptions.Exit(1)
+
+
+def _print_conflicts(out: Output, conflicts: Sequence[MergeConflict]) -> None:
+    rows = [conflict.to_json() for conflict in conflicts]
+    out.table(rows, ["kind", "type_name", "entity_id", "message"], value=rows)
 
 
 def _register_tag(group: click.Group) -> None:

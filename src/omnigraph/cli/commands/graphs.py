@@ -1,4 +1,4 @@
-"""init, snapshot, demo, version."""
+"""init, snapshot, optimize, demo, version."""
 
 from __future__ import annotations
 
@@ -52,6 +52,26 @@ def register(cli: click.Group) -> None:
         title = f"branch {branch} at commit {value['graph_commit_id']} (version {value['graph_version']})"
         columns = ["entity_kind", "type_name", "table_version", "entity_count"]
         out.table(value["tables"], columns, value=value, title=title)
+
+    @command(cli, "optimize", writes=True)
+    @branch_option
+    @uri_argument
+    def optimize(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
+        """Rewrite tables that lie in many parts into few, and make every index cover every row. The data stays as it is.
+
+        \b
+        omnigraph optimize ./people
+
+        \b
+        JSON: {uri, branch, commit?}
+        """
+        from omnigraph.cli.shapes import commit_shape, present
+
+        address = settings.uri(uri)
+        settings.announce("optimize", address)
+        commit = settings.open(uri).optimize(branch, actor=settings.actor)
+        value = {"uri": address, "branch": branch, "commit": None if commit is None else commit_shape(commit)}
+        out.done(present(value), "nothing to do" if commit is None else f"optimized {branch}: commit {commit.id}")
 
     @command(cli, "demo", graph=False)
     @click.option("--small", is_flag=True, help="A quick look: 2,000 nodes and 10,000 edges, without Spark.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,7 @@ from omnigraph.cli.change_text import change_text, count_text
 from omnigraph.cli.options import branch_option, command, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph.history import Commit
@@ -133,7 +136,7 @@ def _register_show(group: click.Group) -> None:
 
     @command(group, "changes")
     @click.argument("commit")
-    @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Changes per page.")
+    @click.option("--limit", type=click.IntRange(1, 8192), default=1000, show_default=True, help="Changes per page.")
     @click.option("--page-token", metavar="TOKEN", help="One page, from where another ended.")
     @filters
     def commit_changes(
@@ -158,7 +161,8 @@ def _register_show(group: click.Group) -> None:
         from omnigraph.cli.shapes import present
 
         graph = settings.open()
-        token, shown = page_token, []
+        token = page_token
+        shown: list[EntityChange] = []
         while True:
             page = graph.commit_changes(
                 commit, limit=limit, page_token=token, kinds=kinds or None, types=types or None, ops=ops or None
@@ -220,7 +224,7 @@ def _register_feed(group: click.Group) -> None:
     @branch_option
     @click.option("--cursor", metavar="TOKEN", help="Go on after this cursor.")
     @click.option("--start", metavar="now|beginning|after:ID", help="Where to start without a cursor (default: now).")
-    @click.option("--limit", type=click.IntRange(1), default=128, show_default=True, help="Commits per poll.")
+    @click.option("--limit", type=click.IntRange(1, 512), default=128, show_default=True, help="Commits per poll.")
     @filters
     def poll(
         settings: Settings,
@@ -242,19 +246,17 @@ def _register_feed(group: click.Group) -> None:
         \b
         JSON: {blocks: [{cause, changes}], cursor, caught_up}
         """
-        page = settings.open().changes(
-            branch,
-            since=cursor,
-            start=start,
-            max_commits=limit,
-            kinds=kinds or None,
-            types=types or None,
-            ops=ops or None,
-        )
+        graph = settings.open()
+        changes = partial(graph.changes, branch, kinds=kinds or None, types=types or None, ops=ops or None)
+        page = changes(since=cursor, start=start, max_commits=limit)
+        blocks = list(page.blocks)
+        while page.next_page_token is not None:
+            page = changes(page_token=page.next_page_token)
+            blocks += page.blocks
         if out.as_json:
-            out.json(page.to_json())
+            out.json({**page.to_json(), "blocks": [block.to_json() for block in blocks]})
             return
-        for block in page.blocks:
+        for block in blocks:
             click.echo(f"commit {block.cause.graph_commit_id}")
             for change in block.changes:
                 click.echo(change_text(change))
@@ -281,6 +283,8 @@ def _register_feed(group: click.Group) -> None:
         \b
         JSON: {out, entities, snapshot_commit_id, resume_cursor}
         """
+        if not Path(target).absolute().parent.is_dir():
+            raise UsageError(f"cannot write {target}: its folder does not exist")
         done = settings.open().baseline(
             target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +17,53 @@ from omnigraph.cli.startup import want_pandas
 from omnigraph.errors import UsageError
 
 
-def source_of(query: str | None, text: str | None) -> str | Path:
-    if (query is None) == (text is None):
-        raise UsageError("give the query with --query FILE or with -e TEXT")
-    return Path(query) if query is not None else str(text)
+@dataclass(frozen=True)
+class Asked:
+    """Which query, with which parameters."""
+
+    source: str | Path
+    values: Mapping[str, Any]
+    name: str | None
+
+    @property
+    def ran(self) -> str:
+        """The query that ran: the one named, or the only one of its text."""
+        from omnigraph.graph import read_source
+        from omnigraph.language.query_parser import parse_queries
+
+        return self.name or parse_queries(*read_source(self.source)).queries[0].name
 
 
-def query_name(source: str | Path, name: str | None) -> str:
-    """The query that ran: the one named, or the only one of its text."""
-    from omnigraph.graph import read_source
-    from omnigraph.language.query_parser import parse_queries
+def asks(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags that name a query, given to the command as `asked`."""
 
-    return name or parse_queries(*read_source(source)).queries[0].name
+    @functools.wraps(function)
+    def run(
+        *args: Any,
+        name: str | None,
+        named: str | None,
+        query: str | None,
+        text: str | None,
+        params: str | None,
+        params_file: str | None,
+        **values: Any,
+    ) -> Any:
+        if (query is None) == (text is None):
+            raise UsageError("give the query with --query FILE or with -e TEXT")
+        source = Path(query) if query is not None else str(text)
+        return function(*args, asked=Asked(source, read_params(params, params_file), name or named), **values)
 
-
-def query_options(function: Any) -> Any:
+    decorated: Callable[..., Any] = run
     for option in (
         click.option("--params-file", metavar="FILE", help="Parameters, a JSON file."),
         click.option("--params", metavar="JSON", help="""Parameters, for example '{"who": "ada"}'."""),
         click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself."),
         click.option("--query", "query", metavar="FILE", help="A .gq file."),
+        click.option("--name", "named", metavar="NAME", help="The query of that name, as an option."),
         click.argument("name", required=False),
     ):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return decorated
 
 
 def register(cli: click.Group) -> None:
@@ -48,7 +74,7 @@ def register(cli: click.Group) -> None:
 
 def _register_query(cli: click.Group) -> None:
     @command(cli, "query")
-    @query_options
+    @asks
     @click.option("--branch", help="The branch to read (default: main).")
     @click.option("--snapshot", metavar="REVISION", help="A commit, tag, branch~N or time.")
     @click.option("--at", metavar="TIME", help="The branch as it was at a time.")
@@ -58,11 +84,7 @@ def _register_query(cli: click.Group) -> None:
     def query(
         settings: Settings,
         out: Output,
-        name: str | None,
-        query: str | None,
-        text: str | None,
-        params: str | None,
-        params_file: str | None,
+        asked: Asked,
         branch: str | None,
         snapshot: str | None,
         at: str | None,
@@ -83,19 +105,17 @@ def _register_query(cli: click.Group) -> None:
         """
         from omnigraph.cli.shapes import present
 
-        source = source_of(query, text)
-        values = read_params(params, params_file)
         if engine == "spark":
             want_pandas()
         graph = settings.open()
         if explain:
-            explanation = graph.explain(source, values, name=name, branch=branch or "main")
+            explanation = graph.explain(asked.source, asked.values, name=asked.name, branch=branch or "main")
             out.show(explanation.to_json(), str(explanation))
             return
         result = graph.query(
-            source,
-            values,
-            name=name,
+            asked.source,
+            asked.values,
+            name=asked.name,
             branch=branch,
             snapshot=snapshot,
             at=at,
@@ -118,18 +138,14 @@ def _register_query(cli: click.Group) -> None:
 
 def _register_mutate(cli: click.Group) -> None:
     @command(cli, "mutate", writes=True)
-    @query_options
+    @asks
     @branch_option
     @click.option("--if-commit", metavar="ID", help="Only if the branch is at this commit; exit code 4 otherwise.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     def mutate(
         settings: Settings,
         out: Output,
-        name: str | None,
-        query: str | None,
-        text: str | None,
-        params: str | None,
-        params_file: str | None,
+        asked: Asked,
         branch: str,
         if_commit: str | None,
         message: str | None,
@@ -147,18 +163,26 @@ def _register_mutate(cli: click.Group) -> None:
         from omnigraph.cli.interruption import telling_what_was_published
         from omnigraph.cli.shapes import commit_shape, present
 
-        source = source_of(query, text)
-        values = read_params(params, params_file)
         graph = settings.open()
         with telling_what_was_published(graph, branch):
             receipt = graph.mutate(
-                source, values, name=name, branch=branch, actor=settings.actor, message=message, if_commit=if_commit
+                asked.source,
+                asked.values,
+                name=asked.name,
+                branch=branch,
+                actor=settings.actor,
+                message=message,
+                if_commit=if_commit,
             )
-        ran = query_name(source, name)
         commit = None if receipt.commit is None else commit_shape(receipt.commit)
-        value = present({"branch": branch, "query_name": ran, **receipt.to_json(), "commit": commit})
-        text_shown = f"changed {branch} via {ran}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
-        out.done(value, text_shown if commit else f"{text_shown} (nothing changed, no commit)")
+        value = {
+            "branch": branch,
+            "query_name": asked.ran,
+            **{name: item for name, item in receipt.to_json().items() if name not in ("branch", "commit")},
+            "commit": commit,
+        }
+        text = f"changed {branch} via {asked.ran}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
+        out.done(present(value), text if commit else f"{text} (nothing changed, no commit)")
 
 
 def _register_lint(cli: click.Group) -> None:
