@@ -1,0 +1,29 @@
+"""The cost promises, counted at the S3 server: flat in history, in the number of tables, and on a branch."""
+
+from __future__ import annotations
+
+import pytest
+from history.cost_on_s3 import Cost, cost_table, group_of_writers
+from s3_server import S3Server
+
+pytestmark = pytest.mark.s3
+
+
+def test_costs_are_small_and_flat(s3: S3Server) -> None:
+    costs = list(cost_table(s3, depths=(1, 10, 100, 1_000), tables=(5, 200)))
+    print("\n" + Cost.HEADER)
+    for cost in costs:
+        print(cost)
+    for cost in costs:
+        for requests, hops in (cost.append, cost.append_on_branch):
+            assert requests <= 6
+            assert hops <= 5
+        assert cost.branch_create <= 3
+        assert cost.branch_delete <= 3
+        assert cost.cold_open <= 6
+    every = [cost.append[0] for cost in costs] + [cost.append_on_branch[0] for cost in costs]
+    assert max(every) - min(every) <= 1
+
+
+def test_a_group_of_writers_costs_one_create(s3: S3Server) -> None:
+    assert group_of_writers(s3, 10) == 1
