@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -15,7 +16,7 @@ from sqlglot import exp
 from omnigraph.language.catalog import EntityType
 from omnigraph.merge.projection import project
 from omnigraph.relational import duck
-from omnigraph.relational.expressions import column
+from omnigraph.relational.expressions import column, to_sql
 from omnigraph.tables import Part, Table
 from omnigraph.tables.table import ROW_ADDRESS
 
@@ -32,6 +33,7 @@ SCAN_FRACTION = 8
 """A part of which more than one row in so many is wanted is scanned; otherwise the rows are fetched by address."""
 ADDRESSES_MOST = 4_096
 OFFSET_BITS = 32
+QUERIES_KEPT = 1_024
 
 
 @dataclass(frozen=True)
@@ -181,12 +183,12 @@ def differing_ids(before: Stored, after: Stored, both: pa.Table) -> pa.Array:
 
     found = [pa.array([], pa.utf8())]
     step = chunk_rows(before.table, after.table)
-    query = _differs(after.entity)
+    text = _differs(tuple(value_columns(after.entity)))
     for start in range(0, both.num_rows, step):
         chunk = both.slice(start, step)
         old = typed_rows_at(before, chunk.column("before"), after.entity)
         new = typed_rows_at(after, chunk.column("after"), after.entity)
-        found.extend(duck.run(query, {"old": old, "new": new}).column("id").chunks)
+        found.extend(duck.run_text(text, {"old": old, "new": new}).column("id").chunks)
     return pa.concat_arrays([piece.cast(pa.utf8()) for piece in found])
 
 
@@ -195,16 +197,18 @@ def value_columns(entity: EntityType) -> list[str]:
     return [*ends, *entity.properties]
 
 
-def _differs(entity: EntityType) -> exp.Query:
+@lru_cache(maxsize=QUERIES_KEPT)
+def _differs(names: tuple[str, ...]) -> str:
     different: list[exp.Expr] = [
-        exp.NullSafeNEQ(this=column(name, "o"), expression=column(name, "n")) for name in value_columns(entity)
+        exp.NullSafeNEQ(this=column(name, "o"), expression=column(name, "n")) for name in names
     ]
-    return (
+    query = (
         exp.select(column("id", "n"))
         .from_(relation("old", "o"))
         .join(relation("new", "n"), on=exp.EQ(this=column("id", "o"), expression=column("id", "n")))
         .where(exp.or_(*different) if different else exp.false())
     )
+    return to_sql(query, "duckdb")
 
 
 def relation(name: str, alias: str) -> exp.Table:

@@ -9,9 +9,7 @@ guest was written under another schema nothing of that holds, and `Wide` looks e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
-
-from sqlglot import exp
+from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import Constraint, EdgeType, EntityType, NodeType
 from omnigraph.merge.bases import stored_type
@@ -21,13 +19,13 @@ from omnigraph.merge.entities import TypeMerge
 from omnigraph.merge.projection import has_columns_of
 from omnigraph.merge.sides import Side
 from omnigraph.relational import duck, rules
+from omnigraph.write.compiled import End, compiled_rules
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 MergeOf = Callable[[EntityType], TypeMerge]
-End = Literal["src", "dst"]
 
 
 class Narrow:
@@ -155,36 +153,36 @@ def violations(moved: Iterable[EntityType], around: Narrow, merge_of: MergeOf) -
 # ---------------------------------------------------------------- the rules
 
 
-def _run(entity: EntityType, query: exp.Query | None, relations: dict[str, pa.Table]) -> Iterator[MergeConflict]:
-    if query is not None and relations["new"].num_rows:
-        for row in duck.run(query, relations).to_pylist():
+def _run(entity: EntityType, text: str | None, relations: dict[str, pa.Table]) -> Iterator[MergeConflict]:
+    if text is not None and relations["new"].num_rows:
+        for row in duck.run_text(text, relations).to_pylist():
             yield MergeConflict.of_violation(entity, rules.violation_error(entity, row))
 
 
 def _values(entity: EntityType, around: Narrow, merge_of: MergeOf) -> Iterator[MergeConflict]:
-    query = rules.value_violations(entity, "new")
-    if query is None:
+    text = compiled_rules(entity).values
+    if text is None:
         return
     if around.checks_all_values:
-        yield from _run(entity, query, {"new": put_rows(merge_of(entity), None)})
+        yield from _run(entity, text, {"new": put_rows(merge_of(entity), None)})
     elif around.can_meet(entity):
-        yield from _run(entity, query, {"new": merge_of(entity).combined})
+        yield from _run(entity, text, {"new": merge_of(entity).combined})
 
 
 def _unique(entity: EntityType, around: Narrow, merge_of: MergeOf) -> Iterator[MergeConflict]:
-    for constraint in rules.unique_constraints(entity):
-        names = list(constraint.fields)
+    for unique in compiled_rules(entity).unique:
+        names = list(unique.constraint.fields)
         merge = merge_of(entity)
-        new = _having(put_rows(merge, names, only=around.wanted(entity, names)), constraint)
+        new = _having(put_rows(merge, names, only=around.wanted(entity, names)), unique.constraint)
         if not new.num_rows:
             continue
-        yield from _run(entity, rules.unique_in_batch(constraint, "new"), {"new": new})
+        yield from _run(entity, unique.in_batch, {"new": new})
         old = around.holders(entity, names, new.column(names[0]).combine_chunks())
         if merge.combined.num_rows and len(names) > 1:
             # A row with values of both sides can meet a row that neither side changed.
             old = lookup(around.host, entity, names[0], new.column(names[0]).to_pylist(), names)
         relations = {"new": new, "old": _without(old, merge.superseded)}
-        yield from _run(entity, rules.unique_against(constraint, "new", "old"), relations)
+        yield from _run(entity, unique.against, relations)
 
 
 def _orphans(edge: EdgeType, around: Narrow, merge_of: MergeOf) -> Iterator[MergeConflict]:
@@ -202,7 +200,7 @@ def _orphans(edge: EdgeType, around: Narrow, merge_of: MergeOf) -> Iterator[Merg
             missing = around.missing(node, used)
             broken = rows.filter(pc.is_in(rows.column(end), missing))
             present = pa.table({"id": used.filter(pc.invert(pc.is_in(used, missing)))})
-            yield from _run(edge, rules.missing_endpoints(end, "new", "nodes"), {"new": broken, "nodes": present})
+            yield from _run(edge, compiled_rules(edge).endpoints[end], {"new": broken, "nodes": present})
 
 
 def _left_behind(node: NodeType, edge: EdgeType, around: Narrow, merge_of: MergeOf) -> Iterator[MergeConflict]:
@@ -218,14 +216,14 @@ def _left_behind(node: NodeType, edge: EdgeType, around: Narrow, merge_of: Merge
         if rows is not None and rows.num_rows:
             left = _without(rows, merge_of(edge).superseded)
             nobody = pa.table({"id": pa.array([], pa.utf8())})
-            yield from _run(edge, rules.missing_endpoints(end, "new", "nodes"), {"new": left, "nodes": nobody})
+            yield from _run(edge, compiled_rules(edge).endpoints[end], {"new": left, "nodes": nobody})
 
 
 def _cardinality(edge: EdgeType, around: Narrow, merge_of: MergeOf) -> Iterator[MergeConflict]:
     import pyarrow as pa
 
-    query = rules.cardinality(edge, "new", "edges")
-    if query is None:
+    text = compiled_rules(edge).cardinality
+    if text is None:
         return
     merge = merge_of(edge)
     new = put_rows(merge, ["src"])
@@ -236,7 +234,7 @@ def _cardinality(edge: EdgeType, around: Narrow, merge_of: MergeOf) -> Iterator[
     if sources:
         old = _without(lookup(around.host, edge, "src", sources, ["src"]), merge.superseded)
         edges = pa.concat_tables([new, old.select(new.schema.names).cast(new.schema)])
-        yield from _run(edge, query, {"new": pa.table({"src": pa.array(sources, pa.utf8())}), "edges": edges})
+        yield from _run(edge, text, {"new": pa.table({"src": pa.array(sources, pa.utf8())}), "edges": edges})
 
 
 # ---------------------------------------------------------------- rows

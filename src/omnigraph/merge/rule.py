@@ -11,7 +11,8 @@ pipeline may call it with any bucket of ids.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
@@ -19,7 +20,7 @@ from sqlglot import exp
 from omnigraph.language.catalog import EntityType
 from omnigraph.merge.changed import relation
 from omnigraph.relational import duck
-from omnigraph.relational.expressions import column
+from omnigraph.relational.expressions import column, to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,17 +32,25 @@ Winner = Literal["nobody", "host", "guest"]
 KEEP, TAKE, DELETE, COMBINE, CONFLICT = "keep", "take", "delete", "combine", "conflict"
 """What to do with the host's row: leave it, put the guest's, remove it, put a row of both sides' values, or ask."""
 
+Groups = Sequence[tuple[str, ...]]
+QUERIES_KEPT = 1_024
+
 _BASE, _GUEST, _HOST = "b", "g", "h"
 
 
 def decide(entity: EntityType, relations: Mapping[str, pa.Table], *, by: By, winner: Winner) -> pa.Table:
     """Columns id, verdict, kind (of the conflict, if it is one), fields (changed differently), and, by property, the
     combined row's columns."""
-    return duck.run(decision_query(entity, by, winner), relations)
+    return duck.run_text(_decision_text(tuple(value_groups(entity)), by, winner), relations)
 
 
-def decision_query(entity: EntityType, by: By, winner: Winner) -> exp.Query:
-    groups = value_groups(entity)
+@lru_cache(maxsize=QUERIES_KEPT)
+def _decision_text(groups: tuple[tuple[str, ...], ...], by: By, winner: Winner) -> str:
+    return to_sql(decision_query(groups, by, winner), "duckdb")
+
+
+def decision_query(groups: Groups, by: By, winner: Winner) -> exp.Query:
+    """The rule as a tree, for any engine; `groups` are the columns that change together (`value_groups`)."""
     clashes = [_clash(group) for group in groups]
     took = _case([(_is_in(_GUEST), TAKE)], DELETE)
     settled = {"nobody": _word(CONFLICT), "host": _word(KEEP), "guest": took}[winner]
@@ -85,14 +94,14 @@ def _equal(group: tuple[str, ...], one: str, other: str) -> exp.Expr:
     )
 
 
-def _same(groups: list[tuple[str, ...]], one: str, other: str) -> exp.Expr:
+def _same(groups: Groups, one: str, other: str) -> exp.Expr:
     """Both absent, or both present with equal values."""
     absent = exp.and_(exp.not_(_is_in(one)), exp.not_(_is_in(other)))
     present = exp.and_(_is_in(one), _is_in(other), *(_equal(group, one, other) for group in groups))
     return exp.or_(absent, present)
 
 
-def _same_as_base(groups: list[tuple[str, ...]], side: str) -> exp.Expr:
+def _same_as_base(groups: Groups, side: str) -> exp.Expr:
     """Unchanged since the base, if that is known."""
     return exp.and_(exp.not_(column("unknown", "i")), _same(groups, side, _BASE))
 
@@ -113,7 +122,7 @@ def _kind() -> exp.Expr:
     return _case([(inserted, "divergent_insert"), (both, "divergent_update")], "delete_vs_update")
 
 
-def _clash_names(groups: list[tuple[str, ...]], clashes: list[exp.Expr]) -> exp.Expr:
+def _clash_names(groups: Groups, clashes: list[exp.Expr]) -> exp.Expr:
     names = [
         exp.Case().when(clash, _word("endpoints" if len(group) > 1 else group[0]))
         for group, clash in zip(groups, clashes, strict=True)
