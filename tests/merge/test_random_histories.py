@@ -1,0 +1,220 @@
+"""Random histories of branches, commits, merges and optimisations, checked step by step against the plain model."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import model
+
+import omnigraph as og
+from omnigraph.errors import InputError, MergeConflicts
+from omnigraph.merge import EntityChange
+
+BRANCHES = ["main", "x", "y"]
+PEOPLE = "abcd"
+EDGES = ["e1", "e2", "e3"]
+
+people = st.sampled_from(PEOPLE)
+edits = st.one_of(
+    st.tuples(
+        st.just("person"),
+        people,
+        st.one_of(st.none(), st.integers(0, 2)),
+        st.sampled_from([None, "", "n"]),
+        st.sampled_from([None, None, "m1", "m2"]),
+    ),
+    st.tuples(st.just("age"), people, st.integers(0, 2)),
+    st.tuples(st.just("nick"), people, st.sampled_from([None, "", "n", "o"])),
+    st.tuples(st.just("drop"), people),
+    st.tuples(st.just("edge"), st.sampled_from(EDGES), people, people, st.integers(0, 1)),
+    st.tuples(st.just("cut"), st.sampled_from(EDGES)),
+)
+branches = st.sampled_from(BRANCHES)
+steps = st.one_of(
+    st.tuples(st.just("commit"), branches, st.lists(edits, min_size=1, max_size=3)),
+    st.tuples(
+        st.just("merge"),
+        branches,
+        branches,
+        st.sampled_from(["row", "property"]),
+        st.sampled_from(["fail", "fail", "ours", "theirs"]),
+    ),
+    st.tuples(st.just("optimize"), branches),
+)
+
+
+@dataclass
+class World:
+    """A real graph and the model beside it."""
+
+    graph: og.Graph
+    commits: model.Commits
+    heads: dict[str, int]
+
+    @classmethod
+    def new(cls, folder: str) -> World:
+        graph = og.init(f"{folder}/g", schema=model.SCHEMA, durability="process")
+        with graph.transaction() as tx:
+            for name in PEOPLE[:3]:
+                tx.insert("Person", name=name, age=1)
+            tx.insert("Knows", {"id": "e1"}, from_="a", to="b")
+        commits = model.Commits()
+        root = commits.add(model.state_of(graph, "main"))
+        for name in BRANCHES[1:]:
+            graph.branches.create(name)
+        return cls(graph, commits, dict.fromkeys(BRANCHES, root))
+
+    def step(self, action: tuple[Any, ...]) -> None:
+        getattr(self, action[0])(*action[1:])
+
+    def commit(self, branch: str, edits: list[tuple[Any, ...]]) -> None:
+        try:
+            with self.graph.transaction(branch) as tx:
+                for edit in edits:
+                    apply_edit(tx, edit)
+        except InputError:
+            return
+        if tx.receipt.commit is not None:
+            self.heads[branch] = self.commits.add(model.state_of(self.graph, branch), self.heads[branch])
+
+    def optimize(self, branch: str) -> None:
+        if self.graph.optimize(branch) is not None:
+            before = self.heads[branch]
+            self.heads[branch] = self.commits.add(self.commits.states[before], before)
+            assert list(self.graph.diff(f"{branch}~1", branch)) == [], "an optimisation changed something"
+
+    def merge(self, source: str, target: str, by: str, strategy: str) -> None:
+        if source == target:
+            return
+        outcome, expected = self.commits.merge(self.heads[source], self.heads[target], by=by, strategy=strategy)
+        merge = self.graph.branches.merge
+        rehearsals = [merge(source, target, by=by, strategy=strategy, dry_run=True).to_json() for _ in range(2)]
+        assert rehearsals[0] == rehearsals[1], "merging is not deterministic"
+        before = self.graph.stores.resolve(target).snapshot
+        try:
+            result = merge(source, target, by=by, strategy=strategy)
+        except MergeConflicts as error:
+            assert model.comparable(error.conflicts) == expected.conflicts
+            assert [each.to_json() for each in error.conflicts] == rehearsals[0]["conflicts"]
+            assert self.graph.stores.resolve(target).snapshot == before, "a merge with conflicts published something"
+            return
+        assert not expected.conflicts
+        assert (result.outcome, result.outcome) == (outcome, rehearsals[0]["outcome"])
+        assert model.state_of(self.graph, target) == expected.state
+        if outcome != "already_up_to_date":
+            parents = (self.heads[target], self.heads[source])
+            self.heads[target] = self.commits.add(expected.state, *parents)
+        assert merge(source, target).outcome == "already_up_to_date"
+
+
+def apply_edit(tx: Any, edit: tuple[Any, ...]) -> None:
+    match edit:
+        case ("person", name, age, nick, mail):
+            tx.upsert("Person", name=name, age=age, nick=nick, mail=mail)
+        case ("age", name, age):
+            tx.update("Person", name, age=age)
+        case ("nick", name, nick):
+            tx.update("Person", name, nick=nick)
+        case ("drop", name):
+            tx.delete("Person", name)
+        case ("edge", id, source, target, since):
+            tx.upsert("Knows", {"id": id}, from_=source, to=target, since=since)
+        case ("cut", id):
+            tx.delete("Knows", id)
+
+
+def applied(state: model.State, changes: list[EntityChange]) -> model.State:
+    """A state with changes applied, each of which must fit it exactly."""
+    result = dict(state)
+    for change in changes:
+        key = (change.kind, change.type_name, change.id)
+        assert (key in result) == (change.before is not None)
+        if change.before is not None:
+            assert row_of(change.id, change.before) == result.pop(key)
+        if change.after is not None:
+            result[key] = row_of(change.id, change.after)
+    return result
+
+
+def row_of(id: str, image: Any) -> dict[str, Any]:
+    ends = {} if image.endpoints is None else dict(zip(("src", "dst"), image.endpoints, strict=True))
+    return {"id": id, **ends, **image.properties}
+
+
+@settings(max_examples=45, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(steps, min_size=4, max_size=24))
+def test_histories_follow_the_model(actions: list[tuple[Any, ...]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World.new(folder)
+        for action in actions:
+            world.step(action)
+        check_diffs(world)
+
+
+def check_diffs(world: World) -> None:
+    """diff(a, b) applied to a gives b, for the branches' heads and what came before them."""
+    for a in BRANCHES:
+        for b in BRANCHES:
+            before, after = (world.commits.states[world.heads[name]] for name in (a, b))
+            changes = list(world.graph.diff(a, b))
+            assert applied(before, changes) == after
+            order = [(change.kind == "edge", change.type_id, change.id) for change in changes]
+            assert order == sorted(order)
+
+
+def test_two_branches_that_merged_a_third_do_not_conflict(tmp_path: Path) -> None:
+    world = World.new(str(tmp_path))
+    world.commit("x", [("age", "a", 2)])
+    world.merge("x", "main", "row", "fail")
+    world.merge("x", "y", "row", "fail")
+    world.commit("main", [("age", "b", 2)])
+    world.commit("y", [("age", "c", 2)])
+    outcome, expected = world.commits.merge(world.heads["y"], world.heads["main"], by="row", strategy="fail")
+    assert (outcome, expected.conflicts) == ("merged", set())
+    world.merge("y", "main", "row", "fail")
+
+
+def test_crossed_merges_do_not_conflict(tmp_path: Path) -> None:
+    """Each branch merges the other's older head; then each goes on. The bases are two, and disagree on everything."""
+    world = World.new(str(tmp_path))
+    graph = world.graph
+    world.commit("x", [("age", "a", 2)])
+    world.commit("y", [("age", "b", 2)])
+    for name in ("x", "y"):
+        graph.branches.create(f"old-{name}", name)
+        world.heads[f"old-{name}"] = world.heads[name]
+    world.merge("old-y", "x", "row", "fail")
+    world.merge("old-x", "y", "row", "fail")
+    world.commit("x", [("age", "a", 0), ("nick", "c", "n")])
+    world.commit("y", [("age", "b", 0)])
+    assert len(world.commits.bases(world.heads["x"], world.heads["y"])) == 2
+    result = graph.branches.merge("x", "y", dry_run=True)
+    assert (result.conflicts, len(result.bases)) == ((), 2)
+    world.merge("x", "y", "row", "fail")
+    world.merge("y", "x", "row", "fail")
+    assert model.state_of(graph, "x") == model.state_of(graph, "y")
+
+
+def test_crossed_merges_that_settled_a_conflict_differently_conflict(tmp_path: Path) -> None:
+    world = World.new(str(tmp_path))
+    world.commit("x", [("age", "a", 2)])
+    world.commit("y", [("age", "a", 0)])
+    for name in ("x", "y"):
+        world.graph.branches.create(f"old-{name}", name)
+        world.heads[f"old-{name}"] = world.heads[name]
+    world.merge("old-y", "x", "row", "ours")
+    world.merge("old-x", "y", "row", "ours")
+    world.commit("y", [("nick", "b", "n")])
+    result = world.graph.branches.merge("x", "y", dry_run=True)
+    assert [(each.kind, each.entity_id) for each in result.conflicts] == [("divergent_update", "a")]
+    world.merge("x", "y", "row", "fail")
+    world.merge("x", "y", "property", "theirs")
