@@ -47,7 +47,7 @@ def sweep_chain(chain: Chain, branch: str, *, keep: int, protected: Callable[[],
     swept = [key for key in old if position_of(key) not in kept]
     for key in swept:
         chain.store.delete(key)
-    reach(Failpoint.SWEEP_AFTER_DELETE)
+        reach(Failpoint.SWEEP_AFTER_DELETE)
     return len(swept)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables.table import Table
 
 IndexKind = Literal["BTREE", "INVERTED", "IVF_FLAT"]
@@ -99,6 +100,7 @@ def _add_segment(table: Table, spec: IndexSpec, parts: Sequence[int], *, replace
     if spec.kind != "IVF_FLAT":
         # Scalar and text segments are written in two steps; the second one makes them readable.
         built = dataset.merge_existing_index_segments([built])
+    reach(Failpoint.TABLE_STAGED_DATA)
     live = {part.id for part in table.parts}
     stale = [
         old for old in _segments(table, spec.name) if replace or not any(part in live for part in old.fragment_ids)
@@ -106,6 +108,7 @@ def _add_segment(table: Table, spec: IndexSpec, parts: Sequence[int], *, replace
     operation = LanceOperation.CreateIndex([dataclasses.replace(built, name=spec.name)], stale)
     committed = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
     result = Table(table.path, committed)
+    reach(Failpoint.TABLE_STAGED_VERSION)
     files = [f"_indices/{built.uuid}/{file.path}" for file in built.files or []]
     return result, [*files, f"_versions/d{result.version}.manifest"]
 
