@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
 
 from omnigraph.cli.commit_graph import draw_commits
 from omnigraph.cli.demo_data import SCHEMA, Sizes, write_files
 from omnigraph.cli.output import print_table
 from omnigraph.graph import Graph, init
+
+if TYPE_CHECKING:
+    from omnigraph.read import Result
 
 QUERIES = """
 query most_followed() {
@@ -54,89 +62,99 @@ class Story:
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     @contextlib.contextmanager
-    def step(self, title: str) -> Iterator[None]:
+    def step(self, title: str, command: str | None = None) -> Iterator[None]:
+        """One step; `command` is what one would type for it."""
         if self.show:
-            print(f"\n== {title}", flush=True)
+            click.echo("\n" + click.style(f"{len(self.steps) + 1}. {title}", bold=True))
+            if command is not None:
+                self.say(click.style(f"$ omnigraph {command}", dim=True))
         start = time.perf_counter()
         yield
         seconds = time.perf_counter() - start
         self.steps.append({"step": title, "seconds": round(seconds, 3)})
-        if self.show:
-            print(f"   ({seconds:.2f} s)", flush=True)
+        self.say(click.style(f"({seconds:.2f} s)", dim=True))
 
     def say(self, text: str) -> None:
         if self.show:
-            print("\n".join(f"   {line}" for line in text.splitlines()), flush=True)
+            click.echo("\n".join(f"   {line}" for line in text.splitlines()))
 
-    def rows(self, rows: list[dict[str, Any]], columns: list[str]) -> None:
+    def rows(self, result: Result) -> None:
+        """A result as the command line shows it."""
         if self.show:
-            print_table(rows, columns, 40)
+            with io.StringIO() as lines, contextlib.redirect_stdout(lines):
+                print_table(result.rows, [column.name for column in result.columns], 40)
+                text = lines.getvalue()
+            self.say(text)
 
 
 def run_demo(*, small: bool, folder: str | None, show: bool) -> dict[str, Any]:
     """Run everything; the steps with their times. The folder goes away afterwards unless it was named."""
     place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="omnigraph-demo-"))
+    sizes = Sizes.small() if small else Sizes.full()
     story = Story(show)
     try:
-        tell(story, place, Sizes.small() if small else Sizes.full(), "local" if small else "spark")
+        tell(story, place, sizes, "local" if small else "spark")
     finally:
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
     if show:
         total = sum(step["seconds"] for step in story.steps)
-        print(f"\nDone in {total:.1f} s." + (f" The graph is at {place / 'graph'}." if folder else ""))
-    return {"folder": str(place) if folder else None, "steps": story.steps}
+        end = "Keep the graph next time with --keep FOLDER."
+        if folder:
+            end = f"To go on: cd {folder} && export OMNIGRAPH_STORE=graph"
+        click.echo(f"\nDone in {total:.1f} s. {end}")
+    return {"folder": folder, "nodes": sizes.nodes, "edges": sizes.edges, "steps": story.steps}
 
 
-def tell(story: Story, place: Path, sizes: Sizes, engine: Any) -> None:
+def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spark"]) -> None:
     with story.step(f"Generate {sizes.nodes:,} nodes and {sizes.edges:,} edges as JSON lines"):
         files = write_files(place / "data", sizes)
-    with story.step("omnigraph init: a graph is a folder"):
+        (place / "social.pg").write_text(SCHEMA, encoding="utf-8")
+        (place / "social.gq").write_text(QUERIES.lstrip(), encoding="utf-8")
+    with story.step("Make a graph: a folder with a schema", "init --schema social.pg graph"):
         graph = init(place / "graph", SCHEMA, actor="demo")
-    with story.step(f"omnigraph load: one commit or nothing, validated ({engine} engine)"):
+    typed = "load graph --data data/ --mode append" + (" --engine local" if engine == "local" else "")
+    title = "Load, in process" if engine == "local" else "Load, on Spark"
+    with story.step(f"{title}: every record checked, one commit or nothing", typed):
         receipt = graph.load(
             files, mode="append", engine=engine, actor="demo", message="first load", show_progress=story.show
         )
-        story.say(f"{receipt.to_json()['total_entities']:,} entities in commit {receipt.commit.id}")
+        story.say(f"{receipt.total_entities:,} entities")
     _ask(story, graph)
     _branch_and_merge(story, graph)
-    with story.step("Time travel: the same question before the merge"):
+    typed = """query profile --query social.gq --params '{"who": "newcomer"}' --snapshot loaded"""
+    with story.step("Travel in time: who is 'newcomer', then and now?", typed):
         for revision in ("loaded", "main"):
             result = graph.query(QUERIES, {"who": "newcomer"}, name="profile", snapshot=revision)
-            story.say(f"{revision}: {result.num_rows} rows for 'newcomer'")
-    with story.step("omnigraph commit list --graph"):
+            story.say(f"{revision}: {result.rows[0]['name'] if result.rows else 'nobody'}")
+    with story.step("The history", "commit list --graph"):
         story.say(draw_commits({name: graph.commits(name) for name in graph.branches.list()}, 20))
 
 
 def _ask(story: Story, graph: Graph) -> None:
-    asked: list[tuple[str, dict[str, object]]] = [
-        ("most_followed", {}),
-        ("cities_of_likers", {"interest": "chess"}),
-        ("two_hops", {"who": "p42"}),
+    asked: list[tuple[str, str, dict[str, object]]] = [
+        ("Who is followed most?", "most_followed", {}),
+        ("Where do chess players live?", "cities_of_likers", {"interest": "chess"}),
+        ("Where are the people within two hops of p42?", "two_hops", {"who": "p42"}),
     ]
-    for name, parameters in asked:
-        with story.step(f"omnigraph query {name} {parameters or ''}".rstrip()):
-            result = graph.query(QUERIES, parameters, name=name)
-            story.rows(result.rows, [column.name for column in result.columns])
+    for question, name, parameters in asked:
+        params = f" --params '{json.dumps(parameters)}'" if parameters else ""
+        with story.step(question, f"query {name} --query social.gq{params}"):
+            story.rows(graph.query(QUERIES, parameters, name=name))
 
 
 def _branch_and_merge(story: Story, graph: Graph) -> None:
     graph.tags.create("loaded")
-    with story.step("omnigraph branch create review: one small object, whatever the size of the graph"):
+    with story.step("Make a branch: one small object, whatever the size of the graph", "branch create review"):
         graph.branches.create("review")
-    with story.step("Three changes on the branch; main does not see them"):
+    with story.step("Three changes on the branch, and one on main meanwhile", "mutate join --branch review ..."):
         newcomer = {"handle": "newcomer", "name": "Nia Newcomer", "city": "City 7", "friend": "p42"}
-        graph.mutate(QUERIES, newcomer, name="join", branch="review", actor="ada")
-        graph.mutate(QUERIES, {"who": "p7"}, name="promote", branch="review", actor="ada")
-        graph.mutate(QUERIES, {"who": "p13"}, name="leave", branch="review", actor="ada")
+        graph.mutate(QUERIES, newcomer, name="join", branch="review", actor="ada", message="a newcomer")
+        graph.mutate(QUERIES, {"who": "p7"}, name="promote", branch="review", actor="ada", message="p7 is pro now")
+        graph.mutate(QUERIES, {"who": "p13"}, name="leave", branch="review", actor="ada", message="p13 left")
         graph.mutate(QUERIES, {"who": "p99"}, name="promote", actor="bob", message="meanwhile on main")
-    with story.step("omnigraph diff main review"):
-        counts: dict[str, int] = {}
-        for change in graph.diff("loaded", "review"):
-            value = change.to_json()
-            what = f"{value['op']} {value['kind']} {value['type']['name']}"
-            counts[what] = counts.get(what, 0) + 1
+    with story.step("What did the branch change?", "diff loaded review"):
+        counts = Counter(f"{one.op} {one.kind} {one.type_name}" for one in graph.diff("loaded", "review"))
         story.say("\n".join(f"{number:5d}  {what}" for what, number in sorted(counts.items())))
-    with story.step("omnigraph branch merge review"):
-        merged = graph.branches.merge("review", into="main", actor="ada")
-        story.say(f"{merged.outcome}: commit {merged.commit.id}")
+    with story.step("Merge: both sides' changes, or a list of conflicts", "branch merge review"):
+        story.say(graph.branches.merge("review", into="main", actor="ada").outcome)

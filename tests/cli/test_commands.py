@@ -1,0 +1,119 @@
+"""What transcripts cannot show: prepared loads, the demo, the shape of the commit graph, consent on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from cli.transcript import RunCli
+
+from omnigraph.cli.commit_graph import draw_commits
+from omnigraph.history import Commit, CommitRef
+from omnigraph.storage.failpoints import Failpoint, FailpointReached, arm, raising
+
+LOAD = ["load", "--data", "more.jsonl", "--mode", "append", "--engine", "local", "--quiet"]
+
+
+def prepared(run_cli: RunCli) -> str:
+    """A load that died right before its publish; the id of its commit."""
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, raising(FailpointReached("died")))
+    with pytest.raises(FailpointReached):
+        run_cli(LOAD)
+    (plan,) = json.loads(run_cli(["recovery", "list", "--json"]).out)["prepared"]
+    assert (plan["branch"], plan["kind"], plan["total_entities"]) == ("main", "load", 2)
+    return str(plan["graph_commit_id"])
+
+
+def test_a_prepared_load_is_listed_and_resumed(run_cli: RunCli) -> None:
+    commit = prepared(run_cli)
+    assert commit in run_cli(["recovery", "list"]).out
+    assert run_cli(["recovery", "resume", commit]).out == f"published {commit} on main\n"
+    assert json.loads(run_cli(["commit", "show", commit, "--json"]).out)["kind"] == "load"
+    assert run_cli(["recovery", "list"]).out == "(none)\n"
+
+
+def test_a_prepared_load_is_discarded(run_cli: RunCli) -> None:
+    commit = prepared(run_cli)
+    assert json.loads(run_cli(["recovery", "discard", commit, "--json"]).out) == {"discarded": commit}
+    assert run_cli(["recovery", "list"]).out == "(none)\n"
+    assert run_cli(["commit", "show", commit]).code == 1
+
+
+def test_export_and_load_give_the_same_graph(run_cli: RunCli) -> None:
+    exported = run_cli(["export"]).out
+    run_cli(["init", "--schema", "people.pg", "copy", "--quiet"])
+    Path("copy.jsonl").write_text(exported, encoding="utf-8")
+    assert run_cli(["load", "copy", "--data", "copy.jsonl", "--mode", "append", "--engine", "local"]).code == 0
+    assert run_cli(["export", "copy"]).out == exported
+
+
+def test_optimize(run_cli: RunCli) -> None:
+    found = json.loads(run_cli(["optimize", "--json", "--as", "ada"]).out)
+    assert {"uri", "branch"} <= set(found) <= {"uri", "branch", "commit"}
+    assert run_cli(["optimize", "--quiet"]).out == ""
+    assert run_cli(["optimize"]).out == "nothing to do\n"
+
+
+def test_explain(run_cli: RunCli) -> None:
+    arguments = ["query", "near", "--query", "people.gq", "--params-file", "params.json", "--explain"]
+    assert "$a" in run_cli(arguments).out
+    assert json.loads(run_cli([*arguments, "--json"]).out)
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_consent_on_a_terminal(run_cli: RunCli, monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", lambda *_args, **_kwargs: answer)
+    ran = run_cli(["branch", "delete", "review", "--store", "memory://"])
+    said = "there is no graph at memory://" if answer else "not confirmed; nothing was done"
+    assert f"error: {said}" in ran.err
+
+
+def test_small_demo(run_cli: RunCli, folder: Path) -> None:
+    ran = run_cli(["demo", "--small", "--keep", "demo", "--json"])
+    value = json.loads(ran.out)
+    assert (value["nodes"], value["edges"]) == (2_000, 10_000)
+    assert len(value["steps"]) == 12
+    found = run_cli(
+        ["query", "profile", "--store", "demo/graph", "--query", "demo/social.gq", "--params", '{"who": "newcomer"}']
+    )
+    assert "Nia Newcomer" in found.out
+
+
+def test_demo_tells_its_story(run_cli: RunCli) -> None:
+    told = run_cli(["demo", "--small"]).out
+    assert "$ omnigraph branch merge review\n   merged\n" in told
+    assert "   loaded: nobody\n   main: Nia Newcomer\n" in told
+    assert "|\\" in told
+    assert "Done in" in told
+
+
+def commit(name: str, at: int, *parents: str) -> Commit:
+    def ref(id: str) -> CommitRef:
+        return CommitRef(id, "main", "line", 0, 0)
+
+    return Commit(ref(name), tuple(map(ref, parents)), "mutation", at)
+
+
+def drawing(logs: dict[str, list[Commit]], limit: int = 50) -> list[str]:
+    """The lines and the first letter of each commit."""
+    return [row.split(" 1970")[0].split(" (")[0] for row in draw_commits(logs, limit).splitlines()]
+
+
+def test_two_branches_that_left_the_same_commit() -> None:
+    a, b, c = commit("A", 1), commit("B", 2, "A"), commit("C", 3, "A")
+    assert drawing({"main": [c, a], "x": [b, a]}) == ["* C", "| * B", "|/", "* A"]
+
+
+def test_three_lanes_and_a_merge_across_one() -> None:
+    a = commit("A", 1)
+    b, c, d = commit("B", 2, "A"), commit("C", 3, "A"), commit("D", 4, "A")
+    e = commit("E", 5, "D", "B")
+    logs = {"main": [e, d, a], "x": [c, a], "y": [b, a]}
+    assert drawing(logs) == ["* E", "|\\", "* | D", "| | * C", "| * | B", "|/  |", "|--/", "* A"]
+
+
+def test_a_limit_cuts_the_oldest() -> None:
+    assert drawing({"main": [commit("B", 2, "A"), commit("A", 1)]}, limit=1) == ["* B"]

@@ -1,0 +1,53 @@
+"""A short command loads only what it needs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("lance", "pyarrow", "duckdb", "sqlglot", "pyspark", "pandas", "numpy", "obstore", "lark", "rich", "yaml")
+
+PROGRAM = """
+import json, sys
+from omnigraph.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    code = end.code
+print(json.dumps([code, [name for name in {heavy!r} if name in sys.modules]]), file=sys.stderr)
+"""
+
+
+def loaded(*arguments: str) -> list[str]:
+    """The heavy modules that are loaded when the program has run."""
+    program = PROGRAM.format(heavy=HEAVY)
+    ran = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    code, names = json.loads(ran.stderr.splitlines()[-1])
+    assert code == 0, ran.stderr
+    return names
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["branch", "merge", "--help"]])
+def test_help_loads_no_engine(arguments: list[str]) -> None:
+    assert loaded(*arguments) == []
+
+
+def test_a_query_leaves_pandas_and_spark_alone(folder: Path) -> None:
+    names = loaded("query", "near", "--query", "people.gq", "--params-file", "params.json")
+    assert "lance" in names
+    assert not {"pandas", "pyspark"} & set(names)
+
+
+def test_lint_with_files_opens_no_table(folder: Path) -> None:
+    assert not {"lance", "duckdb", "pandas", "pyspark"} & set(
+        loaded("lint", "--query", "people.gq", "--schema", "people.pg")
+    )
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    program = f"import sys, omnigraph; sys.exit([m for m in {HEAVY!r} if m in sys.modules] or 0)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
