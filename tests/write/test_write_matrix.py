@@ -23,7 +23,10 @@ from omnigraph.errors import (
     UsageError,
     ValueViolation,
 )
+from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.views import Stores
 
+CATALOG = compile_schema(SCHEMA)
 Action = Callable[[og.Transaction], object]
 
 
@@ -488,7 +491,7 @@ BROKEN = [
 
 @pytest.fixture
 def graph() -> og.Graph:
-    return og.init("memory://", schema=SCHEMA)
+    return og.Graph(Stores.create("memory://", CATALOG))
 
 
 def filled(graph: og.Graph) -> og.Graph:

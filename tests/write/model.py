@@ -1,0 +1,206 @@
+"""A graph in plain Python: what transactions on branches mean, without tables, files or SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnigraph.errors import (
+    CardinalityViolation,
+    EndpointMissing,
+    ExpectedVersionMismatch,
+    KeyConflict,
+    OmnigraphError,
+    UniqueViolation,
+    ValueViolation,
+)
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  nick: String? @unique
+  @range(age, 0..9)
+}
+node Note { text: String }
+edge Knows: Person -> Person @card(0..2) { weight: F64? }
+edge Owns: Person -> Note @card(1..2)
+"""
+ENDS = {"edge:Knows": ("node:Person", "node:Person"), "edge:Owns": ("node:Person", "node:Note")}
+CARDINALITY = {"edge:Knows": (0, 2), "edge:Owns": (1, 2)}
+TABLES = ("node:Person", "node:Note", *ENDS)
+
+Row = dict[str, Any]
+Rows = dict[str, dict[str, Row]]
+Refusal = type[OmnigraphError]
+
+
+def no_rows() -> Rows:
+    return {table: {} for table in TABLES}
+
+
+def copied(rows: Rows) -> Rows:
+    return {table: dict(members) for table, members in rows.items()}
+
+
+@dataclass
+class Branch:
+    """Rows by table, and how often each table was changed."""
+
+    rows: Rows = field(default_factory=no_rows)
+    versions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
+    commits: int = 1
+
+    def fork(self) -> Branch:
+        return Branch(copied(self.rows), dict(self.versions), self.commits)
+
+
+class Refused(Exception):
+    """A statement that is refused on the spot."""
+
+    def __init__(self, error: Refusal) -> None:
+        super().__init__(error.__name__)
+        self.error = error
+
+
+class ModelTransaction:
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
+        self.base = copied(branch.rows)
+        self.versions = dict(branch.versions)
+        self.rows = copied(branch.rows)
+        self.written: dict[str, set[str]] = {table: set() for table in TABLES}
+        self.new: dict[str, set[str]] = {table: set() for table in TABLES}
+        """Ids that the branch must not have."""
+        self.strict: set[str] = set()
+        """Tables where a row of the branch was changed or removed."""
+
+    # ------------------------------------------------------------ statements
+
+    def insert(self, table: str, id: str, row: Row, *, upsert: bool) -> None:
+        if not upsert:
+            if id in self.written[table]:
+                raise Refused(KeyConflict)
+            if id not in self.base[table] or id in self.rows[table]:
+                self.new[table].add(id)
+        self.written[table].add(id)
+        self.rows[table][id] = row
+
+    def update(self, table: str, id: str, values: Row) -> bool:
+        old = self.rows[table].get(id)
+        if old is None:
+            return False
+        row = {**old, **values}
+        if id in self.written[table] or row != old:
+            if id not in self.written[table]:
+                self.strict.add(table)
+            self.written[table].add(id)
+            self.rows[table][id] = row
+        return True
+
+    def delete(self, table: str, id: str) -> bool:
+        if id not in self.rows[table]:
+            return False
+        if id in self.new[table] and id in self.base[table]:
+            raise Refused(KeyConflict)
+        del self.rows[table][id]
+        self.written[table].discard(id)
+        self.new[table].discard(id)
+        if id in self.base[table]:
+            self.strict.add(table)
+        if table in ENDS:
+            return True
+        for edges, ends in ENDS.items():
+            at = [column for column, end in zip(("src", "dst"), ends, strict=True) if end == table]
+            for edge in [edge for edge, row in self.rows[edges].items() if any(row[column] == id for column in at)]:
+                self.delete(edges, edge)
+        return True
+
+    def update_where(self, table: str, condition: Callable[[Row], bool], values: Row) -> int:
+        matched = [id for id, row in self.rows[table].items() if condition(row)]
+        return sum(self.update(table, id, values) for id in matched)
+
+    def delete_where(self, table: str, condition: Callable[[Row], bool]) -> int:
+        matched = [id for id, row in self.rows[table].items() if condition(row)]
+        return sum(self.delete(table, id) for id in matched)
+
+    # ------------------------------------------------------------ commit
+
+    def removed(self, table: str) -> set[str]:
+        return self.base[table].keys() - self.rows[table].keys()
+
+    @property
+    def changed(self) -> set[str]:
+        return {table for table in TABLES if self.written[table] or self.removed(table)}
+
+    @property
+    def reads(self) -> set[str]:
+        edges = {end for table, ends in ENDS.items() if self.written[table] for end in ends}
+        nodes = {table for table, ends in ENDS.items() if any(self.removed(end) for end in ends)}
+        return edges | nodes
+
+    def commit(self) -> Refusal | None:
+        """Apply to the branch as it is now, or say how it is refused."""
+        if not self.changed:
+            return None
+        error = self._broken_values() or self._broken(self.base)
+        if error:
+            return error
+        moved = {table for table in self.changed | self.reads if self.branch.versions[table] != self.versions[table]}
+        if moved & self.changed & self.strict:
+            return ExpectedVersionMismatch
+        if moved:
+            error = self._broken(self.branch.rows)
+            removing = any(self.removed(table) for table in self.changed)
+            if error:
+                return ExpectedVersionMismatch if error is EndpointMissing and removing else error
+        self.branch.rows = self._onto(self.branch.rows)
+        for table in self.changed:
+            self.branch.versions[table] += 1
+        self.branch.commits += 1
+        return None
+
+    def _onto(self, rows: Rows) -> Rows:
+        result = copied(rows)
+        for table in TABLES:
+            for id in self.removed(table):
+                result[table].pop(id, None)
+            for id in self.written[table]:
+                result[table][id] = self.rows[table][id]
+        return result
+
+    def _written(self, *tables: str) -> Iterable[tuple[str, str, Row]]:
+        for table in tables:
+            for id in self.written[table]:
+                yield table, id, self.rows[table][id]
+
+    def _broken_values(self) -> Refusal | None:
+        ages = [row["age"] for _, _, row in self._written("node:Person")]
+        return ValueViolation if any(age is not None and not 0 <= age <= 9 for age in ages) else None
+
+    def _broken(self, before: Rows) -> Refusal | None:
+        after = self._onto(before)
+        if any(self.new[table] & self.written[table] & before[table].keys() for table in TABLES):
+            return KeyConflict
+        for _, id, row in self._written("node:Person"):
+            nick = row["nick"]
+            if nick is not None and any(o["nick"] == nick for other, o in after["node:Person"].items() if other != id):
+                return UniqueViolation
+        for table, _, row in self._written(*ENDS):
+            source, target = ENDS[table]
+            if row["src"] not in after[source] or row["dst"] not in after[target]:
+                return EndpointMissing
+        for table, (source, target) in ENDS.items():
+            for row in after[table].values():
+                if row["src"] in self.removed(source) or row["dst"] in self.removed(target):
+                    return EndpointMissing
+        return CardinalityViolation if any(self._broken_cardinality(table, before, after) for table in ENDS) else None
+
+    def _broken_cardinality(self, table: str, before: Rows, after: Rows) -> bool:
+        least, most = CARDINALITY[table]
+        gone = (self.written[table] | self.removed(table)) & before[table].keys()
+        touched = {row["src"] for _, _, row in self._written(table)}
+        touched |= {before[table][id]["src"] for id in gone} & after[ENDS[table][0]].keys()
+        counts = {source: sum(row["src"] == source for row in after[table].values()) for source in touched}
+        return any(not least <= count <= most for count in counts.values())

@@ -1,0 +1,79 @@
+"""The writes that race each other. `python racing.py <graph> <name>` runs one and prints how it ended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+import omnigraph as og
+from omnigraph.errors import OmnigraphError
+from omnigraph.history import Member
+from omnigraph.language.arrow import arrow_schema
+from omnigraph.write import Delta, check_deltas, rebase_plan, stage_plan
+
+HELD = ("Ada", "Bob", "Cy")
+"""People who are there before the race."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """`run(graph, message, who)`; `effect` is what it does to the set of people."""
+
+    run: Callable[[og.Graph, str, str], object]
+    effect: Callable[[set[str]], set[str]]
+
+
+def in_transaction(statements: Callable[[og.Transaction, str], object]) -> Callable[[og.Graph, str, str], object]:
+    def run(graph: og.Graph, message: str, who: str) -> None:
+        with graph.transaction(message=message) as tx:
+            statements(tx, who)
+
+    return run
+
+
+def overwrite(graph: og.Graph, message: str, who: str) -> None:
+    """Every person replaced by one new one and those who have edges: the image of a load in mode overwrite."""
+    entry, view = graph.stores.head()
+    person = view.catalog.nodes["Person"]
+    table = view.table("node:Person")
+    assert table is not None
+    keep = [{"id": name, "name": name, "age": None, "nick": None} for name in ("Bob", "Cy")]
+    image = [*keep, {"id": f"only {who}", "name": f"only {who}", "age": None, "nick": None}]
+    rows = pa.Table.from_pylist(image, schema=arrow_schema(person))
+    deltas = {"node:Person": Delta(person, rows, "strict", clear=True)}
+    addresses = check_deltas(view, deltas)
+    plan = stage_plan(view, entry, deltas, addresses, commit_id=graph.stores.history.new_id(), message=message)
+    graph._committer.publish(Member(plan, rebase_plan(graph.stores, deltas)))
+
+
+WRITES = {
+    "insert same": Writing(
+        in_transaction(lambda tx, _: tx.insert("Person", name="Dee")), lambda people: people | {"Dee"}
+    ),
+    "disjoint": Writing(in_transaction(lambda tx, _: tx.insert("Person", name="Eve")), lambda people: people | {"Eve"}),
+    "upsert": Writing(
+        in_transaction(lambda tx, who: tx.upsert("Person", name="Dee", age=int(who))), lambda people: people | {"Dee"}
+    ),
+    "update": Writing(in_transaction(lambda tx, who: tx.update("Person", "Ada", age=int(who))), lambda people: people),
+    "delete node": Writing(in_transaction(lambda tx, _: tx.delete("Person", "Ada")), lambda people: people - {"Ada"}),
+    "insert edge": Writing(
+        in_transaction(lambda tx, who: tx.insert("Knows", id=f"e{who}", from_="Cy", to="Ada")), lambda people: people
+    ),
+    "overwrite": Writing(overwrite, lambda _: {"Bob", "Cy", "only 2"}),
+}
+
+
+def main() -> None:
+    graph = og.open(sys.argv[1], durability="process")
+    try:
+        WRITES[sys.argv[2]].run(graph, sys.argv[2], "1")
+        print("ok")
+    except OmnigraphError as error:
+        print(error.code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""The race table: two transactions on one branch, the first held at each point between two durable effects while the second
+runs from beginning to end. The outcome of each pair stands in one table. Whatever wins, the graph keeps its rules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from write.model import CARDINALITY, ENDS, SCHEMA
+from write.racing import HELD, WRITES, Writing
+
+import omnigraph as og
+from omnigraph.errors import OmnigraphError
+from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.storage.failpoints import Failpoint, FilePark, Park, arm, disarm_all
+from omnigraph.views import Stores
+
+CATALOG = compile_schema(SCHEMA)
+POINTS = (
+    Failpoint.TXN_BEFORE_STAGE,
+    Failpoint.TABLE_STAGED_DATA,
+    Failpoint.TABLE_STAGED_VERSION,
+    Failpoint.TXN_AFTER_STAGE,
+    Failpoint.PUBLISH_BEFORE_CREATE,
+)
+"""Where the first writer stands with everything decided and nothing visible."""
+
+OK, KEY, MISMATCH, ENDPOINT = "ok", "key_conflict", "expected_version_mismatch", "endpoint_missing"
+
+# What the held writer (rows) hears after the other one (columns) has committed. The other one always commits.
+#                  insert same    disjoint       upsert         update         delete node    insert edge    overwrite
+TABLE = {
+    "insert same": (KEY,          OK,            KEY,           OK,            OK,            OK,            OK),
+    "disjoint":    (OK,           KEY,           OK,            OK,            OK,            OK,            OK),
+    "upsert":      (OK,           OK,            OK,            OK,            OK,            OK,            OK),
+    "update":      (MISMATCH,     MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH,      OK,            MISMATCH),
+    "delete node": (MISMATCH,     MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH),
+    "insert edge": (OK,           OK,            OK,            OK,            ENDPOINT,      OK,            ENDPOINT),
+    "overwrite":   (MISMATCH,     MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH),
+}  # fmt: skip
+
+CELLS = [
+    (first, second, outcome)
+    for first, outcomes in TABLE.items()
+    for second, outcome in zip(TABLE, outcomes, strict=True)
+]
+
+
+def outcome_of(write: Callable[[], object]) -> str:
+    try:
+        write()
+    except OmnigraphError as error:
+        return error.code
+    return OK
+
+
+def new_graph(uri: str) -> og.Graph:
+    graph = og.Graph(Stores.create(uri, CATALOG, durability="process"))
+    with graph.transaction() as tx:
+        for name in HELD:
+            tx.insert("Person", name=name)
+        tx.insert("Note", id="n", text="t")
+        tx.insert("Knows", id="k", from_="Bob", to="Cy")
+    return graph
+
+
+def check_rules(graph: og.Graph) -> None:
+    """No id twice, no value held by two, no edge without its nodes, no source with too many edges."""
+    view = graph.view()
+    rows = {key: [] if (table := view.table(key)) is None else table.read().to_pylist() for key in view.catalog.tables}
+    for key, members in rows.items():
+        assert len({row["id"] for row in members}) == len(members) == view.rows(key)
+    nicks = [row["nick"] for row in rows["node:Person"] if row["nick"] is not None]
+    assert len(set(nicks)) == len(nicks)
+    for key, ends in ENDS.items():
+        for column, end in zip(("src", "dst"), ends, strict=True):
+            assert {row[column] for row in rows[key]} <= {row["id"] for row in rows[end]}
+        sources = [row["src"] for row in rows[key]]
+        assert all(sources.count(source) <= CARDINALITY[key][1] for source in sources)
+
+
+def check_cell(graph: og.Graph, first: str, second: str, found: str, expected: str) -> None:
+    assert found == expected
+    check_rules(graph)
+    messages = [commit.message for commit in graph.commits()]
+    assert messages == [*([first] if found == OK else []), second, None, None]
+    effects = [WRITES[second].effect] + ([WRITES[first].effect] if found == OK else [])
+    people = set(HELD)
+    for effect in effects:
+        people = effect(people)
+    table = graph.view().table("node:Person")
+    assert table is not None
+    assert set(table.read(["id"]).column("id").to_pylist()) == people
+
+
+HOLDS = [
+    (*cell, point)
+    for cell in CELLS
+    for point in POINTS
+    if not (cell[0] == "delete node" and point is Failpoint.TABLE_STAGED_DATA)  # a removal writes no rows
+]
+
+
+@pytest.mark.parametrize(("first", "second", "expected", "point"), HOLDS, ids=[f"{a}-{b}-{p}" for a, b, _, p in HOLDS])
+def test_between_threads(first: str, second: str, expected: str, point: Failpoint) -> None:
+    graph = new_graph("memory://")
+    # A handle of its own, as another process has: not the same queue for group commit.
+    other = og.Graph(graph.stores)
+    park = Park()
+    heard: list[str] = []
+
+    def held() -> None:
+        heard.append(outcome_of(lambda: WRITES[first].run(graph, first, "1")))
+
+    arm(point, park)
+    thread = threading.Thread(target=held)
+    thread.start()
+    try:
+        park.wait_until_reached()
+        disarm_all()
+        assert outcome_of(lambda: WRITES[second].run(other, second, "2")) == OK
+    finally:
+        park.release()
+        thread.join()
+    check_cell(graph, first, second, heard[0], expected)
+
+
+PROCESS_CELLS = [
+    ("insert same", "insert same"),
+    ("upsert", "insert same"),
+    ("update", "update"),
+    ("delete node", "insert edge"),
+    ("insert edge", "delete node"),
+    ("insert edge", "overwrite"),
+    ("disjoint", "insert edge"),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), PROCESS_CELLS, ids=[f"{a}-{b}" for a, b in PROCESS_CELLS])
+def test_between_processes(first: str, second: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "graph")
+    graph = new_graph(uri)
+    point = POINTS[len(first + second) % len(POINTS)]
+    environment = os.environ | {"OMNIGRAPH_FAILPOINTS": f"{point}=park:{tmp_path}/park"}
+    command = [sys.executable, str(Path(__file__).with_name("racing.py")), uri, first]
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    park = FilePark(tmp_path / "park")
+    try:
+        park.wait_until_reached()
+        assert outcome_of(lambda: WRITES[second].run(graph, second, "2")) == OK
+    finally:
+        park.release()
+        printed, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    expected = dict(zip(TABLE, TABLE[first], strict=True))[second]
+    check_cell(og.open(uri), first, second, printed.strip(), expected)
+
+
+def test_every_pair_has_its_cell() -> None:
+    assert set(TABLE) == set(WRITES)
+    assert all(len(outcomes) == len(TABLE) for outcomes in TABLE.values())
+    assert all(isinstance(write, Writing) for write in WRITES.values())
