@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline import java
@@ -36,7 +37,10 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
     chosen = master or os.environ.get("MASTER") or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     _prepare_environment(local=chosen.startswith("local"))
     settings = {**_SQL, **_driver_settings(memory)}
-    session = _configured(builder.master(chosen), settings).getOrCreate()
+    with warnings.catch_warnings():
+        # The JVM is started by a fork that only calls exec: nothing of this process runs in it.
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        session = _configured(builder.master(chosen), settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -45,7 +49,6 @@ _SQL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
 }
 

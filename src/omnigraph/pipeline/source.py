@@ -5,17 +5,18 @@
     frame.write.format("omnigraph").option("graph", uri).option("type", "Person").mode("append").save()
 
 Options: graph, type; branch, or snapshot (a commit, tag or branch~N), or at (a time); columns (names joined by commas);
-`storage.<name>` for the store. Spark tells a Python source no required columns: choose them with the option. A read is cut
-by the table's parts and takes equality, comparison, membership and null tests into its scan. A write stages on the
-executors and publishes once, at the end; one that is aborted leaves nothing visible.
+filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; `storage.<name>` for the store. Spark tells a
+Python source no required columns, and the filters it does tell stick to a DataFrame: a later query of the same DataFrame
+without filters would still get the earlier ones. So both are chosen by options, and Spark's own filters stay with Spark.
+
+A read is cut by the table's parts. A write stages on the executors and publishes once, at the end; one that is aborted
+leaves nothing visible.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +24,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
     WriterCommitMessage,
 )
 
@@ -44,19 +36,15 @@ from omnigraph.pipeline.reading import ReadReport, read_batches
 from omnigraph.pipeline.sources import table_key
 from omnigraph.pipeline.spark_types import struct_type
 from omnigraph.pipeline.target import Place, Target
-from omnigraph.tables import column, in_list, literal
 from omnigraph.views import Stores, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
 
 def register(spark: SparkSession) -> None:
-    """Make the source known to a session, with filters handed to it."""
-    spark.conf.set(PUSHDOWN, "true")
+    """Make the source known to a session."""
     spark.dataSource.register(OmnigraphSource)
 
 
@@ -108,7 +96,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         table = view.table(key)
         place = None if table is None else Place.of(table)
         groups = () if table is None else part_groups(table)
-        return TableReader(Target.of(view.stores, view), place, groups, list(schema.names))
+        return TableReader(Target.of(view.stores, view), place, groups, list(schema.names), self.options.get("filter"))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         stores = self._stores()
@@ -143,21 +131,18 @@ class _Group(InputPartition):  # type: ignore[misc]
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
     def __init__(
-        self, target: Target, place: Place | None, groups: Sequence[tuple[int, ...]], columns: list[str]
+        self,
+        target: Target,
+        place: Place | None,
+        groups: Sequence[tuple[int, ...]],
+        columns: list[str],
+        filter: str | None,
     ) -> None:
         self.target = target
         self.place = place
         self.groups = groups
         self.columns = columns
-        self.filters: list[str] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        for one in filters:
-            text = filter_text(one)
-            if text is None:
-                yield one
-            else:
-                self.filters.append(text)
+        self.filter = filter
 
     def partitions(self) -> Sequence[InputPartition]:
         # Spark refuses an empty list; a partition without parts reads nothing.
@@ -167,43 +152,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, _Group)
         if self.place is None or not partition.parts:
             return iter(())
-        text = " AND ".join(f"({one})" for one in self.filters) or None
-        return PartsReader(self.target, self.place, self.columns, text).batches(partition.parts)
-
-
-def filter_text(one: Filter) -> str | None:
-    """A filter of Spark's as one of the scan's; None when it stays with Spark. A null never passes, as in SQL."""
-    path: tuple[str, ...] = getattr(one, "attribute", ())
-    if len(path) != 1:
-        return None
-    name = path[0]
-    match one:
-        case IsNull():
-            return f"{column(name)} IS NULL"
-        case IsNotNull():
-            return f"{column(name)} IS NOT NULL"
-        case In():
-            return in_list(name, one.value) if all(map(_has_text, one.value)) else None
-    sign = _COMPARISONS.get(type(one))
-    if sign is None or not _has_text(one.value):
-        return None
-    return f"{column(name)} {sign} {literal(one.value)}"
-
-
-_COMPARISONS: dict[type, str] = {
-    EqualTo: "=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-}
-
-
-def _has_text(value: object) -> bool:
-    """Instants depend on the session's zone, so they stay with Spark."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, bool | int | str) or (isinstance(value, dt.date) and not isinstance(value, dt.datetime))
+        return PartsReader(self.target, self.place, self.columns, self.filter).batches(partition.parts)
 
 
 # ---------------------------------------------------------------- writing

@@ -19,6 +19,9 @@ from omnigraph.records.typed import Reject, TypedRows, open_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+EXACT_MOST = 2**53
+"""Beyond it a float may stand for several integers."""
+
 _ENDS = {"from": "src", "src": "src", "to": "dst", "dst": "dst"}
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _NUMBER = r"^-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
@@ -256,7 +259,10 @@ def arrow_column(raw: pa.Array, type: PropertyType) -> pa.Array:
                 return _instants(raw)
             case Scalar.BLOB if pt.is_binary(raw.type) or pt.is_large_binary(raw.type):
                 return pc.cast(raw, pa.large_binary())
-            case scalar if scalar.is_integer and (pt.is_integer(raw.type) or pt.is_floating(raw.type)):
+            case scalar if scalar.is_integer and pt.is_integer(raw.type):
+                return pc.cast(raw, target)
+            case scalar if scalar.is_integer and pt.is_floating(raw.type):
+                _in_bounds(raw, (-EXACT_MOST, EXACT_MOST))
                 return pc.cast(raw, target)
             case scalar if scalar.is_float and (pt.is_integer(raw.type) or pt.is_floating(raw.type)):
                 return pc.cast(raw, target, safe=not pt.is_floating(raw.type))
@@ -304,6 +310,6 @@ def _list_column(raw: pa.Array, type: PropertyType, target: pa.DataType) -> pa.A
 
 def frame_value(cell: object, type: PropertyType) -> object:
     """A data frame's value: whole floats stand for integers, because columns with gaps are floats there."""
-    if type.scalar.is_integer and isinstance(cell, float) and cell.is_integer():
+    if type.scalar.is_integer and isinstance(cell, float) and cell.is_integer() and abs(cell) <= EXACT_MOST:
         return int(cell)
     return cell

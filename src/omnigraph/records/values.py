@@ -89,7 +89,7 @@ def _float(value: object) -> float:
 def _float32(value: object) -> float:
     number = _float(value)
     try:
-        return float(struct.unpack("f", struct.pack("f", number))[0])
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
     except OverflowError:
         raise Unfit(f"expects F32, got {number!r}") from None
 

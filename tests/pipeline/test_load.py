@@ -1,0 +1,220 @@
+"""What a load does: modes, formats, receipts. The same on Spark and in process."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pipeline.conftest import Write, content, knows, person
+
+import omnigraph as og
+from omnigraph.errors import BranchNotFound, UsageError
+
+FIRST = [
+    person("a", age=1, tier="pro", tags=["x", "y"], vec=[1, 2.5], photo="base64:aGk=", joined="2026-01-02T03:04:05Z"),
+    person("b", born="2020-02-29", big=2**64 - 1, score=0.1, small=0.1, active=True, handle="bee"),
+    knows("a", "b", id="e1", weight=0.5, since="2020-01-01"),
+]
+SECOND = [person("b", age=50), person("c", age=7), knows("c", "a", id="e2"), knows("b", "a", id="e1")]
+
+
+def write_format(folder: Path, name: str, records: list[dict[str, Any]], format: str) -> Any:
+    """The records as a source of this format."""
+    if format == "jsonl":
+        path = folder / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        return str(path)
+    people = [record["data"] for record in records if "type" in record]
+    edges = [{"from": r["from"], "to": r["to"], **r["data"]} for r in records if "edge" in r]
+    if format == "frames":
+        return {"Person": _typed(people), "Knows": _typed(edges).to_pandas()}
+    target = folder / name
+    target.mkdir()
+    for type_name, rows in (("Person", people), ("Knows", edges)):
+        if format == "parquet":
+            pq.write_table(_typed(rows), target / f"{type_name}.parquet")
+        else:
+            _write_csv(target / f"{type_name}.csv", rows)
+    return str(target)
+
+
+def _typed(rows: list[dict[str, Any]]) -> pa.Table:
+    """Columns as a typed source has them: dates, instants and bytes are no text there."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    values = {name: [row.get(name) for row in rows] for name in names}
+    for name, convert in {
+        "joined": lambda text: dt.datetime.fromisoformat(text),
+        "born": dt.date.fromisoformat,
+        "since": dt.date.fromisoformat,
+        "photo": lambda _: b"hi",
+    }.items():
+        if name in values:
+            values[name] = [None if value is None else convert(value) for value in values[name]]
+    types = {"big": pa.uint64(), "age": pa.int64()}
+    return pa.table({name: pa.array(column, types.get(name)) for name, column in values.items()})
+
+
+def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [",".join(names)]
+    for row in rows:
+        cells = []
+        for name in names:
+            value = row.get(name)
+            text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+            cells.append('"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text)
+        lines.append(",".join(cells))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet", "frames"])
+def test_every_mode_and_format(format: str, graph: og.Graph, engine: dict[str, Any], tmp_path: Path) -> None:
+    receipt = graph.load(write_format(tmp_path, "first", FIRST, format), mode="append", actor="ada", **engine)
+    assert receipt.to_json() == {
+        "branch": "main",
+        "branch_created": False,
+        "mode": "append",
+        "nodes": [{"name": "Person", "entities_loaded": 2}],
+        "edges": [{"name": "Knows", "entities_loaded": 1}],
+        "total_entities": 3,
+        "actor_id": "ada",
+        "commit": graph.commits()[0].id,
+    }
+    days = (dt.date(2020, 1, 1) - dt.date(1970, 1, 1)).days
+    a = {"id": "a", "email": "a", "age": 1, "tier": "pro", "tags": ["x", "y"], "vec": [1.0, 2.5]}
+    a |= {"photo": "base64:aGk=", "joined": 1767323045000}
+    b = {"id": "b", "email": "b", "handle": "bee", "born": 18321, "big": 2**64 - 1, "score": 0.1, "active": True}
+    b["small"] = pytest.approx(0.1)
+    e1 = {"id": "e1", "weight": 0.5, "since": days}
+    assert content(graph, tmp_path) == [
+        {"edge": "Knows", "from": "a", "to": "b", "data": e1},
+        {"type": "Person", "data": a},
+        {"type": "Person", "data": b},
+    ]
+
+    graph.load(write_format(tmp_path, "second", SECOND, format), mode="merge", **engine)
+    c = {"id": "c", "email": "c", "age": 7}
+    assert content(graph, tmp_path) == [
+        {"edge": "Knows", "from": "b", "to": "a", "data": {"id": "e1"}},
+        {"edge": "Knows", "from": "c", "to": "a", "data": {"id": "e2"}},
+        {"type": "Person", "data": a},
+        {"type": "Person", "data": {"id": "b", "email": "b", "age": 50}},
+        {"type": "Person", "data": c},
+    ]
+
+    third = [person("z", age=9), knows("z", "z", id="e9")]
+    graph.load(write_format(tmp_path, "third", third, format), mode="overwrite", message="all new", **engine)
+    assert content(graph, tmp_path) == [
+        {"edge": "Knows", "from": "z", "to": "z", "data": {"id": "e9"}},
+        {"type": "Person", "data": {"id": "z", "email": "z", "age": 9}},
+    ]
+    assert [commit.kind for commit in graph.commits()] == ["load", "load", "load", "init"]
+    assert graph.commits()[0].message == "all new"
+
+
+@pytest.mark.spark
+def test_spark_frames_load_without_leaving_spark(graph: og.Graph, spark: Any, tmp_path: Path) -> None:
+    people = spark.createDataFrame([("a", 1), ("b", None), ("c", 3)], "email string, age int").repartition(3)
+    edges = spark.createDataFrame([("a", "b"), ("b", "c")], "src string, dst string")
+    receipt = graph.load({"Person": people, "Knows": edges}, mode="append", spark=spark)
+    assert receipt.loaded == {"node:Person": 3, "edge:Knows": 2}
+    rows = [record["data"] for record in content(graph, tmp_path) if "type" in record]
+    assert rows == [{"id": "a", "email": "a", "age": 1}, {"id": "b", "email": "b"}, {"id": "c", "email": "c", "age": 3}]
+
+
+def test_overwrite_leaves_other_types_alone(
+    graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path
+) -> None:
+    graph.load(
+        write("all.jsonl", person("a"), {"type": "Note", "data": {"id": "n1", "text": "x"}}), mode="append", **engine
+    )
+    graph.load(write("people.jsonl", person("b")), mode="overwrite", **engine)
+    assert content(graph, tmp_path) == [
+        {"type": "Note", "data": {"id": "n1", "text": "x", "stars": 3}},
+        {"type": "Person", "data": {"id": "b", "email": "b"}},
+    ]
+
+
+def test_many_files_folders_and_globs_are_one_commit(graph: og.Graph, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(5):
+        write(f"in/p{number}.jsonl", person(f"p{number}"))
+    assert graph.load(tmp_path / "in", mode="append", engine="local").total_entities == 5
+    assert graph.load(f"{tmp_path}/in/p[12].jsonl", mode="merge", engine="local").total_entities == 2
+    assert (
+        graph.load([f"{tmp_path}/in/p1.jsonl", f"{tmp_path}/in/p3.jsonl"], mode="merge", engine="local").total_entities
+        == 2
+    )
+    assert len(graph.commits()) == 4
+
+
+def test_type_and_format_may_be_given(graph: og.Graph, tmp_path: Path) -> None:
+    (tmp_path / "people.txt").write_text("email\na\n")
+    assert (
+        graph.load(tmp_path / "people.txt", mode="append", engine="local", format="csv", type="Person").total_entities
+        == 1
+    )
+
+
+def test_an_empty_source_commits_nothing(graph: og.Graph, write: Write) -> None:
+    receipt = graph.load(write("empty.jsonl"), mode="append", engine="local")
+    assert receipt.commit is None
+    assert "commit" not in receipt.to_json()
+    assert len(graph.commits()) == 1
+
+
+def test_text_that_is_not_ascii_and_windows_lines(graph: og.Graph, tmp_path: Path) -> None:
+    line = json.dumps(person("größe", handle="日本"), ensure_ascii=False).encode()
+    (tmp_path / "p.jsonl").write_bytes(
+        b"\xef\xbb\xbf" + line + b"\r\n\r\n" + line.replace(b"gr", b"Gr").replace(b"\xe6\x97\xa5", b"x")
+    )
+    graph.load(tmp_path / "p.jsonl", mode="append", engine="local")
+    assert [record["data"]["id"] for record in content(graph, tmp_path)] == ["Größe", "größe"]
+
+
+def test_a_load_into_a_branch_leaves_main(graph: og.Graph, write: Write) -> None:
+    receipt = graph.load(write("p.jsonl", person("a")), mode="append", branch="review", from_="main", engine="local")
+    assert receipt.to_json()["branch_created"] is True
+    assert receipt.to_json()["base_branch"] == "main"
+    assert graph.stores.head()[1].rows("node:Person") == 0
+    with pytest.raises(BranchNotFound):
+        graph.load(write("p.jsonl", person("a")), mode="append", branch="nowhere", engine="local")
+
+
+def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) -> None:
+    source = write("p.jsonl", person("a"))
+    (tmp_path / "Unknown.csv").write_text("a\n1\n")
+    (tmp_path / "p.xyz").write_text("")
+    for sources, options, said in [
+        (source, {"mode": "upsert"}, "'upsert' is no load mode"),
+        (source, {"mode": "append", "engine": "ray"}, "'ray' is no engine"),
+        (source, {"mode": "append", "format": "xml"}, "'xml' is no format to load"),
+        (source, {"mode": "append", "type": "Person"}, "records of JSON lines name their types themselves"),
+        (tmp_path / "Unknown.csv", {"mode": "append"}, "the schema has no type 'Unknown'"),
+        (tmp_path / "p.xyz", {"mode": "append"}, f"the format of '{tmp_path}/p.xyz' is not known"),
+        (tmp_path / "none*.csv", {"mode": "append"}, f"there is nothing to load at '{tmp_path}/none*.csv'"),
+        ({"Person": 3}, {"mode": "append"}, "a int is no data frame"),
+    ]:
+        with pytest.raises(UsageError) as caught:
+            graph.load(sources, **{"engine": "local", **options})
+        assert caught.value.message == said
+
+
+def test_large_loads_build_their_indexes_in_the_same_commit(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, write: Write
+) -> None:
+    from omnigraph.pipeline import assembly
+    from omnigraph.read.indexes import index_state
+
+    source = write("p.jsonl", *(person(f"p{number}") for number in range(30)))
+    graph.load(source, mode="append", engine="local")
+    assert {state.covered_rows for state in index_state(graph.stores.head()[1], ["node:Person"])} == {0}
+    monkeypatch.setattr(assembly, "INDEX_ROWS_LEAST", 10)
+    graph.load(source, mode="merge", engine="local")
+    assert len(graph.commits()) == 3
+    assert all(state.is_complete for state in index_state(graph.stores.head()[1], ["node:Person"]))

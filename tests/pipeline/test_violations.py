@@ -1,0 +1,231 @@
+"""Everything a load refuses, with the exact words and the line. The same on Spark and in process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline.conftest import Write, content, knows, person
+
+import omnigraph as og
+from omnigraph import errors
+
+NOT_JSON = "not valid JSON: Expecting property name enclosed in double quotes at column 2"
+RECORDS: list[tuple[Any, str]] = [
+    ("{bad", NOT_JSON),
+    ("null", "a record must be a JSON object"),
+    ("[1]", "a record must be a JSON object"),
+    ('{"type":"Person","data":{"email":"a"}}{"type":"Person"}', "not valid JSON: Extra data at column 39"),
+    ('{"type":"Person","type":"Person","data":{"email":"a"}}', "duplicate member 'type'"),
+    ('{"type":"Person","data":{"email":"a","email":"b"}}', "duplicate member 'email'"),
+    ('{"type":"Person","data":{"email":"a","tags":["x"],"vec":[NaN,1]}}', "not valid JSON: NaN is no number"),
+    ('{"type":"Person","data":{"email":"a","score":1e999}}', "number 1e999 is out of range"),
+    ('{"type":"Person","data":{"email":"\\ud800"}}', "a text holds half of a surrogate pair"),
+    ({"type": "Person", "data": {"email": "a"}, "extra": 1}, "unknown member 'extra'"),
+    ({"data": {}}, "a record needs exactly one of 'type' and 'edge'"),
+    ({"type": "Person", "edge": "Knows", "data": {}}, "a record needs exactly one of 'type' and 'edge'"),
+    ({"type": "Persons", "data": {}}, "unknown node type 'Persons'"),
+    ({"edge": "knows", "from": "a", "to": "b"}, "unknown edge type 'knows'"),
+    ({"type": 3, "data": {}}, "'type' must be the name of a type"),
+    ({"type": "Person", "data": []}, "'data' must be an object"),
+    ({"type": "Person", "data": None}, "'data' must be an object"),
+    ({"type": "Person", "from": "a", "data": {"email": "a"}}, "'from' is for edges only"),
+    ({"edge": "Knows", "to": "b"}, "Knows needs 'from', the id of a node; got None"),
+    ({"edge": "Knows", "from": "a", "to": ""}, "Knows needs 'to', the id of a node; got ''"),
+    (knows("a", "b", src="x"), "'src' is reserved and cannot be given"),
+    (person("a", _rowid=1), "'_rowid' is reserved and cannot be given"),
+    (person("a", nope=1), "unknown property 'nope' on Person"),
+    (person("a", id="other"), "id 'other' of Person does not match its key: expected 'a'"),
+    (person("a", id=5), "id of Person expects String, got 5"),
+    (person("a", age="5"), "Person.age expects I32, got '5'"),
+    (person("a", age=5.5), "Person.age expects I32, got 5.5"),
+    (person("a", age=2**31), f"Person.age expects I32 (-2147483648 to 2147483647), got {2**31}"),
+    (person("a", big=-1), "Person.big expects U64 (0 to 18446744073709551615), got -1"),
+    (person("a", handle=7), "Person.handle expects String, got 7"),
+    (person("a", active=1), "Person.active expects Bool, got 1"),
+    (person("a", score=True), "Person.score expects a number, got true"),
+    (person("a", small=1e39), "Person.small expects F32, got 1e+39"),
+    (person("a", tags=["x", None]), "Person.tags expects a list without nulls"),
+    (person("a", tags="x"), "Person.tags expects a list, got 'x'"),
+    (person("a", vec=[1]), "Person.vec expects Vector(2), got 1 numbers"),
+    (person("a", born="2026-02-30"), "Person.born: invalid Date literal '2026-02-30'"),
+    (person("a", born=2**31), f"Person.born: Date value out of range: {2**31}"),
+    (person("a", joined="yesterday"), "Person.joined: invalid DateTime literal 'yesterday'"),
+    (person("a", photo="http://x"), "Person.photo expects Blob as 'base64:...'; external addresses are not allowed"),
+    ({"type": "Person", "data": {"age": 1}}, "key property Person.email is missing"),
+    (person("a", age=-1), "@range violation on Person.age: value -1 < min 0"),
+    (person("a", age=151), "@range violation on Person.age: value 151 > max 150"),
+    (person("a", tier="gold"), "invalid enum value 'gold' for Person.tier (expected: free, pro)"),
+    (person("a b"), "@check violation on Person.email: value 'a b' does not match pattern '^[^ ]+$'"),
+    ({"type": "Note", "data": {}}, "required property Note.text is missing"),
+    ({"type": "Note", "data": {"text": None}}, "required property Note.text is missing"),
+]
+
+
+def test_every_record_that_cannot_be_written_is_named_with_its_line(
+    graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path
+) -> None:
+    lines: list[Any] = []
+    expected = []
+    for number, (record, reason) in enumerate(RECORDS):
+        lines += [person(f"good{number}", age=number), "", record]
+        expected.append((len(lines), reason))
+    source = write("bad.jsonl", *lines)
+    with pytest.raises(errors.RejectedRecords) as caught:
+        graph.load(source, mode="append", **engine)
+    error = caught.value
+    assert error.total == len(RECORDS)
+    assert error.message == f"{len(RECORDS)} records were rejected; the first: {source}:3: {NOT_JSON}"
+    assert [(one["file"], one["line"], one["reason"]) for one in error.rejects] == [
+        (source, line, reason) for line, reason in expected[:20]
+    ]
+    assert len(graph.commits()) == 1
+
+    aside = tmp_path / "rejects.jsonl"
+    receipt = graph.load(source, mode="append", rejects=aside, **engine)
+    told = [json.loads(line) for line in aside.read_text().splitlines()]
+    assert [(one["line"], one["reason"]) for one in told] == expected
+    assert told[0] == {"file": source, "line": 3, "reason": NOT_JSON, "code": "record", "record": "{bad"}
+    assert receipt.to_json()["rejected"] == len(RECORDS)
+    assert receipt.total_entities == len(RECORDS) == len(content(graph, tmp_path))
+    assert not list((tmp_path / "graph" / "staging").rglob("*.jsonl"))
+
+
+Setup = [person("a", handle="ah"), person("b"), knows("a", "b", id="e1")]
+CASES: dict[str, tuple[str, list[Any], type[errors.OmnigraphError], str, int | None]] = {
+    "an id twice in the batch": (
+        "append", [person("c"), person("d"), person("c")],
+        errors.UniqueViolation, "duplicate id 'c' for Person in one batch", 3,
+    ),
+    "an id twice in a merge": (
+        "merge", [person("c"), person("c", age=2)],
+        errors.UniqueViolation, "duplicate id 'c' for Person in one batch", 2,
+    ),
+    "an id that is there": ("append", [person("c"), person("a")], errors.KeyConflict, "Person 'a' already exists", None),
+    "an edge id that is there": (
+        "append", [knows("b", "a", id="e1")], errors.KeyConflict, "Knows 'e1' already exists", None,
+    ),
+    "a unique value twice": (
+        "append", [person("c", handle="x"), person("d"), person("e", handle="x")],
+        errors.UniqueViolation, "@unique violation on Person.handle: value 'x' held by 'c' and 'e'", 3,
+    ),
+    "a unique value that is held": (
+        "append", [person("d"), person("c", handle="ah")],
+        errors.UniqueViolation, "@unique violation on Person.handle: value 'ah' held by 'a' and 'c'", 2,
+    ),
+    "a unique pair of ends": (
+        "append", [knows("a", "b", id="e2")],
+        errors.UniqueViolation, "@unique violation on Knows.src, dst: value 'a, b' held by 'e1' and 'e2'", 1,
+    ),
+    "a source that is no node": (
+        "append", [person("c"), knows("zz", "a")], errors.EndpointMissing, "src 'zz' not found in Person", 2,
+    ),
+    "a target that is no node": (
+        "merge", [knows("a", "c"), person("c"), knows("a", "zz")],
+        errors.EndpointMissing, "dst 'zz' not found in Person", 3,
+    ),
+    "a target of another type": (
+        "append", [{"edge": "LivesIn", "from": "a", "to": "b"}],
+        errors.EndpointMissing, "dst 'b' not found in City", 1,
+    ),
+    "too many edges": (
+        "append", [person("c"), person("d"), knows("a", "c"), knows("a", "d")],
+        errors.CardinalityViolation, "@card violation on edge Knows: source 'a' has 3 edges (max 2)", 4,
+    ),
+    "a node that edges still need": (
+        "overwrite", [person("b")], errors.EndpointMissing,
+        "src 'a' not found in Person: edge Knows 'e1' still points to it", None,
+    ),
+    "new edges against the new nodes": (
+        "overwrite", [person("c"), knows("c", "a")], errors.EndpointMissing, "dst 'a' not found in Person", 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_broken_rule_between_records(
+    case: str, graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path
+) -> None:
+    mode, records, kind, message, line = CASES[case]
+    graph.load(write("setup.jsonl", *Setup), mode="append", engine="local")
+    before = content(graph, tmp_path)
+    source = write("bad.jsonl", *records)
+    with pytest.raises(kind) as caught:
+        graph.load(source, mode=mode, **engine)  # type: ignore[arg-type]
+    assert type(caught.value) is kind
+    assert caught.value.message == message
+    if isinstance(caught.value, errors.InputError):
+        assert caught.value.line == line
+        assert caught.value.file == (source if line else None)
+    else:
+        assert caught.value.hint == f"{source}:{len(records)}; use mode merge to replace it"
+    assert content(graph, tmp_path) == before
+    assert len(graph.commits()) == 2
+    assert graph.recovery.list() == []
+
+
+def test_what_looks_broken_but_is_not(graph: og.Graph, write: Write, engine: dict[str, Any]) -> None:
+    """A merge that moves a unique value, swaps one, and replaces an edge of a full source."""
+    graph.load(
+        write("setup.jsonl", *Setup, person("c", handle="sea"), knows("a", "c", id="e2")), mode="append", engine="local"
+    )
+    moved = [person("a", handle="sea"), person("c", handle="ah"), knows("a", "a", id="e2")]
+    assert graph.load(write("moved.jsonl", *moved), mode="merge", **engine).total_entities == 3
+
+
+def test_rows_of_csv_and_parquet_are_named_by_line(graph: og.Graph, engine: dict[str, Any], tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    csv = tmp_path / "Person.csv"
+    csv.write_text('email,age,handle\na,1,"two\nlines"\nb,x,\n\nc,1\nd,200,\ne,,\n')
+    with pytest.raises(errors.RejectedRecords) as caught:
+        graph.load(csv, mode="append", **engine)
+    assert [(one["line"], one["reason"]) for one in caught.value.rejects] == [
+        (4, "Person.age expects I32, got 'x'"),
+        (6, "expected 3 cells, got 2"),
+        (7, "@range violation on Person.age: value 200 > max 150"),
+    ]
+    parquet = tmp_path / "Person.parquet"
+    pq.write_table(pa.table({"email": ["a", "b", None], "age": [1.5, 2.0, 3.0]}), parquet)
+    with pytest.raises(errors.RejectedRecords) as caught:
+        graph.load(parquet, mode="append", **engine)
+    assert [(one["line"], one["reason"]) for one in caught.value.rejects] == [
+        (1, "Person.age expects I32, got 1.5"),
+        (3, "key property Person.email is missing"),
+    ]
+
+
+def test_columns_that_are_not_the_type_s(graph: og.Graph, tmp_path: Path) -> None:
+    for text, said in [
+        ("email,nope\na,1\n", "unknown property 'nope' on Person"),
+        ("email,_rowid\na,1\n", "'_rowid' is reserved and cannot be given"),
+    ]:
+        (tmp_path / "Person.csv").write_text(text)
+        with pytest.raises(errors.RejectedRecords) as caught:
+            graph.load(tmp_path / "Person.csv", mode="append", engine="local")
+        assert caught.value.message == f"1 record was rejected: {tmp_path}/Person.csv:1: {said}"
+    (tmp_path / "Knows.csv").write_text("from\na\n")
+    with pytest.raises(errors.RejectedRecords) as caught:
+        graph.load(tmp_path / "Knows.csv", mode="append", engine="local")
+    assert caught.value.rejects[0]["reason"] == "Knows needs a column 'to'"
+
+
+def test_lines_are_counted_across_the_splits_of_a_file(
+    graph: og.Graph, write: Write, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnigraph.pipeline import sources
+
+    monkeypatch.setattr(sources, "SPLIT_BYTES_LEAST", 1_000)
+    monkeypatch.setattr(sources, "SPLIT_BYTES_MOST", 1_000)
+    records: list[Any] = [person(f"p{number}") for number in range(200)]
+    records[150] = person("p150", age=-5)
+    with pytest.raises(errors.RejectedRecords) as caught:
+        graph.load(write("p.jsonl", *records), mode="append", **engine)
+    assert [one["line"] for one in caught.value.rejects] == [151]
+    records[150] = person("p7")
+    with pytest.raises(errors.UniqueViolation) as twice:
+        graph.load(write("p.jsonl", *records), mode="append", **engine)
+    assert twice.value.line == 151
