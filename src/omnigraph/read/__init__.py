@@ -3,12 +3,14 @@
 from omnigraph.read.compiler import compile_read
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import Mode, run_read
+from omnigraph.read.explain import Explanation, explain
 from omnigraph.read.indexes import IndexState, StagedIndexes, index_specs, index_state, stage_indexes
 from omnigraph.read.result import Result, Timing, json_value
 from omnigraph.read.shapes import HopInput, NodeInput, RelationalQuery
 
 __all__ = [
     "EntityVersion",
+    "Explanation",
     "HopInput",
     "IndexState",
     "Mode",
@@ -19,6 +21,7 @@ __all__ = [
     "Timing",
     "compile_read",
     "entity",
+    "explain",
     "history_of",
     "index_specs",
     "index_state",

@@ -13,7 +13,9 @@ from omnigraph.language.plan import ReadPlan
 from omnigraph.read import engine, sources
 from omnigraph.read.adjacency import Compact
 from omnigraph.read.dense import Dense
+from omnigraph.read.direct import run_direct
 from omnigraph.read.entities import objects
+from omnigraph.read.factored import Factored, NotFactored
 from omnigraph.read.prepared import Prepared, prepare
 from omnigraph.read.pushdown import Values
 from omnigraph.read.reduction import Choice, Reduction, named_hop
@@ -29,11 +31,12 @@ Mode = Literal["auto", "scan", "index", "csr"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """A query in one of its forms, with every relation it reads."""
+    """A query in one of its forms, with every relation it reads; or its answer, when that needed no relation."""
 
     prepared: Prepared
     relations: Mapping[str, Any]
     choices: tuple[Choice, ...]
+    table: pa.Table | None = None
 
 
 def run_read(
@@ -52,12 +55,23 @@ def run_read(
     inputs = reduce(view, plan, values, mode)
     read = time.perf_counter()
     query = inputs.prepared.query
-    sql = inputs.prepared.sql(frozenset(inputs.relations))
-    table = engine.run(sql, query.arguments(parameters, values.now), inputs.relations)
+    table = _evaluate(inputs, values, mode) if inputs.table is None else inputs.table
     ran = time.perf_counter()
     final = finish(view, query, table)
     timing = Timing(read - start, ran - read, time.perf_counter() - start)
     return Result(final, plan.columns, view.snapshot.commit, timing)
+
+
+def _evaluate(inputs: Inputs, values: Values, mode: Mode) -> pa.Table:
+    """The tree over its inputs: by hand when they are tiny, else in the engine."""
+    prepared, given = inputs.prepared, frozenset(inputs.relations)
+    whole = all(hop.name in given for hop in prepared.query.hops)
+    if mode == "auto" and prepared.direct is not None and whole and prepared.query.keys == "id":
+        found = run_direct(prepared.direct, prepared.query, inputs.relations, values)
+        if found is not None:
+            return found
+    arguments = prepared.query.arguments(values.parameters, values.now)
+    return engine.run(prepared.sql(given), arguments, inputs.relations)
 
 
 def instant(now: dt.datetime | None) -> dt.datetime:
@@ -97,7 +111,7 @@ def reduce(view: View, plan: ReadPlan, values: Values, mode: Mode) -> Inputs:
     if reduction.run():
         return Inputs(prepared, reduction.relations, tuple(reduction.choices))
     if _has_ordinals(plan) and _fits(view, prepared.query):
-        return _dense(view, plan, values)
+        return _factored(view, plan, values) or _dense(view, plan, values)
     return _scanned(view, plan, values)
 
 
@@ -125,6 +139,18 @@ def _scanned(view: View, plan: ReadPlan, values: Values, *, reduced: bool = True
         relations[hop.edges] = sources.read_edges(view, hop if reduced else replace(hop, filters=()), values)
         choices.append(Choice(named_hop(hop), "sql", relations[hop.edges].num_rows))
     return Inputs(prepared, relations, tuple(choices))
+
+
+def _factored(view: View, plan: ReadPlan, values: Values) -> Inputs | None:
+    prepared = prepare(plan, view.catalog, "ordinal")
+    if prepared.factored is None:
+        return None
+    try:
+        table = Factored(view, prepared.factored, values).run(prepared.query.outputs)
+    except NotFactored:
+        return None
+    choices = [Choice(named_hop(hop), "csr", view.rows(hop.table_key), "summed") for hop in prepared.query.hops]
+    return Inputs(prepared, {}, tuple(choices), table)
 
 
 def _dense(view: View, plan: ReadPlan, values: Values) -> Inputs:

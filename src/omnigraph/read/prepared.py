@@ -9,6 +9,8 @@ from collections.abc import Hashable
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.plan import ReadPlan
 from omnigraph.read.compiler import compile_read
+from omnigraph.read.direct import DirectForm, direct_form
+from omnigraph.read.factored import FactoredForm, factored_form
 from omnigraph.read.shapes import Keys, RelationalQuery
 from omnigraph.relational.expressions import to_sql
 
@@ -21,6 +23,8 @@ class Prepared:
     def __init__(self, plan: ReadPlan, query: RelationalQuery) -> None:
         self.plan = plan
         self.query = query
+        self.direct: DirectForm | None = direct_form(plan)
+        self.factored: FactoredForm | None = factored_form(plan)
         self._texts: dict[frozenset[str], str] = {}
 
     def sql(self, given: frozenset[str]) -> str:

@@ -16,7 +16,7 @@ from omnigraph.language.temporal import parse_date, parse_datetime
 from omnigraph.tables import column, in_list, literal
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 IN_MOST = 4_096
 
 
@@ -75,7 +75,7 @@ def condition(expression: Expression, values: Values) -> str | None:
         case Binary(op, PropertyRef() as ref, right, _) if op in _COMPARISONS:
             return _comparison(op, ref, right, values)
         case Binary(op, left, PropertyRef() as ref, _) if op in _COMPARISONS:
-            return _comparison(_MIRRORED[op], ref, left, values)
+            return _comparison(MIRRORED[op], ref, left, values)
     return None
 
 
@@ -126,6 +126,11 @@ def _literal(value: object, type: PropertyType) -> str | None:
         case dt.date() if scalar is Scalar.DATE and not isinstance(value, dt.datetime):
             return literal(value)
     return None
+
+
+def fits_exactly(value: object, type: PropertyType) -> bool:
+    """Does a column of this type hold the value exactly, so that comparing needs no wider type?"""
+    return _literal(value, type) is not None
 
 
 def looked_up(filters: Iterable[Expression], values: Values) -> dict[str, list[object]]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.identity import canonical_text
 from omnigraph.read import sources
@@ -103,12 +104,32 @@ class Reduction:
         ids = self._ids.get(node.place)
         if ids is None:
             ids = self._ids_from_conditions(node)
+            if ids is not None and (implied := self._implied(node)) is not None:
+                self.relations[node.name] = implied
+                self._ids[node.place] = ids
+                self.choices.append(Choice(f"${node.variable}", "lookup", len(ids), "by its key, not read"))
+                return
         rows = sources.read_nodes(self.view, node, self.values, ids)
         self.relations[node.name] = rows
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
         self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, _asked(ids)))
         if len(node.types) == 1:
             self._ids[node.place] = rows.column(KEY).to_pylist() if self._joins(node.place) else []
+
+    def _implied(self, node: NodeInput) -> pa.Table | None:
+        """The rows of a node of which only the key matters, when the key is fixed: its edges say whether it exists."""
+        import pyarrow as pa
+
+        if node.computed or not any(node.place in hop.places and hop.narrows(node.place) for hop in self.query.hops):
+            return None
+        entity = self.view.catalog.nodes[node.types[0]]
+        fixed = looked_up(node.filters, self.values)
+        if "id" in fixed or any(column.stored != entity.key[0] for column in node.columns):
+            return None
+        values = list(dict.fromkeys(one for one in fixed[entity.key[0]] if one is not None))
+        type_ = entity.properties[entity.key[0]].type
+        keys = pa.array([canonical_text(one, type_) for one in values], pa.utf8())
+        return pa.table({KEY: keys, **{one.alias: pa.array(values, arrow_type(type_)) for one in node.columns}})
 
     def _joins(self, place: str) -> bool:
         return any(place in hop.places for hop in self.query.hops)

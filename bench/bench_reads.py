@@ -1,0 +1,372 @@
+"""Reads beside other engines on one deterministic graph: 100,000 persons, 1,000,000 power-law follows.
+
+    python bench/bench_reads.py [--persons N] [--edges N] [--repeat N] [--folder PATH] [--peers PYTHON]
+
+Nine analytical queries in the shape of the public "kuzu study", and short reads. Every engine's answer is reduced to a
+check sum; no time is printed for a query whose check sums differ. `--peers` names the Python of an environment that has
+`ladybug` and/or `lance-graph`; they are never a dependency of this project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.read import run_read, stage_indexes
+from omnigraph.views import Stores, View
+
+SCHEMA = """
+node Person {
+  pid: I64 @key
+  name: String
+  gender: enum(female, male)
+  age: I32
+  married: Bool
+}
+node City { cid: I64 @key  city: String }
+node State { sid: I64 @key  state: String }
+node Country { oid: I64 @key  country: String }
+node Interest { iid: I64 @key  interest: String }
+edge Follows: Person -> Person
+edge LivesIn: Person -> City
+edge CityIn: City -> State
+edge StateIn: State -> Country
+edge HasInterest: Person -> Interest
+"""
+CITIES, STATES, COUNTRIES, INTERESTS = 600, 60, 3, 41
+COUNTRY_NAMES = ["United States", "United Kingdom", "Canada"]
+
+
+@dataclass(frozen=True)
+class Query:
+    name: str
+    gq: str
+    sql: str
+    cypher: str
+    params: dict[str, Any]
+
+
+QUERIES = [
+    Query(
+        "1 most followed",
+        "match { $f follows $p } return { $p.pid as id, $p.name as name, count($f) as n } order { n desc, id } limit 3",
+        "SELECT p.pid, p.name, count(*) n FROM follows f JOIN person p ON p.pid = f.dst GROUP BY ALL ORDER BY n DESC, p.pid LIMIT 3",
+        "MATCH (f:Person)-[:Follows]->(p:Person) RETURN p.pid, p.name, count(f) AS n ORDER BY n DESC, p.pid LIMIT 3",
+        {},
+    ),
+    Query(
+        "2 city of the most followed",
+        "match { $f follows $p $p livesIn $c } return { $p.pid as id, $c.city as city, count($f) as n } order { n desc, id } limit 1",
+        "SELECT p.pid, c.city, count(*) n FROM follows f JOIN person p ON p.pid = f.dst JOIN livesin l ON l.src = p.pid "
+        "JOIN city c ON c.cid = l.dst GROUP BY ALL ORDER BY n DESC, p.pid LIMIT 1",
+        "MATCH (f:Person)-[:Follows]->(p:Person)-[:LivesIn]->(c:City) RETURN p.pid, c.city, count(f) AS n ORDER BY n DESC, p.pid LIMIT 1",
+        {},
+    ),
+    Query(
+        "3 youngest cities of a country",
+        "match { $p livesIn $c $c cityIn $s $s stateIn $o $o.country = $country } return { $c.city as city, avg($p.age) as age } order { age, city } limit 5",
+        "SELECT c.city, avg(p.age) age FROM person p JOIN livesin l ON l.src = p.pid JOIN city c ON c.cid = l.dst "
+        "JOIN cityin ci ON ci.src = c.cid JOIN statein si ON si.src = ci.dst JOIN country o ON o.oid = si.dst "
+        "WHERE o.country = $country GROUP BY ALL ORDER BY age, c.city LIMIT 5",
+        "MATCH (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(o:Country) WHERE o.country = $country "
+        "RETURN c.city, avg(p.age) AS age ORDER BY age, c.city LIMIT 5",
+        {"country": "Canada"},
+    ),
+    Query(
+        "4 persons of an age by country",
+        "match { $p livesIn $c $c cityIn $s $s stateIn $o $p.age >= $low $p.age <= $high } return { $o.country as country, count($p) as n } order { n desc, country } limit 3",
+        "SELECT o.country, count(*) n FROM person p JOIN livesin l ON l.src = p.pid JOIN cityin ci ON ci.src = l.dst "
+        "JOIN statein si ON si.src = ci.dst JOIN country o ON o.oid = si.dst WHERE p.age >= $low AND p.age <= $high "
+        "GROUP BY ALL ORDER BY n DESC, o.country LIMIT 3",
+        "MATCH (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(o:Country) WHERE p.age >= $low AND p.age <= $high "
+        "RETURN o.country, count(p) AS n ORDER BY n DESC, o.country LIMIT 3",
+        {"low": 30, "high": 40},
+    ),
+    Query(
+        "5 men of a city with an interest",
+        "match { $p hasInterest $i $p livesIn $c $i.interest = $interest $p.gender = $gender $c.city = $city } return { count($p) as n }",
+        "SELECT count(*) FROM person p JOIN hasinterest h ON h.src = p.pid JOIN interest i ON i.iid = h.dst "
+        "JOIN livesin l ON l.src = p.pid JOIN city c ON c.cid = l.dst WHERE i.interest = $interest AND p.gender = $gender AND c.city = $city",
+        "MATCH (p:Person)-[:HasInterest]->(i:Interest), (p)-[:LivesIn]->(c:City) WHERE i.interest = $interest AND p.gender = $gender "
+        "AND c.city = $city RETURN count(p)",
+        {"interest": "interest 7", "gender": "male", "city": "city 17"},
+    ),
+    Query(
+        "6 women with an interest by city",
+        "match { $p hasInterest $i $p livesIn $c $i.interest = $interest $p.gender = $gender } return { $c.city as city, count($p) as n } order { n desc, city } limit 5",
+        "SELECT c.city, count(*) n FROM person p JOIN hasinterest h ON h.src = p.pid JOIN interest i ON i.iid = h.dst "
+        "JOIN livesin l ON l.src = p.pid JOIN city c ON c.cid = l.dst WHERE i.interest = $interest AND p.gender = $gender "
+        "GROUP BY ALL ORDER BY n DESC, c.city LIMIT 5",
+        "MATCH (p:Person)-[:HasInterest]->(i:Interest), (p)-[:LivesIn]->(c:City) WHERE i.interest = $interest AND p.gender = $gender "
+        "RETURN c.city, count(p) AS n ORDER BY n DESC, c.city LIMIT 5",
+        {"interest": "interest 12", "gender": "female"},
+    ),
+    Query(
+        "7 state with most of an age and interest",
+        "match { $p livesIn $c $c cityIn $s $s stateIn $o $p hasInterest $i $p.age >= $low $p.age <= $high $o.country = $country $i.interest = $interest } "
+        "return { $s.state as state, count($p) as n } order { n desc, state } limit 1",
+        "SELECT s.state, count(*) n FROM person p JOIN livesin l ON l.src = p.pid JOIN cityin ci ON ci.src = l.dst JOIN state s ON s.sid = ci.dst "
+        "JOIN statein si ON si.src = s.sid JOIN country o ON o.oid = si.dst JOIN hasinterest h ON h.src = p.pid JOIN interest i ON i.iid = h.dst "
+        "WHERE p.age >= $low AND p.age <= $high AND o.country = $country AND i.interest = $interest GROUP BY ALL ORDER BY n DESC, s.state LIMIT 1",
+        "MATCH (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(o:Country), (p)-[:HasInterest]->(i:Interest) "
+        "WHERE p.age >= $low AND p.age <= $high AND o.country = $country AND i.interest = $interest "
+        "RETURN s.state, count(p) AS n ORDER BY n DESC, s.state LIMIT 1",
+        {"low": 23, "high": 30, "country": "United States", "interest": "interest 3"},
+    ),
+    Query(
+        "8 all two-hop paths",
+        "match { $a follows $b $b follows $c } return { count($a) as n }",
+        "SELECT count(*) FROM follows x JOIN follows y ON y.src = x.dst",
+        "MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) RETURN count(*)",
+        {},
+    ),
+    Query(
+        "9 two-hop paths by ages",
+        "match { $a follows $b $b follows $c $b.age < $low $c.age > $high } return { count($a) as n }",
+        "SELECT count(*) FROM follows x JOIN follows y ON y.src = x.dst JOIN person b ON b.pid = x.dst JOIN person c ON c.pid = y.dst "
+        "WHERE b.age < $low AND c.age > $high",
+        "MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) WHERE b.age < $low AND c.age > $high RETURN count(*)",
+        {"low": 50, "high": 25},
+    ),
+    Query(
+        "s1 person by key",
+        "match { $p: Person { pid: $id } } return { $p.name as name, $p.age as age, $p.gender as gender }",
+        "SELECT name, age, gender FROM person WHERE pid = $id",
+        "MATCH (p:Person {pid: $id}) RETURN p.name, p.age, p.gender",
+        {"id": 4321},
+    ),
+    Query(
+        "s2 one hop from a key",
+        "match { $p: Person { pid: $id } $p follows $f } return { $f.pid as id, $f.name as name } order { id }",
+        "SELECT p.pid, p.name FROM follows f JOIN person p ON p.pid = f.dst WHERE f.src = $id ORDER BY p.pid",
+        "MATCH (p:Person {pid: $id})-[:Follows]->(f:Person) RETURN f.pid, f.name ORDER BY f.pid",
+        {"id": 4321},
+    ),
+    Query(
+        "s3 followers of a key, counted",
+        "match { $f follows $p $p.pid = $id } return { count($f) as n }",
+        "SELECT count(*) FROM follows WHERE dst = $id",
+        "MATCH (f:Person)-[:Follows]->(p:Person {pid: $id}) RETURN count(f)",
+        {"id": 4321},
+    ),
+    Query(
+        "s4 two hops from a key, counted",
+        "match { $p: Person { pid: $id } $p follows $f $f follows $g } return { count($g) as n }",
+        "SELECT count(*) FROM follows x JOIN follows y ON y.src = x.dst WHERE x.src = $id",
+        "MATCH (p:Person {pid: $id})-[:Follows]->(f:Person)-[:Follows]->(g:Person) RETURN count(g)",
+        {"id": 4321},
+    ),
+    Query(
+        "s5 reached within three hops, counted",
+        "match { $p: Person { pid: $id } $p follows{1,3} $f } return { count($f) as n }",
+        "WITH l1 AS (SELECT DISTINCT dst d FROM follows WHERE src = $id), "
+        "l2 AS (SELECT DISTINCT f.dst d FROM l1 JOIN follows f ON f.src = l1.d), "
+        "l3 AS (SELECT DISTINCT f.dst d FROM l2 JOIN follows f ON f.src = l2.d) "
+        "SELECT count(*) FROM (SELECT d FROM l1 UNION SELECT d FROM l2 UNION SELECT d FROM l3) WHERE d <> $id",
+        "MATCH (p:Person {pid: $id})-[:Follows*1..3]->(f:Person) WHERE f.pid <> $id RETURN count(DISTINCT f.pid)",
+        {"id": 4321},
+    ),
+]
+DECLARED = {
+    "country": "String",
+    "low": "I32",
+    "high": "I32",
+    "interest": "String",
+    "gender": "String",
+    "city": "String",
+    "id": "I64",
+}
+
+
+# ---------------------------------------------------------------- the graph
+
+
+def generate(persons: int, edges: int) -> dict[str, pa.Table]:
+    """The graph as plain tables with integer keys; the same for the same sizes, everywhere."""
+    random = np.random.default_rng(7)
+    pids = np.arange(1, persons + 1)
+    rank = random.permutation(persons)
+    weights = 1.0 / np.power(np.arange(1, persons + 1), 0.6)
+    popular = rank[random.choice(persons, size=edges * 2, p=weights / weights.sum())] + 1
+    source = random.integers(1, persons + 1, size=edges * 2)
+    pairs = np.unique(source.astype(np.int64) * (persons + 1) + popular)
+    pairs = pairs[(pairs // (persons + 1)) != (pairs % (persons + 1))]
+    pairs = np.sort(random.permutation(pairs)[:edges])
+    interests = [(p, i) for p, n in zip(pids, random.integers(1, 4, persons), strict=True) for i in range(n)]
+    chosen = (np.array([p for p, _ in interests]) * 7 + np.array([i for _, i in interests]) * 11) % INTERESTS + 1
+    return {
+        "person": pa.table(
+            {
+                "pid": pids,
+                "name": [f"person {p}" for p in pids],
+                "gender": np.where(random.random(persons) < 0.5, "female", "male"),
+                "age": random.integers(18, 80, persons).astype(np.int32),
+                "married": random.random(persons) < 0.5,
+            }
+        ),
+        "city": pa.table({"cid": np.arange(1, CITIES + 1), "city": [f"city {i}" for i in range(1, CITIES + 1)]}),
+        "state": pa.table({"sid": np.arange(1, STATES + 1), "state": [f"state {i}" for i in range(1, STATES + 1)]}),
+        "country": pa.table({"oid": np.arange(1, COUNTRIES + 1), "country": COUNTRY_NAMES}),
+        "interest": pa.table(
+            {"iid": np.arange(1, INTERESTS + 1), "interest": [f"interest {i}" for i in range(1, INTERESTS + 1)]}
+        ),
+        "follows": pa.table({"src": pairs // (persons + 1), "dst": pairs % (persons + 1)}),
+        "livesin": pa.table({"src": pids, "dst": random.integers(1, CITIES + 1, persons)}),
+        "cityin": pa.table({"src": np.arange(1, CITIES + 1), "dst": np.arange(CITIES) % STATES + 1}),
+        "statein": pa.table({"src": np.arange(1, STATES + 1), "dst": np.arange(STATES) % COUNTRIES + 1}),
+        "hasinterest": pa.table({"src": np.array([p for p, _ in interests]), "dst": chosen}),
+    }
+
+
+def load(folder: Path, tables: dict[str, pa.Table]) -> View:
+    """The graph as one commit, then its indexes as another."""
+    stores = Stores.create(str(folder), compile_schema(SCHEMA), durability="process")
+    entry, view = stores.head()
+    changes = []
+    for key, entity in view.catalog.tables.items():
+        rows = tables[entity.name.lower()]
+        if key.startswith("node:"):
+            ids = {"id": rows.column(0).cast(pa.utf8())}
+        else:
+            numbers = pa.array([f"{index:08}" for index in range(rows.num_rows)])
+            ids = {"id": numbers, "src": rows.column("src").cast(pa.utf8()), "dst": rows.column("dst").cast(pa.utf8())}
+            rows = rows.drop_columns(["src", "dst"])
+        full = pa.table({**ids, **dict(zip(rows.column_names, rows.columns, strict=True))}).cast(view.schema(key))
+        staged = stores.tables.stage(view.table_or_new(key), rows=full)
+        changes.append(TableChange(key, "strict", None, TableState(staged.path, staged.version, 1, staged.rows)))
+    _publish(stores, view, tuple(changes))
+    _, view = stores.head()
+    _publish(stores, view, tuple(one.change for one in stage_indexes(view)))
+    return stores.head()[1]
+
+
+def _publish(stores: Stores, view: View, changes: tuple[TableChange, ...]) -> None:
+    entry = stores.history.chain.head(MAIN)
+    stores.history.publisher.publish(
+        PublishPlan(
+            commit_id=new_ulid(), branch=MAIN, line=entry.line, base=view.snapshot.commit.ref,
+            schema=view.snapshot.schema, changes=changes,
+        )
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- engines
+
+
+def checksum(rows: list[tuple[Any, ...]]) -> str:
+    """Rows as text: whole numbers as such, fractions to six digits."""
+    return json.dumps([[round(v, 6) if isinstance(v, float) else v for v in row] for row in rows], default=str)
+
+
+def ours(view: View) -> Callable[[Query], list[tuple[Any, ...]]]:
+    def run(query: Query) -> list[tuple[Any, ...]]:
+        declared = ", ".join(f"${name}: {DECLARED[name]}" for name in query.params)
+        plan = compile_query(f"query q({declared}) {{ {query.gq} }}", view.catalog)
+        assert isinstance(plan, ReadPlan)
+        result = run_read(view, plan, bind_parameters(plan.parameters, query.params))
+        return [tuple(row.values()) for row in result.rows]
+
+    return run
+
+
+def plain_duckdb(tables: dict[str, pa.Table]) -> Callable[[Query], list[tuple[Any, ...]]]:
+    engine = duckdb.connect()
+    for name, table in tables.items():
+        engine.register("incoming", table)
+        engine.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")
+        engine.unregister("incoming")
+    engine.execute("CREATE UNIQUE INDEX person_pid ON person (pid)")
+    engine.execute("CREATE INDEX follows_src ON follows (src)")
+    engine.execute("CREATE INDEX follows_dst ON follows (dst)")
+    return lambda query: engine.execute(query.sql, query.params or None).fetchall()
+
+
+def measure(run: Callable[[Query], list[tuple[Any, ...]]], query: Query, repeat: int) -> tuple[str, float, float]:
+    """(check sum, first time, median of the rest), in milliseconds."""
+    times = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        rows = run(query)
+        times.append((time.perf_counter() - start) * 1e3)
+    return checksum(rows), times[0], statistics.median(times[1:])
+
+
+def peers(python: str, folder: Path, repeat: int) -> dict[str, dict[str, tuple[str, float, float]]]:
+    """Run the other engines in their own environment; what does not install is left out."""
+    request = {"folder": str(folder), "repeat": repeat, "queries": [[q.name, q.cypher, q.params] for q in QUERIES]}
+    script = Path(__file__).with_name("peers.py")
+    answer = subprocess.run(
+        [python, str(script)], input=json.dumps(request), capture_output=True, text=True, check=False
+    )
+    if answer.returncode != 0:
+        print(answer.stderr, file=sys.stderr)
+        return {}
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--persons", type=int, default=100_000)
+    parser.add_argument("--edges", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--peers", default=None)
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
+    tables = generate(options.persons, options.edges)
+    graph = folder / f"graph-{options.persons}-{options.edges}"
+    view = Stores.open(str(graph)).head()[1] if graph.exists() else load(graph, tables)
+    engines = {"omnigraph": ours(view), "duckdb": plain_duckdb(tables)}
+    results = {name: {q.name: measure(run, q, options.repeat) for q in QUERIES} for name, run in engines.items()}
+    if options.peers:
+        exchange = folder / "tables"
+        exchange.mkdir(exist_ok=True)
+        for name, table in tables.items():
+            pq.write_table(table, exchange / f"{name}.parquet")
+        results |= peers(options.peers, exchange, options.repeat)
+    report(results)
+
+
+def report(results: dict[str, dict[str, tuple[str, float, float]]]) -> None:
+    names = list(results)
+    print(
+        f"{'query (ms: first, then median)':42}" + "".join(f"{name:>24}" for name in names) + "   ratios to omnigraph"
+    )
+    for query in QUERIES:
+        reference = results["omnigraph"][query.name]
+        cells, ratios = "", []
+        for name in names:
+            found = results[name].get(query.name)
+            if found is None:
+                cells += f"{'-':>24}"
+            elif found[0] != reference[0]:
+                cells += f"{'DIFFERENT ANSWER':>24}"
+                print(f"  {name} {query.name}: {found[0][:200]} != {reference[0][:200]}", file=sys.stderr)
+            else:
+                cells += f"{found[1]:12.2f}{found[2]:12.2f}"
+                if name != "omnigraph":
+                    ratios.append(f"{name} {found[2] / reference[2]:.2f}x")
+        print(f"{query.name:42}{cells}   {', '.join(ratios)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What a read would do: its relational form, and how each input is reached, with the estimates behind the choice."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.language.plan import ReadPlan
+from omnigraph.read.execution import Mode, counted_by_metadata, instant, reduce
+from omnigraph.read.pushdown import Values, conjunction
+from omnigraph.read.reduction import Choice
+from omnigraph.read.shapes import RelationalQuery
+from omnigraph.views import View
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """What is read of one input: the table (or tables), the stored columns, and the filter the scan applies."""
+
+    name: str
+    tables: tuple[str, ...]
+    columns: tuple[str, ...]
+    filter: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "tables": list(self.tables), "columns": list(self.columns), "filter": self.filter}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    commit: str
+    keys: str
+    inputs: tuple[InputColumns, ...]
+    choices: tuple[Choice, ...]
+    sql: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "commit": self.commit,
+            "keys": self.keys,
+            "inputs": [one.to_json() for one in self.inputs],
+            "access": [choice.to_json() for choice in self.choices],
+            "sql": self.sql,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"commit {self.commit}, joined on {self.keys}"]
+        for choice in self.choices:
+            rows = "" if choice.rows is None else f", {choice.rows} rows"
+            why = f" ({choice.estimate})" if choice.estimate else ""
+            lines.append(f"  {choice.what}: {choice.path}{rows}{why}")
+        for one in self.inputs:
+            condition = "" if one.filter is None else f" where {one.filter}"
+            lines.append(f"  {one.name} = {' + '.join(one.tables)} ({', '.join(one.columns)}){condition}")
+        return "\n".join([*lines, self.sql])
+
+
+def explain(
+    view: View,
+    plan: ReadPlan,
+    parameters: Mapping[str, object],
+    *,
+    mode: Mode = "auto",
+    now: dt.datetime | None = None,
+) -> Explanation:
+    """Choose as `run_read` would (inputs are read for that, the tree is not run) and say what was chosen."""
+    values = Values(parameters, instant(now))
+    commit = view.snapshot.commit.id
+    if mode == "auto" and counted_by_metadata(view, plan) is not None:
+        variable = plan.pattern.bindings[0]
+        rows = sum(view.rows(f"node:{name}") for name in variable.types)
+        return Explanation(commit, "nothing", (), (Choice(f"${variable.variable}", "metadata", rows),), "")
+    inputs = reduce(view, plan, values, mode)
+    query = inputs.prepared.query
+    given = frozenset(inputs.relations)
+    expansions = [hop.name for hop in query.hops if hop.name in given]
+    sql = query.whole(expansions).sql(dialect="duckdb", pretty=True)
+    keys = "ids" if query.keys == "id" else "ordinals"
+    return Explanation(commit, keys, _columns(query, values), inputs.choices, sql)
+
+
+def _columns(query: RelationalQuery, values: Values) -> tuple[InputColumns, ...]:
+    found = []
+    for node in query.inputs:
+        columns = ("id", *(c.stored for c in node.columns), *(c.expression.property.column for c in node.computed))
+        tables = tuple(f"node:{name}" for name in node.types)
+        unique = tuple(dict.fromkeys(columns))
+        found.append(InputColumns(node.name, tables, unique, conjunction(node.filters, values)))
+    for hop in query.hops:
+        bound = ("id",) if hop.expansion.edge_variable is not None else ()
+        columns = tuple(dict.fromkeys(("src", "dst", *bound, *(column.stored for column in hop.columns))))
+        found.append(InputColumns(hop.edges, (hop.table_key,), columns, conjunction(hop.filters, values)))
+    return tuple(found)
