@@ -34,14 +34,36 @@ PLANS: dict[str, MutationPlan] = {
     for name in ("older", "named", "forget", "part", "tear")
 }
 
-people = st.sampled_from(["Ada", "Bob", "it's Cy", "d"])
-notes = st.sampled_from(["n1", "n2", "n3"])
-edges = st.sampled_from(["e1", "e2", "e3"])
-ages = st.one_of(st.none(), st.integers(0, 9), st.sampled_from([3, 7, 10]))
-nicks = st.sampled_from([None, None, "x", "y"])
+IDS = {
+    "node:Person": ("Ada", "Bob", "it's Cy", "d", "E"),
+    "node:Note": ("n1", "n2", "n3"),
+    "edge:Knows": ("k1", "k2", "k3", "k4"),
+    "edge:Owns": ("o1", "o2", "o3"),
+}
+choices = st.integers(0, 19)
+"""Which id a rule means: usually one that is there, sometimes any of the table's."""
+people = st.sampled_from(IDS["node:Person"])
+notes = st.sampled_from(IDS["node:Note"])
+knows = st.sampled_from(IDS["edge:Knows"])
+owns = st.sampled_from(IDS["edge:Owns"])
+ages = st.sampled_from([None, *range(10), 3, 7, 10])
+nicks = st.sampled_from([None, None, None, "v", "w", "x", "y", "z"])
 texts = st.sampled_from(["a", "b"])
 weights = st.sampled_from([None, 0.5, -1e300])
 branch_names = st.sampled_from(["main", "b1", "b2"])
+
+FIRST_ROWS: list[tuple[str, str, dict[str, Any]]] = [
+    ("node:Person", "Ada", {"name": "Ada", "age": 3, "nick": "x"}),
+    ("node:Person", "Bob", {"name": "Bob", "age": 8, "nick": None}),
+    ("node:Note", "n1", {"text": "a"}),
+    ("edge:Knows", "k1", {"src": "Ada", "dst": "Bob", "weight": None}),
+    ("edge:Owns", "o1", {"src": "Bob", "dst": "n1"}),
+]
+
+
+def given(id: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row as a caller writes it."""
+    return {"id": id, **{{"src": "from", "dst": "to"}.get(name, name): value for name, value in row.items()}}
 
 
 class Writers(RuleBasedStateMachine):
@@ -56,6 +78,19 @@ class Writers(RuleBasedStateMachine):
         self.current = "main"
         self.tx: og.Transaction | None = None
         self.model: ModelTransaction | None = None
+        self._fill()
+
+    def _fill(self) -> None:
+        tx, model = self._begin()
+        for table, id, row in FIRST_ROWS:
+            tx.insert(table.partition(":")[2], given(id, row))
+            model.insert(table, id, row, upsert=False)
+        self._commit(tx, model)
+
+    def _pick(self, table: str, choice: int) -> str:
+        rows = self.model.rows if self.model is not None else self.branches[self.current].rows
+        there = sorted(rows[table])
+        return there[choice % len(there)] if there and choice < 17 else IDS[table][choice % len(IDS[table])]
 
     # ------------------------------------------------------------ statements
 
@@ -88,35 +123,38 @@ class Writers(RuleBasedStateMachine):
     def put_note(self, id: str, text: str, upsert: bool) -> None:
         self._put("node:Note", id, {"text": text}, upsert)
 
-    @rule(id=edges, source=people, end=people, weight=weights, upsert=st.booleans())
-    def put_knows(self, id: str, source: str, end: str, weight: float | None, upsert: bool) -> None:
-        self._put("edge:Knows", id, {"src": source, "dst": end, "weight": weight}, upsert)
+    @rule(id=knows, source=choices, end=choices, weight=weights, upsert=st.booleans())
+    def put_knows(self, id: str, source: int, end: int, weight: float | None, upsert: bool) -> None:
+        ends = {"src": self._pick("node:Person", source), "dst": self._pick("node:Person", end)}
+        self._put("edge:Knows", id, {**ends, "weight": weight}, upsert)
 
-    @rule(id=edges, source=people, end=notes, upsert=st.booleans())
-    def put_owns(self, id: str, source: str, end: str, upsert: bool) -> None:
-        self._put("edge:Owns", id, {"src": source, "dst": end}, upsert)
+    @rule(id=owns, source=choices, end=choices, upsert=st.booleans())
+    def put_owns(self, id: str, source: int, end: int, upsert: bool) -> None:
+        ends = {"src": self._pick("node:Person", source), "dst": self._pick("node:Note", end)}
+        self._put("edge:Owns", id, ends, upsert)
 
     def _put(self, table: str, id: str, row: dict[str, Any], upsert: bool) -> None:
-        values = {{"src": "from", "dst": "to"}.get(name, name): value for name, value in row.items()}
         name = table.partition(":")[2]
 
         def real(tx: og.Transaction) -> object:
-            return (tx.upsert if upsert else tx.insert)(name, {"id": id, **values})
+            return (tx.upsert if upsert else tx.insert)(name, given(id, row))
 
         self._statement(real, lambda model: model.insert(table, id, row, upsert=upsert) or id)
 
-    @rule(name=people, values=st.fixed_dictionaries({}, optional={"age": ages, "nick": nicks}))
-    def update_person(self, name: str, values: dict[str, Any]) -> None:
+    @rule(choice=choices, values=st.fixed_dictionaries({}, optional={"age": ages, "nick": nicks}))
+    def update_person(self, choice: int, values: dict[str, Any]) -> None:
+        name = self._pick("node:Person", choice)
         self._statement(lambda tx: tx.update("Person", name, values), lambda m: m.update("node:Person", name, values))
 
-    @rule(table=st.sampled_from(TABLES), id=st.one_of(people, notes, edges))
-    def delete(self, table: str, id: str) -> None:
-        name = table.partition(":")[2]
+    @rule(table=st.sampled_from(TABLES), choice=choices)
+    def delete(self, table: str, choice: int) -> None:
+        name, id = table.partition(":")[2], self._pick(table, choice)
         self._statement(lambda tx: tx.delete(name, id), lambda model: model.delete(table, id))
 
-    @rule(table=st.sampled_from(TABLES), id=st.one_of(people, notes, edges))
-    def get(self, table: str, id: str) -> None:
+    @rule(table=st.sampled_from(TABLES), choice=choices)
+    def get(self, table: str, choice: int) -> None:
         if self.tx is not None and self.model is not None:
+            id = self._pick(table, choice)
             row = self.model.rows[table].get(id)
             assert self.tx.get(table.partition(":")[2], id) == (None if row is None else {"id": id, **row})
 
@@ -149,7 +187,7 @@ class Writers(RuleBasedStateMachine):
             nick=nick,
         )
 
-    @rule(limit=st.integers(5, 9))
+    @rule(limit=st.integers(7, 9))
     def forget(self, limit: int) -> None:
         self._mutate(
             "forget",
@@ -157,8 +195,11 @@ class Writers(RuleBasedStateMachine):
             limit=limit,
         )
 
-    @rule(source=people, end=people)
-    def part(self, source: str, end: str) -> None:
+    @rule(choice=choices)
+    def part(self, choice: int) -> None:
+        edges = self.model.rows["edge:Knows"] if self.model is not None else {}
+        row = edges.get(self._pick("edge:Knows", choice), {"src": "Ada", "dst": "Ada"})
+        source, end = row["src"], row["dst"]
         self._mutate(
             "part",
             lambda model: model.delete_where("edge:Knows", lambda r: (r["src"], r["dst"]) == (source, end)),
@@ -171,7 +212,7 @@ class Writers(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ commits
 
-    @precondition(lambda self: self.tx is not None)
+    @precondition(lambda self: self.model is not None and self.model.changed)
     @rule()
     def commit(self) -> None:
         assert self.tx is not None
@@ -179,10 +220,17 @@ class Writers(RuleBasedStateMachine):
         self._commit(self.tx, self.model)
         self.tx = self.model = None
 
+    @precondition(lambda self: self.model is not None and not self.model.changed)
+    @rule(choice=choices)
+    def commit_nothing(self, choice: int) -> None:
+        if choice == 0:
+            self.commit()
+
     @precondition(lambda self: self.tx is not None)
-    @rule()
-    def roll_back(self) -> None:
-        self.tx = self.model = None
+    @rule(choice=choices)
+    def roll_back(self, choice: int) -> None:
+        if choice == 0:
+            self.tx = self.model = None
 
     def _commit(self, tx: og.Transaction, model: ModelTransaction) -> None:
         changed = model.changed
@@ -208,17 +256,19 @@ class Writers(RuleBasedStateMachine):
         self._commit(tx, model)
 
     @precondition(lambda self: self.tx is not None)
-    @rule(id=edges, source=people, end=people)
-    def another_puts_an_edge(self, id: str, source: str, end: str) -> None:
+    @rule(id=knows, source=choices, end=choices)
+    def another_puts_an_edge(self, id: str, source: int, end: int) -> None:
         tx, model = self._begin()
-        tx.upsert("Knows", {"id": id, "from": source, "to": end})
-        model.insert("edge:Knows", id, {"src": source, "dst": end, "weight": None}, upsert=True)
+        ends = {"src": self._pick("node:Person", source), "dst": self._pick("node:Person", end)}
+        tx.upsert("Knows", given(id, ends))
+        model.insert("edge:Knows", id, {**ends, "weight": None}, upsert=True)
         self._commit(tx, model)
 
     @precondition(lambda self: self.tx is not None)
-    @rule(name=people)
-    def another_deletes_a_person(self, name: str) -> None:
+    @rule(choice=choices)
+    def another_deletes_a_person(self, choice: int) -> None:
         tx, model = self._begin()
+        name = self._pick("node:Person", choice)
         tx.delete("Person", name)
         model.delete("node:Person", name)
         self._commit(tx, model)
