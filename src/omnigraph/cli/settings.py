@@ -98,6 +98,15 @@ class Settings:
 
         return open_graph(self.uri(positional))
 
+    def warn_about_schema(self, file: str, *, is_first: bool) -> None:
+        """What looks wrong in a schema that compiles."""
+        if self.quiet:
+            return
+        from omnigraph.language.schema_lint import lint_schema
+
+        for finding in lint_schema(Path(file).read_text(encoding="utf-8"), file, is_first=is_first):
+            print(f"warning: {finding.render(file)}", file=sys.stderr)
+
     def announce(self, verb: str, uri: str) -> None:
         """One line on stderr before a write, so that nobody writes to the wrong graph unawares."""
         if not self.quiet:

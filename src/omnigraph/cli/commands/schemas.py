@@ -57,6 +57,7 @@ def register(cli: click.Group) -> None:
         text, file = read_source(Path(desired))
         catalog = settings.open(uri).view(branch).catalog
         migration = plan_migration(catalog, text, file, allow_data_loss=allow_data_loss)
+        settings.warn_about_schema(desired, is_first=False)
         out.show(migration.to_json(), str(migration) or "nothing to change")
         if not migration.supported:
             raise click.exceptions.Exit(1)

@@ -1,0 +1,216 @@
+"""Two pages of the documentation, made from what the program itself says: every command, and every error.
+
+python -m omnigraph.cli.reference docs        # writes docs/commands.md and docs/errors.md
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from omnigraph import errors
+from omnigraph.errors import OmnigraphError
+
+
+def command_reference() -> str:
+    """docs/commands.md: what `--help` says of every command, on one page."""
+    from omnigraph.cli.main import cli
+
+    lines = [
+        "# Commands",
+        "",
+        "Made from the help texts; `omnigraph <command> --help` shows the same. Exit codes: 0 done, 1 failed, 2 the command",
+        "line is wrong, 4 the branch is not at the expected commit, 130 interrupted. With `--json` the answer, or",
+        '`{"error": {code, message, retry, hint?, details?}}`, is one JSON value on stdout.',
+        "",
+        "These flags may also stand before the command, and are refused by commands that have no use for them:",
+        "",
+        *_options(cli),
+        "",
+    ]
+    for path, command in _leaves(cli, ()):
+        lines += _section(" ".join(path), command)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _leaves(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name in sorted(group.commands):
+        command = group.commands[name]
+        if isinstance(command, click.Group):
+            yield from _leaves(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def _section(name: str, command: click.Command) -> list[str]:
+    context = click.Context(command, info_name=name)
+    usage = " ".join(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    lines = [f"## {name}", ""]
+    for paragraph in paragraphs:
+        if paragraph.startswith("\b\n"):
+            lines += ["```text", *paragraph.removeprefix("\b\n").splitlines(), "```", ""]
+        else:
+            lines += [paragraph, ""]
+    lines += [f"`omnigraph {name} {usage}`".replace(" `", "`"), ""]
+    flags = _options(command)
+    return [*lines, *flags, ""] if flags else lines
+
+
+_EVERYWHERE = ("--store", "--as", "--yes", "--json", "--quiet", "--debug", "--help")
+
+
+def _options(command: click.Command) -> list[str]:
+    """A row for each flag that is the command's own; for the program, its shared ones."""
+    context = click.Context(command, info_name="omnigraph")
+    is_program = isinstance(command, click.Group)
+    records = [
+        record
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)) is not None
+        if is_program or parameter.opts[0] not in _EVERYWHERE
+    ]
+    if not records:
+        return []
+    return ["| flag | |", "|---|---|", *(f"| `{_cell(flag)}` | {_cell(text)} |" for flag, text in records)]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def error_reference() -> str:
+    """docs/errors.md: every code a caller can meet."""
+    return (
+        "\n".join(
+            [
+                "# Errors",
+                "",
+                "Made from the program's own tables. Every error has a stable code and says whether an unchanged retry can help.",
+                "Nothing of a failed write is visible, except where the outcome is *unknown*: then the store stopped answering in",
+                "the middle of a publish, and the commit id in the error tells, once it answers again.",
+                "",
+                'In Python all of them are `omnigraph.errors.OmnigraphError`; in JSON they are `{"error": {"code": ...}}`.',
+                "",
+                "| code | class | meaning | retry | exit code |",
+                "|---|---|---|---|---|",
+                *(_error_row(kind) for kind in _errors()),
+                "",
+                "## Rules of schemas",
+                "",
+                "`file:line:column: [rule] message`, the marked line, and advice. Words in braces are filled in.",
+                "",
+                *_table(_schema_rules()),
+                "",
+                "## Rules of queries",
+                "",
+                *_table(_query_rules()),
+                "",
+                "## Advice of `omnigraph lint`",
+                "",
+                *_table(_lint_rules()),
+                "",
+                "## Warnings about schemas that compile",
+                "",
+                "Told by `omnigraph init` and `omnigraph schema plan`.",
+                "",
+                *_table(_schema_lint_rules()),
+                "",
+                "## Codes of `omnigraph schema plan`",
+                "",
+                *_table(_migration_rules()),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _errors() -> list[type[OmnigraphError]]:
+    """Every class a caller can meet, in the order of the source; roots of families that are never raised are left out."""
+    found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OmnigraphError)]
+    abstract = {OmnigraphError, errors.LanguageError, errors.InputError, errors.Conflict, errors.StorageError}
+    return [kind for kind in found if kind not in abstract]
+
+
+def _error_row(kind: type[OmnigraphError]) -> str:
+    from omnigraph.cli.main import exit_code
+
+    code = exit_code(kind.__new__(kind))
+    retry = "yes" if kind.retry else "no"
+    outcome = " Outcome unknown." if kind.outcome == "unknown" else ""
+    return f"| `{kind.code}` | {kind.__name__} | {_cell(_meanings()[kind.__name__])}.{outcome} | {retry} | {code} |"
+
+
+def _meanings() -> dict[str, str]:
+    """What the tree at the top of errors.py says of each class, in words that can stand alone."""
+    told: dict[str, str] = {}
+    for line in (errors.__doc__ or "").splitlines():
+        _, mark, rest = line.partition("── ")
+        if mark:
+            name, _, meaning = rest.partition(" ")
+            told[name] = meaning.strip()
+    return told | _ALONE
+
+
+_ALONE = {
+    "SchemaError": "a `.pg` text is wrong; the rules are below",
+    "QueryError": "a `.gq` text is wrong; the rules are below",
+    "ValueViolation": "a value breaks its property's rule: required, enum, @range, @check",
+    "NotFound": "there is no such thing",
+    "GraphNotFound": "there is no graph at the address",
+    "BranchNotFound": "there is no branch of that name",
+    "CommitNotFound": "there is no commit, branch, tag or time like that",
+    "TagNotFound": "there is no tag of that name",
+    "ObjectMissing": "a file of the graph is not there",
+    "ObjectExists": "a file that was to be made is there already",
+    "StorageDenied": "the credentials or permissions do not suffice",
+    "StorageTransient": 'no answer, or one that says "later"',
+    "StoragePermanent": "the store refused for good",
+}
+
+
+def _table(rows: Iterator[tuple[str, str]]) -> list[str]:
+    return ["| code | |", "|---|---|", *(f"| `{code}` | {_cell(text)} |" for code, text in rows)]
+
+
+def _schema_rules() -> Iterator[tuple[str, str]]:
+    from omnigraph.language.schema_rules import RULES
+
+    return ((rule.code, rule.message) for rule in RULES.values())
+
+
+def _query_rules() -> Iterator[tuple[str, str]]:
+    from omnigraph.language.query_rules import RULES
+
+    return iter(RULES.items())
+
+
+def _lint_rules() -> Iterator[tuple[str, str]]:
+    from omnigraph.language.lint import LINT_CODES
+
+    return iter(LINT_CODES.items())
+
+
+def _schema_lint_rules() -> Iterator[tuple[str, str]]:
+    from omnigraph.language.schema_lint import LINT_CODES
+
+    return iter(LINT_CODES.items())
+
+
+def _migration_rules() -> Iterator[tuple[str, str]]:
+    from omnigraph.language.migration_steps import MIGRATION_CODES
+
+    return ((code.code, f"{code.meaning} ({code.tier})") for code in MIGRATION_CODES.values())
+
+
+def main(folder: str) -> None:
+    for name, text in (("commands.md", command_reference()), ("errors.md", error_reference())):
+        (Path(folder) / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
