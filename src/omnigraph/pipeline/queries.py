@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,14 +30,19 @@ ZONE = "spark.sql.session.timeZone"
 
 
 def run_read_on_spark(
-    view: View, plan: ReadPlan, parameters: Mapping[str, object], spark: SparkSession | None = None
+    view: View,
+    plan: ReadPlan,
+    parameters: Mapping[str, object],
+    spark: SparkSession | None = None,
+    *,
+    now: dt.datetime | None = None,
 ) -> Result:
     """Run a read as one Spark job on one snapshot; the same rows in the same order as in process."""
     from omnigraph.pipeline.session import spark_session
 
     started = time.perf_counter()
     session = spark or spark_session()
-    values = Values(parameters, instant(None))
+    values = Values(parameters, instant(now))
     query = compile_read(plan, view.catalog)
     frames = _relations(view, query, values, session)
     names = {name: f"og_{uuid4().hex}_{name}" for name in frames}
@@ -94,6 +100,8 @@ def _bound(query: RelationalQuery, values: Values, names: Mapping[str, str]) -> 
     arguments = query.arguments(values.parameters, values.now)
 
     def replaced(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Limit | exp.Offset):
+            return _cut(node, arguments)
         if isinstance(node, exp.Placeholder):
             return value(arguments[node.name], query.placeholders[node.name][1])
         if isinstance(node, exp.Table) and node.name in names:
@@ -102,6 +110,14 @@ def _bound(query: RelationalQuery, values: Values, names: Mapping[str, str]) -> 
         return node
 
     return query.whole().transform(replaced)
+
+
+def _cut(cut: exp.Limit | exp.Offset, arguments: Mapping[str, Any]) -> exp.Expression:
+    """A limit or offset as a bare number: Spark takes no cast there."""
+    placeholder = cut.find(exp.Placeholder)
+    if placeholder is None:
+        return cut
+    return type(cut)(expression=exp.Literal.number(arguments[placeholder.name]))
 
 
 @contextmanager

@@ -52,17 +52,16 @@ class LocalRunner:
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         started, rows = time.monotonic(), 0
-        if len(tasks) <= 1:
-            return [function(task) for task in tasks]
         with ThreadPoolExecutor(self.parallelism) as pool:
             futures = [pool.submit(function, task) for task in tasks]
-            for done, future in enumerate(as_completed(futures), start=1):
-                if future.exception() is not None:
-                    break
-                rows += rows_in(future.result())
-                self._progress.update(Status(stage, done, len(tasks), rows, time.monotonic() - started))
-            for future in futures:
-                future.cancel()
+            try:
+                for done, future in enumerate(as_completed(futures), start=1):
+                    rows += rows_in(future.result())
+                    self._progress.update(Status(stage, done, len(tasks), rows, time.monotonic() - started))
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                raise
             return [future.result() for future in futures]
 
 

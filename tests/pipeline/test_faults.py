@@ -1,0 +1,245 @@
+"""A load is one commit or none: killed anywhere, racing anybody, on workers that fail and die."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline.conftest import Write, content, knows, person
+
+import omnigraph as og
+from omnigraph import errors
+from omnigraph.pipeline.runner import LocalRunner, SparkRunner
+from omnigraph.storage.failpoints import Failpoint, Park, arm
+
+LOADING = """
+import sys
+import omnigraph as og
+og.open(sys.argv[1]).load(sys.argv[2], mode=sys.argv[3], engine=sys.argv[4])
+"""
+
+
+def load_and_die(graph: og.Graph, source: str, mode: str, point: str, engine: str = "local") -> None:
+    """Load in a process of its own that is killed at a failpoint."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, graph.stores.store.uri, source, mode, engine],
+        env={**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=kill"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -9, done.stderr
+
+
+BEFORE_THE_PLAN = ["load.after_read", "load.after_stage", "load.after_checks", "load.after_indexes"]
+WITH_A_PLAN = ["recovery.plan_written", "load.before_publish", "publish.before_create"]
+AFTER_THE_COMMIT = ["publish.after_create", "load.after_publish", "recovery.before_remove"]
+
+
+@pytest.mark.parametrize("point", ["load.after_stage", "recovery.plan_written", "load.after_publish"])
+def test_a_load_killed_at_a_point_is_one_commit_or_none(
+    point: str, graph: og.Graph, write: Write, tmp_path: Path
+) -> None:
+    check_killed(point, graph, write, tmp_path, "local")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("point", BEFORE_THE_PLAN + WITH_A_PLAN + AFTER_THE_COMMIT)
+def test_a_load_killed_at_every_point(point: str, engine: str, graph: og.Graph, write: Write, tmp_path: Path) -> None:
+    check_killed(point, graph, write, tmp_path, engine)
+
+
+def check_killed(point: str, graph: og.Graph, write: Write, tmp_path: Path, engine: str) -> None:
+    graph.load(write("first.jsonl", person("a"), person("b")), mode="append", engine="local")
+    before = content(graph, tmp_path)
+    source = write("second.jsonl", person("b", age=2), person("c"), knows("a", "c", id="e1"))
+    load_and_die(graph, source, "merge", point, engine)
+    fresh = og.open(graph.stores.store.uri, durability="process")
+    prepared = fresh.recovery.list()
+    if point in BEFORE_THE_PLAN:
+        assert prepared == []
+        assert content(fresh, tmp_path) == before
+        fresh.load(source, mode="merge", engine="local")
+    else:
+        assert [one.receipt["total_entities"] for one in prepared] == [3]
+        assert (content(fresh, tmp_path) == before) == (point in WITH_A_PLAN)
+        commit = fresh.recovery.resume(prepared[0].commit_id)
+        assert commit.id == prepared[0].commit_id == fresh.commits()[0].id
+        assert fresh.recovery.list() == []
+        with pytest.raises(errors.NotFound):
+            fresh.recovery.resume(commit.id)
+    assert len(fresh.commits()) == 3
+    assert content(fresh, tmp_path) == [
+        {"edge": "Knows", "from": "a", "to": "c", "data": {"id": "e1"}},
+        {"type": "Person", "data": {"id": "a", "email": "a"}},
+        {"type": "Person", "data": {"id": "b", "email": "b", "age": 2}},
+        {"type": "Person", "data": {"id": "c", "email": "c"}},
+    ]
+
+
+def test_a_prepared_load_can_be_resumed_after_others_wrote_or_discarded(
+    graph: og.Graph, write: Write, tmp_path: Path
+) -> None:
+    graph.load(write("first.jsonl", person("a"), person("b")), mode="append", engine="local")
+    source = write("second.jsonl", person("b", age=2), knows("a", "b", id="e1"))
+    load_and_die(graph, source, "merge", "load.before_publish")
+    graph.load(write("third.jsonl", person("b", age=77), person("d")), mode="merge", engine="local")
+    graph.recovery.resume(graph.recovery.list()[0].commit_id)
+    assert [record["data"] for record in content(graph, tmp_path)[1:]] == [
+        {"id": "a", "email": "a"},
+        {"id": "b", "email": "b", "age": 2},
+        {"id": "d", "email": "d"},
+    ]
+    load_and_die(graph, write("fourth.jsonl", person("x")), "append", "load.before_publish")
+    graph.recovery.discard(graph.recovery.list()[0].commit_id)
+    assert graph.recovery.list() == []
+    assert graph.stores.head()[1].rows("node:Person") == 3
+
+
+# ---------------------------------------------------------------- races
+
+
+class Held:
+    """A load held right before its publish, in a thread."""
+
+    def __init__(self, graph: og.Graph, source: str, mode: Any) -> None:
+        self.park = Park()
+        self.outcome: Any = None
+        arm(Failpoint.LOAD_BEFORE_PUBLISH, self.park)
+        self._thread = threading.Thread(target=self._run, args=(graph, source, mode))
+        self._thread.start()
+        self.park.wait_until_reached()
+
+    def _run(self, graph: og.Graph, source: str, mode: Any) -> None:
+        try:
+            self.outcome = graph.load(source, mode=mode, engine="local")
+        except errors.OmnigraphError as error:
+            self.outcome = error
+
+    def release(self) -> Any:
+        self.park.release()
+        self._thread.join()
+        return self.outcome
+
+
+RACES: dict[str, tuple[str, list[Any], list[Any], str | None]] = {
+    "other keys": ("append", [person("x")], [person("y")], None),
+    "the same key": ("append", [person("x")], [person("x", age=5)], "Person 'x' already exists"),
+    "a merge of the same key": ("merge", [person("x", age=1)], [person("x", age=5)], None),
+    "the same unique value": (
+        "append", [person("x", handle="h")], [person("y", handle="h")],
+        "@unique violation on Person.handle: value 'h' held by 'y' and 'x'",
+    ),
+    "one edge too many": (
+        "append", [knows("a", "b"), knows("a", "c")], [knows("a", "a")],
+        "@card violation on edge Knows: source 'a' has 3 edges (max 2)",
+    ),
+    "an overwritten type": (
+        "overwrite", [person("a"), person("b"), person("c")], [person("y")],
+        "node:Person changed while this write was prepared: expected version 1, found 2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_a_load_that_lost_the_race_is_checked_again(race: str, graph: og.Graph, write: Write, tmp_path: Path) -> None:
+    mode, mine, theirs, said = RACES[race]
+    graph.load(write("setup.jsonl", person("a"), person("b"), person("c")), mode="append", engine="local")
+    held = Held(graph, write("mine.jsonl", *mine), mode)
+    og.open(graph.stores.store.uri, durability="process").load(
+        write("theirs.jsonl", *theirs), mode="append", engine="local"
+    )
+    outcome = held.release()
+    if said is None:
+        assert outcome.commit == graph.commits()[0]
+        assert len(graph.commits()) == 4
+    else:
+        assert outcome.message == said
+        assert len(graph.commits()) == 3
+    assert graph.recovery.list() == []
+    ids = [record["data"]["id"] for record in content(graph, tmp_path)]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_node_that_was_deleted_meanwhile(graph: og.Graph, write: Write) -> None:
+    graph.load(write("setup.jsonl", person("a"), person("b")), mode="append", engine="local")
+    held = Held(graph, write("mine.jsonl", knows("a", "b")), "append")
+    other = og.open(graph.stores.store.uri, durability="process")
+    other.mutate('query gone() { delete Person where email = "b" }')
+    outcome = held.release()
+    assert isinstance(outcome, errors.EndpointMissing)
+    assert outcome.message == "dst 'b' not found in Person"
+
+
+# ---------------------------------------------------------------- workers
+
+
+@pytest.mark.spark
+def test_a_task_that_fails_twice_and_then_works(spark: Any, tmp_path: Path) -> None:
+    def shaky(number: int) -> int:
+        tries = tmp_path / f"tries-{number}"
+        tries.open("a").write("x")
+        if number == 1 and len(tries.read_text()) < 3:
+            raise OSError("not yet")
+        return number * 10
+
+    assert SparkRunner(spark, 2).map("shaky", shaky, [0, 1, 2]) == [0, 10, 20]
+    assert (tmp_path / "tries-1").read_text() == "xxx"
+
+
+@pytest.mark.spark
+def test_a_worker_killed_in_the_middle_of_its_task(spark: Any, tmp_path: Path) -> None:
+    def dies_once(number: int) -> int:
+        mark = tmp_path / f"died-{number}"
+        if number == 1 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        return number
+
+    assert SparkRunner(spark, 2).map("dying", dies_once, [0, 1, 2]) == [0, 1, 2]
+    assert (tmp_path / "died-1").exists()
+
+
+@pytest.mark.spark
+def test_what_workers_raise_arrives_without_a_java_stack(spark: Any) -> None:
+    def broken(number: int) -> int:
+        raise OSError(f"the disk of task {number} is full")
+
+    def refusing(number: int) -> int:
+        raise errors.EndpointMissing("src 'x' not found in Person", type_name="Knows", line=number)
+
+    with pytest.raises(errors.PipelineFailed) as caught:
+        SparkRunner(spark, 2).map("broken", broken, [7])
+    assert caught.value.message == "the work on Spark stopped: OSError: the disk of task 7 is full"
+    with pytest.raises(errors.EndpointMissing) as refused:
+        SparkRunner(spark, 2).map("refusing", refusing, [3])
+    assert (refused.value.message, refused.value.line) == ("src 'x' not found in Person", 3)
+
+
+def test_an_error_in_process_stops_the_other_tasks() -> None:
+    def refusing(number: int) -> int:
+        if number == 5:
+            raise errors.UsageError("five")
+        return number
+
+    with pytest.raises(errors.UsageError, match="five"):
+        LocalRunner().map("refusing", refusing, list(range(50)))
+
+
+def test_importing_omnigraph_starts_no_jvm_and_loads_no_engine() -> None:
+    code = "import sys, omnigraph; print([m for m in ('pyspark', 'lance', 'duckdb', 'pandas', 'pyarrow') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_loading_in_process_never_touches_spark(graph: og.Graph, write: Write) -> None:
+    source = write("p.jsonl", person("a"))
+    code = f"{LOADING}\nassert not any(name.startswith('pyspark') for name in sys.modules)"
+    arguments = [graph.stores.store.uri, source, "append", "local"]
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True)
+    assert graph.stores.head()[1].rows("node:Person") == 1

@@ -1,0 +1,139 @@
+"""The Spark data source: reading and writing types of a graph, and queries on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline.conftest import Write, knows, person
+
+import omnigraph as og
+from omnigraph.pipeline.frames import PartsReader, graph_tables
+from omnigraph.pipeline.target import Place, Target
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def session(spark: Any) -> Any:
+    from omnigraph.pipeline.source import register
+
+    register(spark)
+    return spark
+
+
+@pytest.fixture
+def people(graph: og.Graph, write: Write) -> og.Graph:
+    records = [
+        person(f"p{n}", age=n, big=2**63 + n, tags=["t"] * n, vec=[n, 1], joined=1000 * n, photo="base64:aGk=")
+        for n in range(8)
+    ]
+    edges = [knows(f"p{n}", f"p{n + 1}", weight=n / 2) for n in range(7)]
+    graph.load(write("a.jsonl", *records[:4]), mode="append", engine="local")
+    graph.load(write("b.jsonl", *records[4:], *edges), mode="append", engine="local")
+    return graph
+
+
+def read(session: Any, graph: og.Graph, **options: str) -> Any:
+    reader = session.read.format("omnigraph").option("graph", graph.stores.store.uri)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader
+
+
+def test_a_type_is_a_dataframe(session: Any, people: og.Graph) -> None:
+    frame = read(session, people, type="Person").load()
+    rows = frame.where("age >= 6").orderBy("id").collect()
+    assert [(row.id, row.age, int(row.big), row.tags, row.vec, row.photo) for row in rows] == [
+        (f"p{n}", n, 2**63 + n, ["t"] * n, [n, 1.0], b"hi") for n in (6, 7)
+    ]
+    # The same DataFrame without its filter gives every row: no filter of an earlier query sticks to it.
+    assert frame.count() == 8
+    assert frame.rdd.getNumPartitions() == 1
+    narrow = read(session, people, type="Person", columns="age,id", filter="age < 3 AND `id` != 'p1'").load()
+    assert narrow.columns == ["age", "id"]
+    assert sorted(tuple(row) for row in narrow.collect()) == [(0, "p0"), (2, "p2")]
+    assert read(session, people, type="Note").load().count() == 0
+
+
+def test_an_older_snapshot_is_read_as_it_was(session: Any, people: og.Graph) -> None:
+    assert read(session, people, type="Person", snapshot="main~1").load().count() == 4
+    assert read(session, people, type="Person", branch="main").load().count() == 8
+
+
+def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Graph) -> None:
+    tables = graph_tables(people.stores.head()[1], session)
+    frame = tables.table("Person", ["id", "age"], "age > 5")
+    assert sorted(tuple(row) for row in frame.collect()) == [("p6", 6), ("p7", 7)]
+    view = people.stores.head()[1]
+    table = view.table("node:Person")
+    assert table is not None
+    target, place = Target.of(people.stores, view), Place.of(table)
+    parts = [part.id for part in table.parts]
+
+    def bytes_read(columns: list[str], filter: str | None) -> int:
+        return sum(batch.nbytes for batch in PartsReader(target, place, columns, filter).batches(parts))
+
+    everything = bytes_read(list(table.schema.names), None)
+    assert bytes_read(["age"], None) < everything / 4
+    assert bytes_read(list(table.schema.names), "age = 3") < everything / 4
+
+
+def test_a_dataframe_is_written_as_one_commit(session: Any, people: og.Graph) -> None:
+    frame = session.createDataFrame([(f"n{n}", n) for n in range(10)], "email string, age int").repartition(4)
+    writer = frame.write.format("omnigraph").option("graph", people.stores.store.uri).option("type", "Person")
+    writer.option("message", "from spark").mode("append").save()
+    head = people.commits()[0]
+    assert (head.kind, head.message) == ("load", "from spark")
+    assert len(people.commits()) == 4
+    assert people.stores.head()[1].rows("node:Person") == 18
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match="Person 'n0' already exists"):
+        writer.mode("append").save()
+    bad = session.createDataFrame([("x", 500)], "email string, age int")
+    with pytest.raises(PySparkException, match="value 500 > max 150"):
+        bad.write.format("omnigraph").option("graph", people.stores.store.uri).option("type", "Person").mode(
+            "append"
+        ).save()
+    assert len(people.commits()) == 4
+    assert people.recovery.list() == []
+
+
+def test_a_write_that_is_aborted_leaves_nothing_visible(session: Any, people: og.Graph, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.functions import udf
+
+    @udf("int")
+    def broken(number: int) -> int:
+        if number == 7:
+            raise RuntimeError("no such number")
+        return number
+
+    frame = session.range(8).selectExpr("concat('w', id) AS email", "cast(id as int) AS n")
+    frame = frame.select("email", broken("n").alias("age")).repartition(2)
+    with pytest.raises(PySparkException, match="no such number"):
+        frame.write.format("omnigraph").option("graph", people.stores.store.uri).option("type", "Person").mode(
+            "append"
+        ).save()
+    assert len(people.commits()) == 3
+    assert people.stores.head()[1].rows("node:Person") == 8
+
+
+QUERIES = [
+    "query q($least: I32) { match { $p: Person  $p.age > $least } return { $p.email, $p.age, $p.big, $p.joined } order { $p.age desc } }",
+    "query q($least: I32) { match { $p: Person  $p knows $q  $p.age > $least } return { $p.email, $q.email } }",
+    "query q($least: I32) { match { $p: Person  $p knows{1,3} $q  $p.age >= $least } return { $q.email } limit 5 }",
+    "query q($least: I32) { match { $p: Person  $p knows $q  $p.age > $least } return { count($q) as n, sum($q.age) as s } }",
+    "query q($least: I32) { match { $p: Person  not { $p knows $_ } } return { $p } }",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_gives_the_same_rows_on_spark(query: str, spark: Any, people: og.Graph) -> None:
+    here = people.query(query, {"least": 3})
+    there = people.query(query, {"least": 3}, engine="spark", spark=spark)
+    assert there.rows == here.rows
+    assert there.to_arrow().schema == here.to_arrow().schema
+    assert here.num_rows > 0
