@@ -56,7 +56,9 @@ class Merged:
     """(kind, type, id); uniqueness without an id, for either holder may be named."""
 
 
-def merge(base: State, source: State, target: State, *, by: str, strategy: str, unknown: frozenset[Key] = frozenset()) -> Merged:
+def merge(
+    base: State, source: State, target: State, *, by: str, strategy: str, unknown: frozenset[Key] = frozenset()
+) -> Merged:
     """The three-way rule, entity by entity, then the rules of the schema over the whole result."""
     result = Merged({})
     for key in base.keys() | source.keys() | target.keys() | unknown:

@@ -133,7 +133,10 @@ def test_an_optimisation_is_an_empty_block(graph: og.Graph) -> None:
     [
         ({"kinds": ["edge"]}, [["insert Knows e1"], [], ["delete Knows e1"]]),
         ({"ops": ["update"]}, [[], ["update Person a"], []]),
-        ({"types": ["Person"], "ops": ["insert", "delete"]}, [EVERYTHING[0][:3], ["insert Person d"], ["delete Person b"]]),
+        (
+            {"types": ["Person"], "ops": ["insert", "delete"]},
+            [EVERYTHING[0][:3], ["insert Person d"], ["delete Person b"]],
+        ),
     ],
 )
 def test_filters(graph: og.Graph, filters: dict[str, list[str]], expected: list[list[str]]) -> None:
