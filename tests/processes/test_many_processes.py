@@ -43,7 +43,7 @@ class Worker:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
         self.process.stdout.close()
 
 

@@ -10,7 +10,8 @@ import copy
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from omnigraph.history.chain import decode_entry, position_of
+from omnigraph.history import chain as chain_module
+from omnigraph.history.chain import position_of
 from omnigraph.history.publish import PublishPlan
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState
 
@@ -38,6 +39,8 @@ class Model:
     entry_ids: set[str] = field(default_factory=set)
     commits: dict[str, Commit] = field(default_factory=dict)
     lines: set[str] = field(default_factory=set)
+    reached: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of each commit: the lines it descends from, and how far."""
     swept: set[tuple[str, int]] = field(default_factory=set)
     garbage: set[str] = field(default_factory=set)
     made_anew: int = 0
@@ -74,7 +77,7 @@ class Model:
     def written(self, key: str, data: bytes) -> None:
         room, _, rest = key.partition("/")
         if room == "branches":
-            self._entry_written(unquote(rest.partition("/")[0]), position_of(key), key, decode_entry(data))
+            self._entry_written(unquote(rest.partition("/")[0]), position_of(key), key, chain_module.decode_entry(data))
         elif room == "retention":
             branch = unquote(rest.partition("/")[0])
             self.floors[branch] = max(self.floors.get(branch, 0), position_of(key))
@@ -119,6 +122,7 @@ class Model:
         self._require(previous is None or not previous.alive, f"{entry.branch} was made while it lives")
         self._require(entry.line not in self.lines, f"line {entry.line} lives twice")
         self._require(entry.before.commit.id in self.commits, "a branch starts at no commit")
+        self._require(entry.ancestry.lines == self.reached[entry.before.commit.id], "a branch with another ancestry")
         self.lines.add(entry.line)
 
     def _check_following(self, entry: Entry, previous: Entry) -> None:
@@ -130,7 +134,9 @@ class Model:
         snapshot = previous.head
         for step, after in zip(entry.steps, entry.snapshots(), strict=True):
             self._check_commit(step.commit, snapshot, after, entry)
+            self.reached[step.commit.id] = {**self.reached[snapshot.commit.id], entry.line: step.commit.ref.seq}
             snapshot = after
+        self._require(entry.ancestry.lines == self.reached[snapshot.commit.id], f"entry {entry.id}: another ancestry")
 
     def _check_commit(self, commit: Commit, before: Snapshot, after: Snapshot, entry: Entry) -> None:
         self._require(commit.id not in self.commits, f"commit {commit.id} is in the chain twice")

@@ -43,6 +43,7 @@ def beginning(commits: int, with_branch: bool) -> Beginning:
     first = model.chains["main"][0]
     model.commits[first.id] = first.head.commit
     model.lines.add(first.line)
+    model.reached[first.id] = {first.line: 0}
     world.ids = 100
     actor = Actor(world, history.identity, [], tail_most=64, label="beginning")
     actor.history = history

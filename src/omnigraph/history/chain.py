@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import (
@@ -47,6 +48,7 @@ def check_branch_name(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=1_024)
 def folder_of(branch: str) -> str:
     return f"branches/{quote(branch, safe='')}"
 

@@ -8,7 +8,7 @@ so an old commit of it is never mistaken for a new one. `seq` counts commits alo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 FORMAT = 1
@@ -259,4 +259,4 @@ def apply_step(snapshot: Snapshot, step: CommitStep) -> Snapshot:
             tables.pop(key, None)
         else:
             tables[key] = state
-    return replace(snapshot, commit=step.commit, schema=step.schema, tables=tables)
+    return Snapshot(step.commit, step.schema, tables)
