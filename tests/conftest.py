@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,16 @@ def s3() -> Iterator[S3Server]:
     """One S3 server for the whole run; take a bucket of your own with `s3.new_bucket()`."""
     with S3Server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark session for the whole run."""
+    from omnigraph.pipeline.session import spark_session
+
+    session = spark_session(memory="1g")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3)])
