@@ -31,7 +31,8 @@ from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.plan import ReadPlan
 from omnigraph.language.query_compiler import compile_query
 from omnigraph.language.schema_compiler import compile_schema
-from omnigraph.read import run_read, stage_indexes
+from omnigraph.read import run_read
+from omnigraph.read.maintenance import maintain
 from omnigraph.views import Stores, View
 
 SCHEMA = """
@@ -240,7 +241,7 @@ def generate(persons: int, edges: int) -> dict[str, pa.Table]:
 def load(folder: Path, tables: dict[str, pa.Table]) -> View:
     """The graph as one commit, then its indexes as another."""
     stores = Stores.create(str(folder), compile_schema(SCHEMA), durability="process")
-    entry, view = stores.head()
+    _, view = stores.head()
     changes = []
     for key, entity in view.catalog.tables.items():
         rows = tables[entity.name.lower()]
@@ -254,8 +255,7 @@ def load(folder: Path, tables: dict[str, pa.Table]) -> View:
         staged = stores.tables.stage(view.table_or_new(key), rows=full)
         changes.append(TableChange(key, "strict", None, TableState(staged.path, staged.version, 1, staged.rows)))
     _publish(stores, view, tuple(changes))
-    _, view = stores.head()
-    _publish(stores, view, tuple(one.change for one in stage_indexes(view)))
+    maintain(stores, MAIN, rewrite=False)
     return stores.head()[1]
 
 

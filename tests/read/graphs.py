@@ -17,7 +17,8 @@ from omnigraph.language.plan import ReadPlan
 from omnigraph.language.query_compiler import compile_query
 from omnigraph.language.schema_compiler import compile_schema
 from omnigraph.language.temporal import parse_date, parse_datetime
-from omnigraph.read import Mode, Result, run_read, stage_indexes
+from omnigraph.read import Mode, Result, run_read
+from omnigraph.read.maintenance import maintain
 from omnigraph.views import Stores, View
 
 Record = Mapping[str, Any]
@@ -63,16 +64,8 @@ def commit(
 
 def build_indexes(view: View, branch: str = MAIN) -> View:
     """Build and publish every index the schema asks for."""
-    stores = view.stores
-    entry = stores.history.chain.head(branch)
-    staged = stage_indexes(view)
-    stores.tables.sync([one.staged for one in staged])
-    publish = PublishPlan(
-        commit_id=new_ulid(), branch=branch, line=entry.line, base=view.snapshot.commit.ref, kind="optimize",
-        schema=view.snapshot.schema, changes=tuple(one.change for one in staged),
-    )  # fmt: skip
-    stores.history.publisher.publish(publish)
-    return stores.head(branch)[1]
+    maintain(view.stores, branch, rewrite=False)
+    return view.stores.head(branch)[1]
 
 
 def rows_of(view: View, records: Iterable[Record], first_number: int = 0) -> dict[str, pa.Table]:

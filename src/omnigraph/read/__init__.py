@@ -4,7 +4,7 @@ from omnigraph.read.compiler import compile_read
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import Mode, run_read
 from omnigraph.read.explain import Explanation, explain
-from omnigraph.read.indexes import IndexState, StagedIndexes, index_specs, index_state, stage_indexes
+from omnigraph.read.indexes import IndexState, index_specs, index_state
 from omnigraph.read.result import Result, Timing, json_value
 from omnigraph.read.shapes import HopInput, NodeInput, RelationalQuery
 
@@ -17,7 +17,6 @@ __all__ = [
     "NodeInput",
     "RelationalQuery",
     "Result",
-    "StagedIndexes",
     "Timing",
     "compile_read",
     "entity",
@@ -27,5 +26,4 @@ __all__ = [
     "index_state",
     "json_value",
     "run_read",
-    "stage_indexes",
 ]

@@ -1,13 +1,12 @@
-"""Which property gets which index, what the indexes cover, and building what is missing. Reads are right without any."""
+"""Which property gets which index, and what the indexes cover. Reads are right without any."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from omnigraph.history import TableChange, TableState
 from omnigraph.language.catalog import EdgeType, EntityType, PropertyType, Scalar
-from omnigraph.tables import IndexCoverage, IndexSpec, Staged
+from omnigraph.tables import IndexCoverage, IndexSpec
 from omnigraph.tables.indexes import coverage
 from omnigraph.views import View
 
@@ -75,25 +74,3 @@ def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexStat
             counts = (found.covered_rows, found.pending_rows) if found else (0, 0)
             states.append(IndexState(key, spec.column, spec.kind, *counts))
     return states
-
-
-@dataclass(frozen=True)
-class StagedIndexes:
-    """A table's new version with its missing indexes built, and the change to publish it with (mode "strict")."""
-
-    staged: Staged
-    change: TableChange
-
-
-def stage_indexes(view: View, keys: Iterable[str] | None = None) -> list[StagedIndexes]:
-    """Build what is missing on these tables (all of them). The caller syncs and publishes; nothing is visible before."""
-    found = []
-    for key in view.catalog.tables if keys is None else keys:
-        table, state = view.table(key), view.state(key)
-        if table is None or state is None or table.rows == 0:
-            continue
-        staged = view.stores.tables.stage_index(table, index_specs(view.entity(key)))
-        if staged is not None:
-            after = TableState(state.path, staged.version, state.number + 1, state.rows)
-            found.append(StagedIndexes(staged, TableChange(key, "strict", state, after, staged.to_json())))
-    return found

@@ -5,7 +5,7 @@ Nothing is correlated in the SQL: a block is computed once for all outer rows, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -31,6 +31,7 @@ from omnigraph.read.usage import (
     blocks,
     endpoints,
     outer_references,
+    outer_searches,
     plain_references,
     searches,
     variables,
@@ -111,7 +112,8 @@ class Relation:
                     self._needed.setdefault(variable, set()).add(name)
         computed: dict[str, list[TextMatch | Nearest | Bm25]] = {}
         for expression in uses:
-            for one in searches(expression):
+            inside = [one for block in blocks(expression) for one in outer_searches(block.block)]
+            for one in (*searches(expression), *inside):
                 found = computed.setdefault(one.property.variable, [])
                 if one not in found:
                     found.append(one)
@@ -345,19 +347,26 @@ class Relation:
         needed = outer_references(pattern)
         outer = {name: self.slots[name] for name in pattern.outer}
         enough = {"id"} if self.context.keys == "id" else set()
+        searched = outer_searches(pattern)
         alone = len(outer) == 1 and {name for _, name in needed} <= enough and set(outer) <= endpoints(pattern)
-        if alone and not any(slot.is_edge for slot in outer.values()):
+        if alone and not searched and not any(slot.is_edge for slot in outer.values()):
             implied = {name: Slot(name, slot.types, False, exp.null(), None, {}) for name, slot in outer.items()}
             relation = Relation(self.context, pattern, self.places)
             relation.build((), implied, None)
         else:
-            domain, inside = self._domain(outer, needed)
             relation = Relation(self.context, pattern, self.places)
+            domain, inside = self._domain(outer, needed, relation.searched, searched)
             relation.build((), inside, domain)
         return self._counted(relation, outer)
 
-    def _domain(self, outer: dict[str, Slot], needed: set[tuple[str, str]]) -> tuple[str, dict[str, Slot]]:
-        """The distinct values of what the block needs from the rows at hand."""
+    def _domain(
+        self,
+        outer: dict[str, Slot],
+        needed: set[tuple[str, str]],
+        inner: dict[TextMatch | Nearest | Bm25, exp.Expression],
+        searched: Sequence[TextMatch | Nearest | Bm25],
+    ) -> tuple[str, dict[str, Slot]]:
+        """The distinct values of what the block needs from the rows at hand; says to `inner` where searches are."""
         name = self.context.fresh("o")
         projections: list[exp.Expression] = []
         inside: dict[str, Slot] = {}
@@ -371,6 +380,8 @@ class Relation:
                 if stored in slot.columns
             }
             inside[variable] = Slot(variable, slot.types, slot.is_edge, key, kind, columns)
+        for index, one in enumerate(searched):
+            inner[one] = self._renamed(projections, self.searched[one], f"z{index}", name)
         self.context.common.append(common(name, self.select.select(*projections).distinct()))
         return name, inside
 

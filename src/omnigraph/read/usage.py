@@ -93,10 +93,20 @@ def outer_references(pattern: Pattern) -> set[tuple[str, str]]:
     """The columns that a block needs of the variables around it, its own blocks included."""
     found: set[tuple[str, str]] = set()
     for expression in pattern.filters:
-        found |= set(references(expression))
+        found |= set(plain_references(expression))
         for block in blocks(expression):
             found |= outer_references(block.block)
     return {(variable, column) for variable, column in found if variable in pattern.outer}
+
+
+def outer_searches(pattern: Pattern) -> list[TextMatch | Nearest | Bm25]:
+    """The search functions that a block applies to variables around it, its own blocks included."""
+    found: list[TextMatch | Nearest | Bm25] = []
+    for expression in pattern.filters:
+        found += searches(expression)
+        for block in blocks(expression):
+            found += outer_searches(block.block)
+    return [one for one in dict.fromkeys(found) if one.property.variable in pattern.outer]
 
 
 def endpoints(pattern: Pattern) -> set[str]:

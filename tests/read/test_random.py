@@ -1,0 +1,306 @@
+"""Random small graphs and random queries of the grammar, on every access path, against the naive interpreter."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from logic.runner import NOW, engines
+from read.graphs import build_indexes, commit, new_graph
+from read.oracle import Oracle
+
+from omnigraph.errors import QueryError
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query_compiler import compile_query
+from omnigraph.read import json_value
+from omnigraph.views import View
+
+SCHEMA = """
+interface Named { name: String  rank: I32? }
+node Person implements Named {
+  name: String @key
+  rank: I32?
+  tier: enum(free, pro)?
+  score: F64? @index
+  big: I64?
+  tags: [String]?
+  note: String? @index
+}
+node City implements Named {
+  name: String @key
+  rank: I32? @index
+}
+edge Knows: Person -> Person { weight: I32? }
+edge LivesIn: Person -> City
+"""
+NAMES = ["a", "b", "c", "d", "e"]
+CITIES = ["a", "x", "y"]
+SMALL = st.integers(-2, 3)
+
+
+def _optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> list[dict[str, Any]]:
+    people = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=5))
+    cities = draw(st.lists(st.sampled_from(CITIES), unique=True, max_size=3))
+    records: list[dict[str, Any]] = []
+    for name in people:
+        data = {
+            "name": name,
+            "rank": draw(_optional(SMALL)),
+            "tier": draw(_optional(st.sampled_from(["free", "pro"]))),
+            "score": draw(_optional(st.sampled_from([-1.5, 0.0, 0.5, 2.0]))),
+            "big": draw(_optional(st.sampled_from([0, 1, 2**53 + 1, -(2**63), 2**63 - 1]))),
+            "tags": draw(_optional(st.lists(st.sampled_from(["p", "q"]), max_size=2))),
+            "note": draw(_optional(st.sampled_from(["", "red fox", "the Red hen", "blue"]))),
+        }
+        records.append({"type": "Person", "data": data})
+    records += [{"type": "City", "data": {"name": name, "rank": draw(_optional(SMALL))}} for name in cities]
+    if people:
+        ends = st.tuples(st.sampled_from(people), st.sampled_from(people), _optional(SMALL))
+        for a, b, weight in draw(st.lists(ends, max_size=9)):
+            records.append({"edge": "Knows", "from": a, "to": b, "data": {"weight": weight}})
+    if people and cities:
+        homes = st.tuples(st.sampled_from(people), st.sampled_from(cities))
+        records += [{"edge": "LivesIn", "from": a, "to": b} for a, b in draw(st.lists(homes, max_size=4))]
+    return records
+
+
+class Writer:
+    """Writes one query; remembers which variables are there."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.names = (f"v{number}" for number in itertools.count())
+
+    def query(self) -> str:
+        people, cities, edges = [], [], []
+        clauses = self.clauses(people, cities, edges, self.draw(st.integers(1, 3)))
+        pattern = f"match {{ {' '.join(clauses)} }}"
+        return f"query q() {{ {pattern} {self.returned(people, cities, edges)} }}"
+
+    def pick(self, items: Iterable[str]) -> str:
+        return self.draw(st.sampled_from(list(items)))
+
+    def clauses(self, people: list[str], cities: list[str], edges: list[str], steps: int) -> list[str]:
+        clauses: list[str] = []
+        if not people:
+            start = next(self.names)
+            people.append(start)
+            key = f' {{ name: "{self.pick(NAMES)}" }}' if self.draw(st.booleans()) else ""
+            clauses.append(f"${start}: Person{key}")
+        for _ in range(steps):
+            clauses.append(self.step(people, cities, edges))
+        for _ in range(self.draw(st.integers(0, 2))):
+            clauses.append(self.condition(people, cities, edges, depth=1))
+        return clauses
+
+    def step(self, people: list[str], cities: list[str], edges: list[str]) -> str:
+        kind = self.pick(["knows", "knows", "hops", "both", "edge", "back", "lives", "home", "close", "node", "named"])
+        a = self.pick(people)
+        if kind in ("close", "knows", "hops", "both", "back"):
+            reuse = kind == "close" or self.draw(st.integers(0, 4)) == 0
+            b = self.pick(people) if reuse else next(self.names)
+            if b not in people:
+                people.append(b)
+            low = self.draw(st.integers(1, 3))
+            bounds = f"{{{low},{low + self.draw(st.integers(0, 2))}}}" if kind in ("hops", "close") else ""
+            word = "<knows>" if kind == "both" else "knows"
+            return f"${b} {word}{bounds} ${a}" if kind == "back" else f"${a} {word}{bounds} ${b}"
+        if kind == "edge":
+            b, e = next(self.names), next(self.names)
+            people.append(b)
+            edges.append(e)
+            return f"${a} ${e}:{self.pick(['knows', '<knows>'])} ${b}"
+        if kind == "lives":
+            c = self.pick(cities) if cities and self.draw(st.booleans()) else next(self.names)
+            if c not in cities:
+                cities.append(c)
+            return f"${a} livesIn ${c}"
+        if kind == "home" and cities:
+            b = next(self.names)
+            people.append(b)
+            return f"${self.pick(cities)} livesIn ${b}"
+        b = next(self.names)
+        people.append(b)
+        return f"${b}: Person"
+
+    def value(self, people: list[str], cities: list[str], edges: list[str]) -> tuple[str, str]:
+        """(a numeric or text operand, its kind)."""
+        choices = [
+            (f"${v}.{p}", k) for v in people for p, k in (("rank", "n"), ("score", "n"), ("name", "t"), ("tier", "e"))
+        ]
+        choices += [(f"${v}.rank", "n") for v in cities] + [(f"${v}.name", "t") for v in cities]
+        choices += [(f"${v}.weight", "n") for v in edges]
+        return self.draw(st.sampled_from(choices))
+
+    def condition(self, people: list[str], cities: list[str], edges: list[str], depth: int) -> str:
+        kind = self.pick(
+            ["compare", "compare", "compare", "null", "in", "list", "search", "block", "block", "logic", "pair"]
+        )
+        if kind == "block" and depth > 0:
+            return self.block(people, depth)
+        if kind == "logic" and depth > 0:
+            parts = [self.condition(people, cities, edges, 0) for _ in range(2)]
+            joined = f" {self.pick(['and', 'or'])} ".join(f"({part})" for part in parts)
+            return f"not ({joined})" if self.draw(st.booleans()) else f"({joined})"
+        if kind == "pair" and len(people) > 1:
+            return f"${self.pick(people)} {self.pick(['=', '!='])} ${self.pick(people)}"
+        if kind == "list":
+            return f'${self.pick(people)}.tags contains "{self.pick(["p", "q"])}"'
+        if kind == "search":
+            return f'search(${self.pick(people)}.note, "{self.pick(["red", "red fox", "blue", ""])}")'
+        left, type_ = self.value(people, cities, edges)
+        if kind == "null":
+            return f"{left} is {self.pick(['null', 'not null'])}"
+        if type_ == "n":
+            if kind == "in":
+                return f"{left} in [{', '.join(str(n) for n in self.draw(st.lists(SMALL, max_size=3)))}]"
+            other, other_type = self.value(people, cities, edges)
+            right = other if other_type == "n" and self.draw(st.booleans()) else str(self.draw(SMALL))
+            sum_ = (
+                f"{left} {self.pick(['+', '-', '*', '/', '%'])} {self.draw(SMALL)}"
+                if self.draw(st.booleans())
+                else left
+            )
+            return f"{sum_} {self.pick(['=', '!=', '<', '<=', '>', '>='])} {right}"
+        if type_ == "e":
+            return f'{left} {self.pick(["=", "!="])} "{self.pick(["free", "pro"])}"'
+        return f'{left} {self.pick(["=", "!=", "<", ">=", "starts_with", "contains"])} "{self.pick(NAMES)}"'
+
+    def block(self, people: list[str], depth: int) -> str:
+        outer = self.pick(people)
+        inner_people, inner_cities, inner_edges = [outer], list[str](), list[str]()
+        steps = [self.step(inner_people, inner_cities, inner_edges) for _ in range(self.draw(st.integers(1, 2)))]
+        if not any(f"${outer} " in f"{step} " for step in steps):
+            steps.append(f"${outer} knows ${next(self.names)}")
+        if self.draw(st.booleans()):
+            steps.append(self.condition(inner_people, inner_cities, inner_edges, depth - 1))
+        if self.draw(st.integers(0, 3)) == 0 and len(people) > 1:
+            steps.append(f"${inner_people[-1]}.rank >= ${self.pick(people)}.rank")
+        inside = " ".join(steps)
+        kind = self.pick(["not", "not", "exists", "count"])
+        if kind == "count":
+            return f"count {{ {inside} }} {self.pick(['=', '>', '<='])} {self.draw(st.integers(0, 2))}"
+        return f"{kind} {{ {inside} }}"
+
+    def returned(self, people: list[str], cities: list[str], edges: list[str]) -> str:
+        columns = [f"${v}.{p}" for v in people for p in ("name", "rank", "tier", "big", "id")] + [
+            f"${v}.name" for v in cities
+        ]
+        columns += [f"${v}.weight" for v in edges]
+        chosen = self.draw(st.lists(st.sampled_from(columns), unique=True, min_size=1, max_size=3))
+        if self.draw(st.integers(0, 2)) == 0:
+            return self.aggregated(people, edges, chosen)
+        shown = [f"{column} as c{place}" for place, column in enumerate(chosen)]
+        if self.draw(st.integers(0, 4)) == 0:
+            shown.append(f"${self.pick(people)} as whole")
+        distinct = "distinct " if self.draw(st.integers(0, 3)) == 0 else ""
+        order = self.ordered([f"c{place}" for place in range(len(chosen))])
+        return f"return {distinct}{{ {', '.join(shown)} }} {order} {self.cut()}"
+
+    def aggregated(self, people: list[str], edges: list[str], keys: list[str]) -> str:
+        functions = [f"count(${v})" for v in people + edges] + [f"count(distinct ${v})" for v in people]
+        functions += [f"{f}(${v}.rank)" for v in people for f in ("sum", "avg", "min", "max", "count", "count")]
+        chosen = self.draw(st.lists(st.sampled_from(functions), min_size=1, max_size=3))
+        kept = keys[: self.draw(st.integers(0, len(keys)))]
+        shown = [f"{key} as k{place}" for place, key in enumerate(kept)]
+        shown += [f"{function} as f{place}" for place, function in enumerate(chosen)]
+        names = [one.rpartition(" ")[2] for one in shown]
+        return f"return {{ {', '.join(shown)} }} {self.ordered(names)} {self.cut()}"
+
+    def ordered(self, names: list[str]) -> str:
+        chosen = self.draw(st.lists(st.sampled_from(names), unique=True, max_size=2))
+        keys = ", ".join(f"{name} {self.pick(['asc', 'desc'])}" for name in chosen)
+        return f"order {{ {keys} }}" if keys else ""
+
+    def cut(self) -> str:
+        limit = self.draw(_optional(st.integers(0, 5)))
+        offset = self.draw(_optional(st.integers(0, 3)))
+        return (f"limit {limit} " if limit is not None else "") + (f"offset {offset}" if offset is not None else "")
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> str:
+    return Writer(draw).query()
+
+
+def check(view: View, indexed: View, text: str, data: dict[str, list[dict[str, Any]]]) -> bool:
+    """All engines give the interpreter's rows; False when the text is not a query."""
+    try:
+        plan = compile_query(text, view.catalog)
+    except QueryError:
+        return False
+    assert isinstance(plan, ReadPlan)
+    parameters = bind_parameters(plan.parameters, {})
+    rows = Oracle(view.catalog, data, parameters, NOW).run(plan)
+    expected = [{name: json_value(value) for name, value in row.items()} for row in rows]
+    for name, engine in engines.items():
+        assert engine(view, plan, parameters).to_json() == expected, (name, text)
+    assert engines["auto"](indexed, plan, parameters).to_json() == expected, ("with indexes", text)
+    return True
+
+
+counter = itertools.count()
+
+
+def _explore(folder: Path, records: list[dict[str, Any]], texts: list[str]) -> None:
+    stores = new_graph(str(folder / f"g{next(counter)}"), SCHEMA)
+    view = commit(stores, records)
+    indexed = build_indexes(view) if records else view
+    tables = {key: view.table(key) for key in view.catalog.tables}
+    data = {key: [] if table is None else table.read().to_pylist() for key, table in tables.items()}
+    for text in texts:
+        check(view, indexed, text, data)
+
+
+# Each example is a graph on disk: shrinking one takes minutes, and the assertion names the query anyway.
+PHASES = [Phase.explicit, Phase.generate]
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+
+
+@settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=QUIET, derandomize=True)
+@given(records=graphs(), texts=st.lists(queries(), min_size=4, max_size=8))
+def test_random_queries_on_random_graphs(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], texts: list[str]
+) -> None:
+    _explore(tmp_path_factory.mktemp("random"), records, texts)
+
+
+@pytest.mark.soak
+@settings(max_examples=1_000, deadline=None, phases=PHASES, suppress_health_check=QUIET)
+@given(records=graphs(), texts=st.lists(queries(), min_size=4, max_size=8))
+def test_many_random_queries_on_random_graphs(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], texts: list[str]
+) -> None:
+    _explore(tmp_path_factory.mktemp("soak"), records, texts)
+
+
+def test_most_written_texts_are_queries() -> None:
+    """The generator is of no use if the checker refuses most of what it writes."""
+    from omnigraph.language.schema_compiler import compile_schema
+
+    catalog = compile_schema(SCHEMA)
+    good = bad = 0
+
+    @settings(max_examples=120, deadline=None, suppress_health_check=QUIET, derandomize=True)
+    @given(text=queries())
+    def count(text: str) -> None:
+        nonlocal good, bad
+        try:
+            compile_query(text, catalog)
+            good += 1
+        except QueryError:
+            bad += 1
+
+    count()
+    assert good > bad * 3
