@@ -1,0 +1,347 @@
+"""What a read gives back and how it gets there: results, access paths, caches, time travel, errors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from read.graphs import build_indexes, commit, new_graph, query
+
+from omnigraph.errors import UsageError
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query_compiler import compile_query
+from omnigraph.read import adjacency as adjacency_module
+from omnigraph.read import entity, explain, history_of, index_specs, index_state, json_value
+from omnigraph.read.adjacency import Compact
+from omnigraph.read.cache import ByteCache
+from omnigraph.read.explain import Explanation
+from omnigraph.views import Stores, View
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32? @index
+  tier: enum(free, pro)? @index
+  bio: String? @index
+  seen: DateTime?
+  big: I64?
+  score: F64?
+  tags: [String]?
+  photo: Blob?
+  vec: Vector(2)? @index
+}
+node City { name: String @key }
+edge Knows: Person -> Person { since: Date? }
+edge LivesIn: Person -> City
+"""
+
+
+def person(name: str, **data: Any) -> dict[str, Any]:
+    return {"type": "Person", "data": {"name": name, **data}}
+
+
+def knows(a: str, b: str, **data: Any) -> dict[str, Any]:
+    return {"edge": "Knows", "from": a, "to": b, "data": data, "id": f"{a}-{b}"}
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Stores:
+    return new_graph(str(tmp_path / "graph"), SCHEMA)
+
+
+@pytest.fixture
+def view(stores: Stores) -> View:
+    records = [
+        person("ann", age=30, seen="2024-05-06T07:08:09.010Z", big=2**53, score=math.inf, tags=["x"], vec=[1, 0]),
+        person("bob", age=20, big=-(2**60), tier="pro", bio="likes graphs", photo="bytes"),
+        person("cid", big=5),
+        {"type": "City", "data": {"name": "Rome"}},
+        knows("ann", "bob", since="2020-02-02"),
+        knows("bob", "cid"),
+        {"edge": "LivesIn", "from": "ann", "to": "Rome", "id": "home"},
+    ]
+    return commit(stores, records)
+
+
+def explained(view: View, text: str, params: dict[str, Any] | None = None) -> Explanation:
+    plan = compile_query(text, view.catalog)
+    assert isinstance(plan, ReadPlan)
+    return explain(view, plan, bind_parameters(plan.parameters, params or {}))
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_a_result_offers_rows_arrow_and_frames(view: View) -> None:
+    result = query(view, "query q() { match { $p: Person } return { $p.name as n, $p.age as a, $p.seen as s } }")
+    assert result.num_rows == 3
+    assert result.rows[0] == {"n": "ann", "a": 30, "s": dt.datetime(2024, 5, 6, 7, 8, 9, 10_000, tzinfo=dt.UTC)}
+    assert result.to_arrow().schema.types == [pa.utf8(), pa.int32(), pa.timestamp("ms")]
+    assert list(result.to_pandas()["n"]) == ["ann", "bob", "cid"]
+    assert result.to_polars()["a"].to_list() == [30, 20, None]
+    assert [column.kind for column in result.columns] == ["string", "int", "datetime"]
+    assert result.commit.id == view.snapshot.commit.id
+    assert result.timing.total_s >= result.timing.engine_s
+
+
+def test_json_is_safe_for_64_bits_and_odd_floats(view: View) -> None:
+    text = "query q() { match { $p: Person } return { $p.big as b, $p.score as s, $p.tags as t, $p.seen as at } }"
+    rows = query(view, text).to_json()
+    assert rows[0] == {"b": "9007199254740992", "s": "Infinity", "t": ["x"], "at": "2024-05-06T07:08:09.010Z"}
+    assert rows[1] == {"b": str(-(2**60)), "s": None, "t": None, "at": None}
+    assert rows[2]["b"] == 5
+    assert json.loads(json.dumps(rows)) == rows
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(2**53 - 1, 2**53 - 1), (2**53, str(2**53)), (-(2**53), str(-(2**53))), (math.nan, "NaN"), (-math.inf, "-Infinity"),
+     (True, True), (dt.date(2024, 2, 29), "2024-02-29"), (b"ab", "base64:YWI="), ([2**63], [str(2**63)])],
+)  # fmt: skip
+def test_json_values(value: object, shown: object) -> None:
+    assert json_value(value) == shown
+
+
+def test_counts_and_sums_have_their_types(view: View) -> None:
+    text = "query q() { match { $p: Person } return { count($p) as n, sum($p.age) as s, avg($p.big) as a, max($p.age) as m } }"
+    assert query(view, text).to_arrow().schema.types == [pa.int64(), pa.float64(), pa.float64(), pa.int32()]
+
+
+def test_a_whole_entity_has_no_blob(view: View) -> None:
+    row = query(view, 'query q() { match { $p: Person { name: "bob" } } return { $p } }').rows[0]["p"]
+    assert row["id"] == "bob"
+    assert row["bio"] == "likes graphs"
+    assert "photo" not in row
+
+
+# ---------------------------------------------------------------- access paths
+
+
+def test_a_key_is_looked_up_and_a_hop_follows_the_index(view: View) -> None:
+    found = explained(view, 'query q() { match { $p: Person { name: "ann" } $p knows $q } return { $q.age } }')
+    assert [(choice.what, choice.path) for choice in found.choices] == [
+        ("$p", "lookup"),
+        ("$p Knows $q", "index"),
+        ("$q", "lookup"),
+    ]
+    assert "by index" in found.choices[1].estimate
+    assert json.loads(json.dumps(found.to_json()))["access"][1]["path"] == "index"
+    assert "SELECT" in str(found)
+
+
+def test_the_fixed_end_is_where_the_walk_starts(view: View) -> None:
+    found = explained(view, 'query q() { match { $p knows $q $q.name = "cid" } return { $p.name } }')
+    assert [choice.what for choice in found.choices] == ["$q", "$p Knows $q", "$p"]
+
+
+def test_an_open_traversal_uses_the_adjacency(view: View) -> None:
+    found = explained(view, "query q() { match { $p knows $q } return { $p.name, $q.name } }")
+    assert found.keys == "ordinals"
+    assert {choice.path for choice in found.choices if "Knows" in choice.what} == {"csr"}
+
+
+def test_deep_hops_use_the_adjacency(view: View) -> None:
+    text = 'query q() { match { $p: Person { name: "ann" } $p knows{1,7} $q } return { $q.name } }'
+    assert "csr" in {choice.path for choice in explained(view, text).choices}
+    assert [row["q.name"] for row in query(view, text).rows] == ["bob", "cid"]
+
+
+def test_a_bare_count_reads_nothing(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(view), "table", lambda self, key: pytest.fail("a table was opened"))
+    text = "query q() { match { $p: Person } return { count($p) as n } }"
+    assert query(view, text).rows == [{"n": 3}]
+    assert [choice.path for choice in explained(view, text).choices] == ["metadata"]
+
+
+def test_only_needed_columns_are_read(view: View) -> None:
+    found = explained(view, "query q() { match { $p: Person $p.age > 1 } return { count($p) as n } }")
+    assert found.inputs[0].columns == ("id", "age")
+    assert found.inputs[0].filter == "(`age` > 1)"
+
+
+def test_a_node_known_by_its_edges_is_not_read(view: View) -> None:
+    found = explained(view, "query q() { match { $p knows $q } return { count($p) as n } }")
+    assert [one.tables for one in found.inputs] == [("edge:Knows",)]
+
+
+def test_the_adjacency_of_a_version_is_built_once_and_shared(view: View, stores: Stores) -> None:
+    before = Compact(view).neighbours("Knows", "out")
+    assert Compact(view).neighbours("Knows", "out") is before
+    later = commit(stores, [knows("cid", "ann")])
+    assert Compact(later).neighbours("Knows", "out") is not before
+    text = "query q() { match { $p knows $q } return { count($p) as n } }"
+    assert query(view, text).rows == [{"n": 2}]
+    assert query(later, text).rows == [{"n": 3}]
+
+
+def test_the_cache_is_bounded_and_drops_the_oldest() -> None:
+    class Thing:
+        def __init__(self, nbytes: int) -> None:
+            self.nbytes = nbytes
+
+    cache = ByteCache(100)
+    for key in "abc":
+        cache.get(key, lambda: Thing(40))
+    assert "a" not in cache
+    assert "b" in cache
+    assert cache.nbytes == 80
+    cache.get("huge", lambda: Thing(101))
+    assert "huge" not in cache
+    assert cache.nbytes == 80
+
+
+def test_the_cache_makes_a_value_once_for_many_threads() -> None:
+    class Thing:
+        nbytes = 1
+
+    cache, made, start = ByteCache(100), [], threading.Barrier(8)
+
+    def ask() -> None:
+        start.wait()
+        cache.get("key", lambda: made.append(1) or Thing())  # type: ignore[func-returns-value]  # append, then the value
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [1]
+
+
+def test_queries_from_many_threads(view: View) -> None:
+    texts = [
+        'query q() { match { $p: Person { name: "ann" } $p knows{1,2} $q } return { $q.name as n } }',
+        "query q() { match { $p knows $q } return { $p.name as n } }",
+        "query q() { match { $p: Person not { $p knows $x } } return { $p.name as n } }",
+    ]
+    expected = [[{"n": "bob"}, {"n": "cid"}], [{"n": "ann"}, {"n": "bob"}], [{"n": "cid"}]]
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        for turn in range(6):
+            place = (number + turn) % 3
+            rows = query(view, texts[place]).rows
+            if rows != expected[place]:
+                wrong.append((texts[place], rows))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_an_adjacency_that_does_not_fit_is_not_built(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjacency_module.cache, "capacity", 10)
+    text = "query q() { match { $p knows $q } return { $p.name as p, $q.name as q } }"
+    assert {choice.path for choice in explained(view, text).choices if "Knows" in choice.what} == {"sql"}
+    assert query(view, text).rows == [{"p": "ann", "q": "bob"}, {"p": "bob", "q": "cid"}]
+
+
+# ---------------------------------------------------------------- indexes
+
+
+def test_which_property_gets_which_index(view: View) -> None:
+    person_type = view.catalog.nodes["Person"]
+    assert {(spec.column, spec.kind, spec.metric) for spec in index_specs(person_type)} == {
+        ("id", "BTREE", None), ("name", "BTREE", None), ("name", "INVERTED", None), ("age", "BTREE", None),
+        ("tier", "BTREE", None), ("bio", "BTREE", None), ("bio", "INVERTED", None), ("vec", "IVF_FLAT", "cosine"),
+    }  # fmt: skip
+    assert {spec.column for spec in index_specs(view.catalog.edges["Knows"])} == {"id", "src", "dst"}
+
+
+def test_the_state_of_indexes_shows_what_is_pending(view: View, stores: Stores) -> None:
+    before = {(s.table_key, s.column, s.kind): s for s in index_state(view)}
+    assert before[("node:Person", "age", "BTREE")].pending_rows == 3
+    indexed = build_indexes(view)
+    after = {(s.table_key, s.column, s.kind): s for s in index_state(indexed)}
+    assert after[("node:Person", "age", "BTREE")].is_complete
+    later = commit(stores, [person("dan", age=50)])
+    pending = {(s.table_key, s.column, s.kind): s for s in index_state(later)}[("node:Person", "age", "BTREE")]
+    assert (pending.covered_rows, pending.pending_rows) == (3, 1)
+    text = "query q() { match { $p: Person $p.age in [20, 50] } return { $p.name as n } }"
+    assert [row["n"] for row in query(later, text).rows] == ["bob", "dan"]
+
+
+def test_search_is_right_while_an_index_covers_a_part(view: View, stores: Stores) -> None:
+    build_indexes(view)
+    later = commit(stores, [person("dan", bio="graphs and more graphs", vec=[0, 1])])
+    text = 'query q() { match { $p: Person } return { $p.name as n } order { bm25($p.bio, "graphs") } }'
+    assert [row["n"] for row in query(later, text).rows] == ["dan", "bob"]
+    near = "query q() { match { $p: Person } return { $p.name as n } order { nearest($p.vec, [0.0, 1.0]) } limit 2 }"
+    assert [row["n"] for row in query(later, near).rows] == ["dan", "ann"]
+
+
+# ---------------------------------------------------------------- time travel
+
+
+def test_an_older_snapshot_gives_older_rows(view: View, stores: Stores) -> None:
+    later = commit(stores, [person("dan", age=1)], remove={"node:Person": ["cid"], "edge:Knows": ["bob-cid"]})
+    text = "query q() { match { $p: Person } return { $p.name as n } }"
+    assert [row["n"] for row in query(later, text).rows] == ["ann", "bob", "dan"]
+    for revision in ("main~1", view.snapshot.commit.id):
+        assert [row["n"] for row in query(stores.resolve(revision), text).rows] == ["ann", "bob", "cid"]
+    hops = 'query q() { match { $p: Person { name: "ann" } $p knows{1,2} $q } return { $q.name as n } }'
+    assert query(later, hops).num_rows == 1
+    assert query(stores.resolve("main~1"), hops).num_rows == 2
+
+
+def test_an_entity_at_any_snapshot(view: View, stores: Stores) -> None:
+    commit(stores, [], remove={"node:Person": ["cid"], "edge:Knows": ["bob-cid"]})
+    assert entity(stores.resolve("main"), "Person", "cid") is None
+    old = entity(stores.resolve("main~1"), "Person", "cid")
+    assert old is not None
+    assert old["big"] == 5
+    edge = entity(view, "Knows", "ann-bob")
+    assert edge == {"id": "ann-bob", "from": "ann", "to": "bob", "since": dt.date(2020, 2, 2)}
+    assert entity(view, "Person", "nobody") is None
+    with pytest.raises(UsageError, match="no type Ghost"):
+        entity(view, "Ghost", "x")
+
+
+def test_the_history_of_an_entity_skips_commits_of_other_tables(view: View, stores: Stores) -> None:
+    commit(stores, [{"type": "City", "data": {"name": "Oslo"}}])
+    changed = commit(stores, [person("cid", big=6)], remove={"node:Person": ["cid"]})
+    commit(stores, [person("zed")])
+    gone = commit(stores, [], remove={"node:Person": ["cid"]})
+    versions = list(history_of(stores, "Person", "cid"))
+    assert [version.value and version.value["big"] for version in versions] == [None, 6, 5]
+    assert [version.commit.id for version in versions] == [
+        gone.snapshot.commit.id,
+        changed.snapshot.commit.id,
+        view.snapshot.commit.id,
+    ]
+    assert list(history_of(stores, "Person", "never")) == []
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_a_text_for_nearest_needs_an_embedder(view: View) -> None:
+    text = 'query q() { match { $p: Person } return { $p.name } order { nearest($p.vec, "hello") } limit 1 }'
+    with pytest.raises(UsageError, match="no embedding provider") as error:
+        query(view, text)
+    assert "vector" in (error.value.hint or "")
+
+
+def test_overflow_is_an_error_not_a_wrong_number(view: View) -> None:
+    text = "query q() { match { $p: Person } return { $p.big * 9223372036854775807 as x } }"
+    with pytest.raises(UsageError, match="out of range"):
+        query(view, text)
+
+
+def test_an_empty_graph_answers(stores: Stores) -> None:
+    _, empty = stores.head()
+    for mode in ("auto", "scan", "index", "csr"):
+        text = "query q() { match { $p: Person $p knows{1,2} $q not { $q livesIn $c } } return { $p.name, $q } }"
+        assert query(empty, text, mode=mode).rows == []  # type: ignore[arg-type]  # the names are modes
+        counted = query(empty, "query q() { match { $p knows $q } return { count($p) as n } }", mode=mode)  # type: ignore[arg-type]
+        assert counted.rows == [{"n": 0}]

@@ -1,0 +1,67 @@
+"""What a read asks of an object store: counted, not timed."""
+
+from __future__ import annotations
+
+import pytest
+from read.graphs import build_indexes, commit, new_graph, query
+from s3_server import S3Server
+
+from omnigraph.views import Stores, View
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+edge Knows: Person -> Person
+"""
+POINT = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age } }"
+HOP = "query q($n: String) { match { $p: Person { name: $n } $p knows $q } return { $q.age } }"
+
+pytestmark = pytest.mark.s3
+
+
+def _graph(s3: S3Server, commits: int) -> str:
+    uri = f"s3://{s3.new_bucket()}/graph"
+    stores = new_graph(uri, SCHEMA, s3.options)
+    for number in range(commits):
+        people = [{"type": "Person", "data": {"name": f"p{number}-{i}", "age": i}} for i in range(20)]
+        edges = [
+            {"edge": "Knows", "from": f"p{number}-{i}", "to": f"p{number}-{(i + 1) % 20}", "id": f"{number}-{i}"}
+            for i in range(20)
+        ]
+        commit(stores, people + edges)
+    build_indexes(stores.head()[1])
+    return uri
+
+
+def _opened(s3: S3Server, uri: str) -> Stores:
+    """As another process would: nothing is cached."""
+    return Stores.open(uri, storage_options=s3.options, durability="process")
+
+
+def _asked(s3: S3Server, stores: Stores, text: str, name: str) -> int:
+    s3.reset()
+    view: View = stores.head()[1]
+    assert query(view, text, {"n": name}).num_rows == 1
+    return len(s3.requests())
+
+
+def test_a_warm_point_read_asks_at_most_three_times(s3: S3Server) -> None:
+    uri = _graph(s3, 2)
+    stores = _opened(s3, uri)
+    _asked(s3, stores, POINT, "p0-1")
+    assert _asked(s3, stores, POINT, "p0-1") <= 3
+    assert _asked(s3, stores, POINT, "p0-7") <= 3
+
+
+def test_a_cold_first_query_asks_at_most_eight_times_a_table(s3: S3Server) -> None:
+    uri = _graph(s3, 2)
+    opened = _opened(s3, uri)
+    point = _asked(s3, opened, POINT, "p1-3")
+    hop = _asked(s3, _opened(s3, uri), HOP, "p1-3")
+    assert point <= 8 + 2, "the branch's head and the schema come first"
+    assert hop <= 16 + 2
+
+
+def test_the_cost_of_a_read_does_not_grow_with_history(s3: S3Server) -> None:
+    short, long = _graph(s3, 2), _graph(s3, 12)
+    few, many = (_asked(s3, _opened(s3, uri), POINT, "p1-3") for uri in (short, long))
+    assert many <= few + 2
