@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,12 +66,15 @@ class Transaction:
         return self._insert(type_name, {**(values or {}), **more}, strict=False)
 
     def insert_many(
-        self, type_name: str, rows: Iterable[Mapping[str, object]] | pa.Table, *, upsert: bool = False
+        self,
+        type_name: str,
+        rows: Iterable[Mapping[str, object]] | pa.Table | pa.RecordBatchReader,
+        *,
+        upsert: bool = False,
     ) -> int:
-        """Many rows of one type, from dicts or an Arrow table; how many."""
-        records = rows.to_pylist() if hasattr(rows, "to_pylist") else rows
+        """Many rows of one type, from dicts or Arrow; how many."""
         count = 0
-        for count, record in enumerate(records, 1):  # noqa: B007  # the last count is the result
+        for count, record in enumerate(_records(rows), 1):  # noqa: B007  # the last count is the result
             self._insert(type_name, record, strict=not upsert)
         return count
 
@@ -260,6 +263,17 @@ class Transaction:
         types = {key: pending.counts() for key, pending in self._pending.items()}
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt
+
+
+def _records(rows: Any) -> Iterator[Mapping[str, object]]:
+    if hasattr(rows, "to_pylist"):
+        yield from rows.to_pylist()
+        return
+    for item in rows:
+        if hasattr(item, "to_pylist"):
+            yield from item.to_pylist()
+        else:
+            yield item
 
 
 def _names(view: View) -> str:
