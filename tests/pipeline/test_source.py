@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +104,14 @@ def test_a_dataframe_is_written_as_one_commit(session: Any, people: og.Graph) ->
 
 def test_a_write_that_is_aborted_leaves_nothing_visible(session: Any, people: og.Graph, tmp_path: Path) -> None:
     from pyspark.errors import PySparkException
-    from pyspark.sql.functions import udf
 
-    @udf("int")
-    def broken(number: int) -> int:
-        if number == 7:
-            raise RuntimeError("no such number")
-        return number
+    def broken(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            if "w7" in batch.column(0).to_pylist():
+                raise RuntimeError("no such number")
+            yield batch
 
-    frame = session.range(8).selectExpr("concat('w', id) AS email", "cast(id as int) AS n")
-    frame = frame.select("email", broken("n").alias("age")).repartition(2)
+    frame = session.range(8).selectExpr("concat('w', id) AS email").mapInArrow(broken, "email string")
     with pytest.raises(PySparkException, match="no such number"):
         frame.write.format("omnigraph").option("graph", people.stores.store.uri).option("type", "Person").mode(
             "append"

@@ -166,35 +166,19 @@ class SplitReader:
 
 def line_blocks(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
     """Blocks of whole lines that start in [start, end). The file stands one byte before `start` (or at 0)."""
-    at = start
-    if start > 0:
-        at += len(file.readline()) - 1
-    else:
-        head = file.read(3)
-        at, file = (3, file) if head == b"\xef\xbb\xbf" else (0, _Pushed(head, file))  # type: ignore[assignment]
+    at = start + len(file.readline()) - 1 if start > 0 else 0
     while at < end:
         block = file.read(min(BLOCK_BYTES, end - at))
         if not block:
             return
         if not block.endswith(b"\n"):
             block += file.readline()
+        yield block.removeprefix(_MARK) if at == 0 else block
         at += len(block)
-        yield block
 
 
-class _Pushed:
-    """A file with a few bytes put back in front."""
-
-    def __init__(self, head: bytes, file: IO[bytes]) -> None:
-        self._head = head
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        head, self._head = self._head, b""
-        return head + self._file.read(max(size - len(head), 0))
-
-    def readline(self) -> bytes:
-        return self._file.readline()
+_MARK = b"\xef\xbb\xbf"
+"""Some editors begin a file with it; it is no text."""
 
 
 class PartWriter:
