@@ -23,6 +23,7 @@ from omnigraph.write import Transaction as WriteTransaction
 
 if TYPE_CHECKING:
     from omnigraph.merge import Baseline, By, CommitPage, EntityChange, FeedPage, MergeResult, Strategy
+    from omnigraph.merge.workers import Workers
     from omnigraph.pipeline.load import LoadReceipt
     from omnigraph.read import Result
 
@@ -296,16 +297,21 @@ class Graph:
         types: Iterable[str] | None = None,
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
+        engine: Engine = "local",
+        spark: Any = None,
     ) -> Iterator[EntityChange]:
         """What changed from one revision to another, entity by entity: nodes, then edges; by type and id. A stream.
 
         for change in g.diff("main~5", "main", types=["Person"]):
             print(change.op, change.id)
+
+        With engine "spark" rows are compared by Spark's workers.
         """
         from omnigraph.merge import ChangeFilter, diff
 
         before, after = self.stores.resolve(a), self.stores.resolve(b)
-        return diff(before, after, only=ChangeFilter.of(kinds, types, ops, catalog=after.catalog))
+        only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
+        return diff(before, after, only=only, workers=_workers(engine, spark))
 
     def commit_changes(
         self,
@@ -437,11 +443,14 @@ class GraphBranches:
         delete_branch: bool = False,
         actor: str | None = None,
         message: str | None = None,
+        engine: Engine = "local",
+        spark: Any = None,
     ) -> MergeResult:
         """Bring a branch's changes into another, as one commit with two parents.
 
         MergeConflicts, with every conflict, when the branches contradict each other; nothing is published then. Strategy
-        "ours" lets the target win, "theirs" the source; `by="property"` merges an entity property by property.
+        "ours" lets the target win, "theirs" the source; `by="property"` merges an entity property by property. With
+        engine "spark" rows are compared by Spark's workers: for branches that changed very much.
         """
         from omnigraph.merge import merge_branches
 
@@ -455,6 +464,7 @@ class GraphBranches:
             delete_branch=delete_branch,
             actor=actor,
             message=message,
+            workers=_workers(engine, spark),
         )
 
 
@@ -496,6 +506,19 @@ class GraphRecovery:
     def discard(self, commit_id: str) -> None:
         self._stores.history.recovery.get(commit_id)
         self._stores.history.recovery.remove(commit_id)
+
+
+def _workers(engine: Engine, spark: Any) -> Workers:
+    """Who compares rows for a merge or a diff."""
+    from omnigraph.merge.workers import HERE, Elsewhere
+
+    if engine == "local":
+        return HERE
+    from omnigraph.pipeline.runner import SparkRunner
+    from omnigraph.pipeline.session import cores_of, spark_session
+
+    session = spark or spark_session()
+    return Elsewhere(SparkRunner(session, cores_of(session)))
 
 
 def compiled(

@@ -63,7 +63,7 @@ def merge(
     result = Merged({})
     for key in base.keys() | source.keys() | target.keys() | unknown:
         b, s, t = (side.get(key, ABSENT) for side in (base, source, target))
-        row, conflict = _entity(b, s, t, by, strategy, key in unknown)
+        row, conflict = entity(b, s, t, by, strategy, key in unknown)
         if row is not ABSENT:
             result.state[key] = row
         if conflict:
@@ -72,7 +72,7 @@ def merge(
     return result
 
 
-def _entity(b: Any, s: Any, t: Any, by: str, strategy: str, unknown: bool) -> tuple[Any, str | None]:
+def entity(b: Any, s: Any, t: Any, by: str, strategy: str, unknown: bool) -> tuple[Any, str | None]:
     if s == t:
         return t, None
     if not unknown and s == b:

@@ -112,5 +112,6 @@ def test_a_table_the_target_did_not_touch_moves_by_its_pointer(tmp_path: Path) -
     result = graph.branches.merge("work")
     source, target = graph.view("work").state(bulk.KEY), graph.view().state(bulk.KEY)
     assert (result.outcome, result.types[bulk.KEY].way) == ("merged", "pointer")
-    assert source is not None and target is not None
+    assert source is not None
+    assert target is not None
     assert (target.path, target.version, target.number) == (source.path, source.version, 2)

@@ -174,7 +174,8 @@ def test_a_merge_that_lost_the_race_merges_with_what_won(
     won = model.state_of(graph, "main~1")
     expected = model.merge(base, model.state_of(graph, "work"), won, by="row", strategy="fail")
     assert model.state_of(graph, "main") == expected.state
-    assert result.commit is not None and result.commit.parent == graph.commits(limit=2)[1].ref
+    assert result.commit is not None
+    assert result.commit.parent == graph.commits(limit=2)[1].ref
 
 
 @POINTS

@@ -152,7 +152,8 @@ def test_a_filter_that_names_nothing_is_refused(graph: og.Graph, filters: dict[s
 
 def test_a_cursor_is_bound_to_graph_branch_life_and_filter(graph: og.Graph, tmp_path: Path) -> None:
     main, work = graph.changes().cursor, graph.changes("work").cursor
-    assert main is not None and work is not None
+    assert main is not None
+    assert work is not None
     graph.branches.delete("work")
     graph.branches.create("work")
     other = og.init(tmp_path / "other", schema=model.SCHEMA)
@@ -169,7 +170,7 @@ def test_a_cursor_is_bound_to_graph_branch_life_and_filter(graph: og.Graph, tmp_
         (graph, "main", "é", {}),
         (graph, "main", "A" * 5_000, {}),
     ]:
-        with pytest.raises(CursorRejected, match="^change cursor rejected: "):
+        with pytest.raises(CursorRejected, match=r"^change cursor rejected: "):
             target.changes(branch, since=cursor, **filters)
 
 

@@ -53,13 +53,15 @@ def merged(graph: og.Graph, source: Act, target: Act, **how: Any) -> list[tuple[
         with graph.transaction(branch) as tx:
             act(tx)
     before = graph.view().snapshot
-    try:
+    expected = graph.branches.merge("work", dry_run=True, **how).conflicts
+    if not expected:
         graph.branches.merge("work", **how)
-    except MergeConflicts as error:
-        assert graph.view().snapshot == before
-        assert error.details()["merge_conflicts"] == [each.to_json() for each in error.conflicts]
-        return [(each.kind, each.type_name, each.entity_id) for each in error.conflicts]
-    return []
+        return []
+    with pytest.raises(MergeConflicts) as caught:
+        graph.branches.merge("work", **how)
+    assert graph.view().snapshot == before
+    assert caught.value.details()["merge_conflicts"] == [each.to_json() for each in expected]
+    return [(each.kind, each.type_name, each.entity_id) for each in caught.value.conflicts]
 
 
 def test_a_unique_value_given_on_both_sides(graph: og.Graph) -> None:

@@ -83,7 +83,8 @@ def test_a_schema_that_moved_on_the_source_is_taken(graph: og.Graph) -> None:
     assert "Pet" in graph.schema.nodes
     assert (ids(graph, "node:Pet"), ids(graph, "node:Person")) == (["rex"], ["a", "c", "d"])
     state = graph.view().state("node:Person")
-    assert state is not None and state.number == 3
+    assert state is not None
+    assert state.number == 3
 
 
 def test_a_strategy_means_the_same_when_the_source_brings_the_schema(graph: og.Graph) -> None:
@@ -150,7 +151,8 @@ def test_a_diff_across_schemas_compares_what_both_have(graph: og.Graph) -> None:
         tx.update("Person", "a", age=2)
     (change,) = graph.diff("main", "work")
     assert (change.op, change.id) == ("update", "a")
-    assert change.before is not None and change.before.properties["rank"] == 3
+    assert change.before is not None
+    assert change.before.properties["rank"] == 3
 
 
 def test_a_renamed_type_is_the_same_type(graph: og.Graph) -> None:

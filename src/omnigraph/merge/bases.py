@@ -16,6 +16,7 @@ from omnigraph.history.values import Ancestry
 from omnigraph.merge.changed import SAME, Stored, changed, no_changes
 from omnigraph.merge.diff import same_state
 from omnigraph.merge.projection import by_id
+from omnigraph.merge.workers import HERE, Workers
 from omnigraph.views import Stores, View
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def entry_at(history: History, ref: CommitRef) -> Entry:
 class Differences:
     """Differences between snapshots, type by type; each pair of table versions is compared once."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: Workers = HERE) -> None:
+        self.workers = workers
         self._rows: dict[tuple[object, ...], pa.Table] = {}
         self._ids: dict[tuple[object, ...], frozenset[str]] = {}
 
@@ -73,7 +75,7 @@ class Differences:
             known = new or old
             assert known is not None, "asked for a type that neither side has"
             none = Stored(known.entity, None)
-            self._rows[key] = changed(old or none, new or none)
+            self._rows[key] = changed(old or none, new or none, self.workers)
         return self._rows[key]
 
     def ids(self, before: View, after: View, type_id: int) -> frozenset[str]:

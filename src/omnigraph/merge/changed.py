@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from omnigraph.language.catalog import EntityType
 from omnigraph.merge.projection import project
+from omnigraph.merge.workers import HERE, Workers
 from omnigraph.relational import duck
 from omnigraph.relational.expressions import column, to_sql
 from omnigraph.tables import Part, Table
@@ -32,29 +33,37 @@ CHUNK_BYTES = 64 * 1024 * 1024
 SCAN_FRACTION = 8
 """A part of which more than one row in so many is wanted is scanned; otherwise the rows are fetched by address."""
 ADDRESSES_MOST = 4_096
+IDS_PER_TASK = 1_048_576
 OFFSET_BITS = 32
 QUERIES_KEPT = 1_024
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A type's rows in one snapshot. `table` is None when no row was ever written."""
+    """A type's rows in one snapshot. `table` is None when no row was ever written. Can travel to a worker."""
 
     entity: EntityType
     table: Table | None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _stored, (self.entity, self.table and (self.table.path, self.table.dataset))
 
-def changed(before: Stored, after: Stored) -> pa.Table:
+
+def _stored(entity: EntityType, place: tuple[str, Any] | None) -> Stored:
+    return Stored(entity, place and Table(*place))
+
+
+def changed(before: Stored, after: Stored, workers: Workers = HERE) -> pa.Table:
     """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    gone = unshared(before.table, after.table).rename_columns(["id", "before"])
-    come = unshared(after.table, before.table).rename_columns(["id", "after"])
+    gone = unshared(before, after, workers).rename_columns(["id", "before"])
+    come = unshared(after, before, workers).rename_columns(["id", "after"])
     joined = gone.join(come, "id", join_type="full outer").sort_by("id").combine_chunks()
     old, new = joined.column("before"), joined.column("after")
     both = joined.filter(pc.and_(pc.is_valid(old), pc.is_valid(new)))
-    different = differing_ids(before, after, both)
+    different = differing_ids(before, after, both, workers)
     op = pc.if_else(
         pc.is_null(old),
         INSERT,
@@ -70,10 +79,11 @@ def no_changes() -> pa.Table:
     return pa.schema(fields).empty_table()
 
 
-def unshared(table: Table | None, other: Table | None) -> pa.Table:
-    """Ids and addresses of the rows of `table` that are not, as stored, rows of `other`."""
+def unshared(side: Stored, against: Stored, workers: Workers) -> pa.Table:
+    """Ids and addresses of the rows of one side that are not, as stored, rows of the other."""
     import pyarrow as pa
 
+    table, other = side.table, against.table
     empty = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
     if table is None:
         return empty
@@ -88,9 +98,28 @@ def unshared(table: Table | None, other: Table | None) -> pa.Table:
             addresses = _only_here(table, part, other, twin)
             if len(addresses):
                 found.append(rows_at(table, addresses, ["id"]).select(["id", ROW_ADDRESS]))
-    if whole:
-        found.append(table.read(["id"], parts=whole, with_address=True).select(["id", ROW_ADDRESS]))
+    found += workers.map("read ids", _ids_of, [(side, run) for run in _runs(table, whole)])
     return pa.concat_tables([piece.cast(empty.schema) for piece in found])
+
+
+def _runs(table: Table, parts: list[int]) -> list[list[int]]:
+    """The parts in runs of bounded size, each for one task."""
+    rows = {part.id: part.rows for part in table.parts}
+    runs: list[list[int]] = []
+    room = 0
+    for part in parts:
+        if not runs or rows[part] > room:
+            runs.append([])
+            room = IDS_PER_TASK
+        runs[-1].append(part)
+        room -= rows[part]
+    return runs
+
+
+def _ids_of(task: tuple[Stored, list[int]]) -> pa.Table:
+    side, parts = task
+    assert side.table is not None
+    return side.table.read(["id"], parts=parts, with_address=True).select(["id", ROW_ADDRESS])
 
 
 def parts_by_files(table: Table | None) -> dict[tuple[str, ...], Part]:
@@ -176,20 +205,25 @@ def typed_rows_at(stored: Stored, addresses: pa.ChunkedArray, wanted: EntityType
     return project(rows, stored.entity, wanted)
 
 
-def differing_ids(before: Stored, after: Stored, both: pa.Table) -> pa.Array:
+def differing_ids(before: Stored, after: Stored, both: pa.Table, workers: Workers) -> pa.Array:
     """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ; NaN is
     equal to itself."""
     import pyarrow as pa
 
-    found = [pa.array([], pa.utf8())]
     step = chunk_rows(before.table, after.table)
+    tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, step)]
+    found = workers.map("compare rows", _differing, tasks)
+    return pa.concat_arrays([pa.array([], pa.utf8()), *found])
+
+
+def _differing(task: tuple[Stored, Stored, pa.Table]) -> pa.Array:
+    import pyarrow as pa
+
+    before, after, chunk = task
+    old = typed_rows_at(before, chunk.column("before"), after.entity)
+    new = typed_rows_at(after, chunk.column("after"), after.entity)
     text = _differs(tuple(value_columns(after.entity)))
-    for start in range(0, both.num_rows, step):
-        chunk = both.slice(start, step)
-        old = typed_rows_at(before, chunk.column("before"), after.entity)
-        new = typed_rows_at(after, chunk.column("after"), after.entity)
-        found.extend(duck.run_text(text, {"old": old, "new": new}).column("id").chunks)
-    return pa.concat_arrays([piece.cast(pa.utf8()) for piece in found])
+    return duck.run_text(text, {"old": old, "new": new}).column("id").combine_chunks().cast(pa.utf8())
 
 
 def value_columns(entity: EntityType) -> list[str]:

@@ -17,6 +17,7 @@ from omnigraph.history import TableState
 from omnigraph.merge.changed import DELETE, INSERT, SAME, Stored, changed, chunk_rows, typed_rows_at
 from omnigraph.merge.images import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, Image, type_id_of
 from omnigraph.merge.projection import TypePair, kind_of, type_pairs
+from omnigraph.merge.workers import HERE, Workers
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -53,7 +54,12 @@ def id_digest(id: str) -> str:
 
 
 def diff(
-    before: View, after: View, *, only: ChangeFilter = EVERYTHING, resume: Place | None = None
+    before: View,
+    after: View,
+    *,
+    only: ChangeFilter = EVERYTHING,
+    resume: Place | None = None,
+    workers: Workers = HERE,
 ) -> Iterator[EntityChange]:
     """The changes that lead from one snapshot to the other, after the place `resume` if given.
 
@@ -68,7 +74,7 @@ def diff(
         sides = _sides(before, after, pair)
         if sides is not None:
             here = resume if resume is not None and order == resume.type_order else None
-            yield from _type_changes(*sides, only, here)
+            yield from _type_changes(*sides, only, here, workers)
 
 
 def type_order(entity: Any) -> tuple[int, str]:
@@ -101,10 +107,12 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[Stored, Stored] |
     return (Stored(pair.after, None) if pair.before is None else stored(before, pair.before)), stored(after, pair.after)
 
 
-def _type_changes(before: Stored, after: Stored, only: ChangeFilter, resume: Place | None) -> Iterator[EntityChange]:
+def _type_changes(
+    before: Stored, after: Stored, only: ChangeFilter, resume: Place | None, workers: Workers
+) -> Iterator[EntityChange]:
     import pyarrow.compute as pc
 
-    rows = changed(before, after)
+    rows = changed(before, after, workers)
     rows = rows.filter(pc.not_equal(rows.column("op"), SAME))
     if only.ops is not None:
         wanted = [op in only.ops for op in OPS]

@@ -74,21 +74,21 @@ def merge_type(guest: Side, host: Side, entity: EntityType, *, by: rule.By, winn
     alone, contested = theirs.filter(pc.invert(shared)), theirs.filter(shared)
     tally = _Tally()
     guest_rows, host_rows = _rows(guest.view, entity), _rows(host.view, entity)
-    for start in range(0, contested.num_rows, step := chunk_rows(guest_rows.table, host_rows.table)):
-        chunk = contested.slice(start, step).join(
-            mine.select(["id", "after"]).rename_columns(["id", "host"]), "id", join_type="left outer"
-        )
-        _decide(guest, guest_rows, host_rows, entity, chunk, by, winner, tally)
+    places = contested.join(mine.select(["id", "after"]).rename_columns(["id", "host"]), "id", join_type="left outer")
+    case = Case(entity, guest_rows, host_rows, tuple(_rows(view, entity) for view in guest.bases.views), by, winner)
+    step = chunk_rows(guest_rows.table, host_rows.table)
+    chunks = [places.slice(start, step) for start in range(0, places.num_rows, step)]
+    verdicts = guest.differences.workers.map("decide", decide_chunk, [(case, chunk) for chunk in chunks])
+    for chunk, rows in zip(chunks, verdicts, strict=True):
+        _count(case, chunk, rows, tally)
     op = alone.column("op")
     puts = alone.filter(pc.not_equal(op, DELETE)).column("after").to_numpy()
-    parts = arrow_schema(entity)
-    open_schema = pa.schema([pa.field(each.name, each.type) for each in parts])
     return TypeMerge(
         entity=entity,
         guest=guest_rows,
         host=host_rows,
         puts=np.concatenate([puts, np.asarray(tally.puts, np.uint64)]),
-        combined=pa.concat_tables([open_schema.empty_table(), *tally.combined]),
+        combined=pa.concat_tables([_open_schema(entity).empty_table(), *tally.combined]),
         removes=np.concatenate([_removed(host, entity, alone), np.asarray(tally.removes, np.uint64)]),
         gone=frozenset([*alone.filter(pc.equal(op, DELETE)).column("id").to_pylist(), *tally.gone]),
         replaced=frozenset([*alone.filter(pc.equal(op, UPDATE)).column("id").to_pylist(), *tally.replaced]),
@@ -116,34 +116,49 @@ def _removed(host: Side, entity: EntityType, alone: pa.Table) -> np.ndarray[Any,
     return np.concatenate(pieces)
 
 
-def _decide(
-    guest: Side,
-    guest_rows: Stored,
-    host_rows: Stored,
-    entity: EntityType,
-    chunk: pa.Table,
-    by: rule.By,
-    winner: rule.Winner,
-    tally: _Tally,
-) -> None:
-    """Run the rule on entities that both sides changed."""
+@dataclass(frozen=True)
+class Case:
+    """One type's merge as a worker needs it."""
+
+    entity: EntityType
+    guest: Stored
+    host: Stored
+    bases: tuple[Stored, ...]
+    by: rule.By
+    winner: rule.Winner
+
+
+def decide_chunk(task: tuple[Case, pa.Table]) -> pa.Table:
+    """Run the rule on entities that both sides changed: columns id, before, after, base and host of the chunk."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    case, chunk = task
+    bases = [
+        typed_rows_at(stored, chunk.filter(pc.equal(chunk.column("base"), index)).column("before"), case.entity)
+        for index, stored in enumerate(case.bases)
+    ]
     relations = {
         "ids": pa.table({"id": chunk.column("id"), "unknown": pc.equal(chunk.column("base"), NO_BASE)}),
-        "base": _base_rows(guest, entity, chunk),
-        "guest": typed_rows_at(guest_rows, chunk.column("after"), entity),
-        "host": typed_rows_at(host_rows, chunk.column("host"), entity),
+        "base": pa.concat_tables(bases),
+        "guest": typed_rows_at(case.guest, chunk.column("after"), case.entity),
+        "host": typed_rows_at(case.host, chunk.column("host"), case.entity),
     }
-    verdicts = rule.decide(entity, relations, by=by, winner=winner)
-    guest_at = dict(zip(chunk.column("id").to_pylist(), chunk.column("after").to_pylist(), strict=True))
-    host_at = dict(zip(chunk.column("id").to_pylist(), chunk.column("host").to_pylist(), strict=True))
+    return rule.decide(case.entity, relations, by=case.by, winner=case.winner)
+
+
+def _count(case: Case, chunk: pa.Table, verdicts: pa.Table, tally: _Tally) -> None:
+    """Put a chunk's verdicts together with the rest."""
+    import pyarrow.compute as pc
+
+    ids = chunk.column("id").to_pylist()
+    guest_at = dict(zip(ids, chunk.column("after").to_pylist(), strict=True))
+    host_at = dict(zip(ids, chunk.column("host").to_pylist(), strict=True))
     for row in verdicts.select(["id", "verdict", "kind", "fields"]).to_pylist():
-        _apply(row, entity, guest_at[row["id"]], host_at[row["id"]], tally)
-    if by == "property":
+        _apply(row, case.entity, guest_at[row["id"]], host_at[row["id"]], tally)
+    if case.by == "property":
         rows = verdicts.filter(pc.equal(verdicts.column("verdict"), rule.COMBINE))
-        schema = pa.schema([pa.field(each.name, each.type) for each in arrow_schema(entity)])
+        schema = _open_schema(case.entity)
         tally.combined.append(rows.select(schema.names).cast(schema))
 
 
@@ -163,12 +178,8 @@ def _apply(row: dict[str, Any], entity: EntityType, guest_at: int | None, host_a
         tally.puts.append(guest_at)
 
 
-def _base_rows(guest: Side, entity: EntityType, chunk: pa.Table) -> pa.Table:
+def _open_schema(entity: EntityType) -> pa.Schema:
+    """Whether a value may be missing is a rule of the data, checked later."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    pieces = []
-    for index, view in enumerate(guest.bases.views):
-        rows = chunk.filter(pc.equal(chunk.column("base"), index))
-        pieces.append(typed_rows_at(_rows(view, entity), rows.column("before"), entity))
-    return pa.concat_tables(pieces)
+    return pa.schema([pa.field(each.name, each.type) for each in arrow_schema(entity)])

@@ -35,6 +35,7 @@ from omnigraph.merge.landing import land
 from omnigraph.merge.projection import by_id, has_columns_of
 from omnigraph.merge.rule import By, Winner
 from omnigraph.merge.sides import Side
+from omnigraph.merge.workers import HERE, Workers
 from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import Staged
 from omnigraph.views import Stores, View
@@ -106,13 +107,14 @@ def merge_branches(
     delete_branch: bool = False,
     actor: str | None = None,
     message: str | None = None,
+    workers: Workers = HERE,
 ) -> MergeResult:
     """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten."""
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
     if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):
         raise UsageError(f"no merge by '{by}' with strategy '{strategy}'", hint="fail, ours or theirs; row or property")
-    differences = Differences()
+    differences = Differences(workers)
     theirs = stores.history.chain.head(source)
     for _ in range(ATTEMPTS_MOST):
         ours = stores.history.chain.head(into)

@@ -1,0 +1,60 @@
+"""Large merges and diffs on Spark: the same answers, with the rows compared by its workers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import bulk
+
+import omnigraph as og
+from omnigraph.merge import changed
+from omnigraph.pipeline.runner import SparkRunner
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What Spark was given to do: small chunks here make several tasks of few rows."""
+    monkeypatch.setattr(changed, "CHUNK_ROWS_MOST", 256)
+    monkeypatch.setattr(changed, "IDS_PER_TASK", 256)
+    seen: list[tuple[str, int]] = []
+    real = SparkRunner.map
+
+    def counted(self: Any, stage: str, function: Any, tasks: Any) -> Any:
+        seen.append((stage, len(tasks)))
+        return real(self, stage, function, tasks)
+
+    monkeypatch.setattr(SparkRunner, "map", counted)
+    return seen
+
+
+@pytest.mark.spark
+def test_a_merge_and_a_diff_on_spark_are_the_same(tmp_path: Path, stages: list[tuple[str, int]]) -> None:
+    graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
+    bulk.publish(graph, "main", bulk.items(0, 3_000))
+    graph.branches.create("work")
+    # Both sides write the first thousand rows anew; every second of the source's is as it was.
+    for branch, value in (("work", -1), ("main", -2)):
+        rows = bulk.items(0, 1_000)
+        values = [number if number % 2 and branch == "work" else value for number in range(1_000)]
+        bulk.publish(graph, branch, rows.set_column(2, rows.schema.field("a"), [values]), remove=range(1_000))
+    for first in (10_000, 20_000):
+        bulk.publish(graph, "work", bulk.items(first, 400))
+    graph.branches.create("local")
+
+    here = [change.to_json() for change in graph.diff("main", "work")]
+    there = [change.to_json() for change in graph.diff("main", "work", engine="spark")]
+    assert len(here) == 1_000 + 800
+    assert here == there
+    kinds = {conflict.kind for conflict in graph.branches.merge("work", dry_run=True, engine="spark").conflicts}
+    assert kinds == {"divergent_update"}
+    for target, engine in (("main", "spark"), ("local", "local")):
+        result = graph.branches.merge("work", target, strategy="theirs", by="property", engine=engine)
+        assert (result.types[bulk.KEY].inserted, result.types[bulk.KEY].updated) == (800, 500)
+    assert list(graph.diff("main", "local")) == []
+    assert {stage for stage, tasks in stages if tasks > 1} == {"read ids", "compare rows", "decide"}
