@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import bulk
+from merge import bulk
 from s3_server import S3Server
 
 import omnigraph as og

@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import model
+from merge import model
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, BranchReplaced, MergeConflicts, OmnigraphError

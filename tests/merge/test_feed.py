@@ -12,11 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import feed_consumer
-import model
+from merge import feed_consumer, model
 
 import omnigraph as og
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import model
+from merge import model
 
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.schema_compiler import compile_schema

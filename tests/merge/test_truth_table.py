@@ -3,15 +3,10 @@ content, against the plain model. 600 merges."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import model
+from merge import model
 
 import omnigraph as og
 from omnigraph.errors import MergeConflicts

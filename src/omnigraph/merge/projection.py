@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType, NodeType, Property
 from omnigraph.records import typed_value
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CATALOGS_KEPT = 64
 SYSTEM_COLUMNS = ("id", "src", "dst")
 
 
@@ -31,8 +32,27 @@ class TypePair:
         return entity
 
 
-def by_id(catalog: Catalog) -> dict[int, EntityType]:
-    return {entity.id: entity for entity in catalog.tables.values()}
+class _Same:
+    """A catalog as a key: equal to itself only, and kept alive while it is one."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    def __hash__(self) -> int:
+        return id(self.catalog)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.catalog is other.catalog
+
+
+def by_id(catalog: Catalog) -> Mapping[int, EntityType]:
+    """The types of a schema by their stable id."""
+    return _by_id(_Same(catalog))
+
+
+@lru_cache(maxsize=CATALOGS_KEPT)
+def _by_id(key: _Same) -> Mapping[int, EntityType]:
+    return {entity.id: entity for entity in key.catalog.tables.values()}
 
 
 def type_pairs(before: Catalog, after: Catalog) -> Iterator[TypePair]:
@@ -40,10 +60,6 @@ def type_pairs(before: Catalog, after: Catalog) -> Iterator[TypePair]:
     old, new = by_id(before), by_id(after)
     for id in sorted(old.keys() | new.keys()):
         yield TypePair(old.get(id), new.get(id))
-
-
-def entity_in(view: View, type_id: int) -> EntityType | None:
-    return by_id(view.catalog).get(type_id)
 
 
 def kind_of(entity: EntityType) -> str:
