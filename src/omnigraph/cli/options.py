@@ -13,6 +13,7 @@ import click
 
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Config, Settings
+from omnigraph.cli.startup import want_pandas
 
 _SHARED: dict[str, Callable[..., Any]] = {
     "store": click.option(
@@ -86,3 +87,21 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
 
 branch_option = click.option("--branch", default="main", show_default=True, help="The branch to work on.")
 uri_argument = click.argument("uri", required=False)
+
+
+def engine_option(default: str) -> Decorator:
+    """`--engine`; a command that runs on Spark says so before the engines load."""
+
+    def choose(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+        if value == "spark":
+            want_pandas()
+        return value
+
+    return click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default=default,
+        show_default=True,
+        callback=choose,
+        help="Where the work is done: in this process or on Spark.",
+    )

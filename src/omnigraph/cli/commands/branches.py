@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import command
+from omnigraph.cli.options import command, engine_option
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
@@ -111,6 +111,7 @@ def _register_merge(group: click.Group) -> None:
         help="property: changes of different properties of one entity are no conflict.",
     )
     @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
+    @engine_option("local")
     @click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @click.argument("source")
@@ -121,6 +122,7 @@ def _register_merge(group: click.Group) -> None:
         strategy: str,
         by: str,
         dry_run: bool,
+        engine: str,
         delete_branch: bool,
         message: str | None,
         source: str,
@@ -150,6 +152,7 @@ def _register_merge(group: click.Group) -> None:
                     strategy=strategy,  # type: ignore[arg-type]
                     by=by,  # type: ignore[arg-type]
                     dry_run=dry_run,
+                    engine=engine,  # type: ignore[arg-type]
                     delete_branch=delete_branch,
                     actor=settings.actor,
                     message=message,

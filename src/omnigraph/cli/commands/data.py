@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.options import branch_option, command, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
-from omnigraph.cli.startup import want_pandas
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load import LoadReceipt
@@ -33,7 +32,7 @@ def _register_load(cli: click.Group) -> None:
     @click.option("--from", "base", metavar="BASE", help="Make the branch from BASE first if it does not exist.")
     @click.option("--type", "type_name", metavar="TYPE", help="The type of CSV or Parquet rows.")
     @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), help="Default: by the file's ending.")
-    @click.option("--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True)
+    @engine_option("spark")
     @click.option("--master", metavar="URL", help="Spark master (default: this machine's cores).")
     @click.option("--rejects", metavar="FILE", help="Set rejected records aside here and load the rest.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
@@ -71,8 +70,6 @@ def _register_load(cli: click.Group) -> None:
         settings.announce("load", address)
         if mode == "overwrite":
             settings.confirm_destruction("load --mode overwrite", address)
-        if engine == "spark":
-            want_pandas()
         graph = settings.open(uri)
         with telling_what_was_published(graph, branch):
             receipt = graph.load(
@@ -115,7 +112,7 @@ def _register_export(cli: click.Group) -> None:
     @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only these types; may repeat.")
     @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True)
     @click.option("--out", "target", metavar="PATH", help="File or folder to write (default: JSON lines on stdout).")
-    @click.option("--engine", type=click.Choice(["spark", "local"]), default="local", show_default=True)
+    @engine_option("local")
     @uri_argument
     def export(
         settings: Settings,
@@ -137,8 +134,6 @@ def _register_export(cli: click.Group) -> None:
         \b
         JSON (with --out): {target, entities}
         """
-        if engine == "spark":
-            want_pandas()
         count = settings.open(uri).export(
             target or "-",
             format=format,  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omnigraph.cli.change_text import change_text, count_text
-from omnigraph.cli.options import branch_option, command, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
@@ -193,12 +193,14 @@ def _register_diff(cli: click.Group) -> None:
     @command(cli, "diff")
     @click.argument("a")
     @click.argument("b")
+    @engine_option("local")
     @filters
     def diff(
         settings: Settings,
         out: Output,
         a: str,
         b: str,
+        engine: str,
         kinds: tuple[str, ...],
         types: tuple[str, ...],
         ops: tuple[str, ...],
@@ -212,7 +214,14 @@ def _register_diff(cli: click.Group) -> None:
         \b
         JSON: {from, to, changes: [{kind, type: {id, name}, id, op, before?, after?}]}
         """
-        found = settings.open().diff(a, b, kinds=kinds or None, types=types or None, ops=ops or None)
+        found = settings.open().diff(
+            a,
+            b,
+            kinds=kinds or None,
+            types=types or None,
+            ops=ops or None,
+            engine=engine,  # type: ignore[arg-type]  # click checked the choice
+        )
         if out.as_json:
             out.json({"from": a, "to": b, "changes": [change.to_json() for change in found]})
         else:

@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from omnigraph.cli.options import branch_option, command, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
 from omnigraph.cli.output import FORMATS, Output
 from omnigraph.cli.settings import Settings, read_params
-from omnigraph.cli.startup import want_pandas
 from omnigraph.errors import UsageError
 
 
@@ -79,7 +78,7 @@ def _register_query(cli: click.Group) -> None:
     @click.option("--snapshot", metavar="REVISION", help="A commit, tag, branch~N or time.")
     @click.option("--at", metavar="TIME", help="The branch as it was at a time.")
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
-    @click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
+    @engine_option("local")
     @click.option("--explain", is_flag=True, help="Show how the query would run instead of running it.")
     def query(
         settings: Settings,
@@ -105,8 +104,6 @@ def _register_query(cli: click.Group) -> None:
         """
         from omnigraph.cli.shapes import present
 
-        if engine == "spark":
-            want_pandas()
         graph = settings.open()
         if explain:
             explanation = graph.explain(asked.source, asked.values, name=asked.name, branch=branch or "main")
