@@ -31,7 +31,8 @@ INSERT, UPDATE, DELETE, SAME = 0, 1, 2, 3
 CHUNK_ROWS_MOST = 65_536
 CHUNK_BYTES = 64 * 1024 * 1024
 SCAN_FRACTION = 8
-"""A part of which more than one row in so many is wanted is scanned; otherwise the rows are fetched by address."""
+"""Where more than one row in so many is wanted, of a part or of a stretch of it, that is scanned; elsewhere rows are
+fetched by address."""
 ADDRESSES_MOST = 4_096
 IDS_PER_TASK = 1_048_576
 OFFSET_BITS = 32
@@ -177,15 +178,22 @@ def _batches_at(
         members = wanted[parts == part]
         if len(members) == part_rows[int(part)]:
             yield table.read(columns, parts=[int(part)], with_address=True)
-        elif len(members) * SCAN_FRACTION >= part_rows[int(part)] and len(members) > 1:
+        elif _is_dense(members) or len(members) * SCAN_FRACTION >= part_rows[int(part)]:
             value_set = pa.array(members)
-            for batch in table.scan(columns, parts=[int(part)], with_address=True):
+            span = f"{ROW_ADDRESS} >= {members[0]} AND {ROW_ADDRESS} <= {members[-1]}"
+            for batch in table.scan(columns, span, parts=[int(part)], with_address=True):
                 kept = batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=value_set))
                 if kept.num_rows:
                     yield pa.Table.from_batches([kept])
         else:
             for start in range(0, len(members), ADDRESSES_MOST):
                 yield table.take_addresses(members[start : start + ADDRESSES_MOST].tolist(), columns)
+
+
+def _is_dense(addresses: np.ndarray[Any, Any]) -> bool:
+    """Whether a scan from the first to the last of these (sorted) addresses reads little else: it reads whole pages, so
+    few rows are never worth one."""
+    return len(addresses) > ADDRESSES_MOST and int(addresses[-1] - addresses[0]) < SCAN_FRACTION * len(addresses)
 
 
 def chunk_rows(*tables: Table | None) -> int:

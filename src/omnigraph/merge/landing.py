@@ -13,7 +13,7 @@ from omnigraph.merge.changed import OFFSET_BITS, chunk_rows, parts_by_files, row
 from omnigraph.merge.entities import TypeMerge
 from omnigraph.merge.projection import has_columns_of, project
 from omnigraph.tables import Part, Staged, Table, Tables
-from omnigraph.tables.staging import adopted
+from omnigraph.tables.staging import adopted, stored_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,13 +43,14 @@ def _adoptable(host: Table, merge: TypeMerge) -> tuple[dict[Part, np.ndarray[Any
     if guest is None or guest.path != host.path or not has_columns_of(merge.guest.entity, merge.entity):
         return {}, merge.puts
     known = {part.files for part in host.parts}
+    whole = stored_rows(guest)
     owners = merge.puts >> np.uint64(OFFSET_BITS)
     taken: dict[Part, np.ndarray[Any, Any]] = {}
     left = np.ones(len(merge.puts), bool)
     for part in guest.parts:
         mine = owners == np.uint64(part.id)
         count = int(mine.sum())
-        if count and part.files not in known and count * ADOPT_FRACTION >= part.rows:
+        if count and part.files not in known and count * ADOPT_FRACTION >= whole[part.id]:
             taken[part] = merge.puts[mine] & np.uint64((1 << OFFSET_BITS) - 1)
             left &= ~mine
     return taken, merge.puts[left]

@@ -143,6 +143,11 @@ def adopted(table: Table, parts: Iterable[int]) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def stored_rows(table: Table) -> dict[int, int]:
+    """How many rows the files of each part hold, deleted ones included: what an adopted part brings."""
+    return {fragment.fragment_id: fragment.physical_rows for fragment in table.dataset.get_fragments()}
+
+
 def _load_part(text: str) -> Any:
     from lance.fragment import FragmentMetadata
 
