@@ -133,6 +133,18 @@ def fits_exactly(value: object, type: PropertyType) -> bool:
     return _literal(value, type) is not None
 
 
+def fixes(expression: Expression, name: str) -> bool:
+    """Does the condition only say which values one column has?"""
+    match expression:
+        case Binary("=", PropertyRef(_, column_name, _), Constant() | Parameter(), _):
+            return column_name == name
+        case Binary("=", Constant() | Parameter(), PropertyRef(_, column_name, _), _):
+            return column_name == name
+        case Binary("in", PropertyRef(_, column_name, _), _, _):
+            return column_name == name
+    return False
+
+
 def looked_up(filters: Iterable[Expression], values: Values) -> dict[str, list[object]]:
     """Columns that a condition fixes to a few values: {column: values}. What an index can answer."""
     fixed: dict[str, list[object]] = {}

@@ -7,7 +7,7 @@ then the whole tables are used in compact form (`dense`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.language.arrow import arrow_type
@@ -16,7 +16,7 @@ from omnigraph.language.identity import canonical_text
 from omnigraph.read import sources
 from omnigraph.read.adjacency import Compact, reach
 from omnigraph.read.indexes import index_specs
-from omnigraph.read.pushdown import Values, conjunction, looked_up
+from omnigraph.read.pushdown import Values, conjunction, fixes, looked_up
 from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.views import View
 
@@ -101,20 +101,26 @@ class Reduction:
 
     def _fetch(self, node: NodeInput) -> None:
         """Read a node's rows: by id where ids are known, else by its conditions."""
-        ids = self._ids.get(node.place)
-        if ids is None:
-            ids = self._ids_from_conditions(node)
-            if ids is not None and (implied := self._implied(node)) is not None:
+        ids, filters = self._ids.get(node.place), node.filters
+        if ids is None and (ids := self._ids_from_conditions(node)) is not None:
+            if (implied := self._implied(node)) is not None:
                 self.relations[node.name] = implied
                 self._ids[node.place] = ids
                 self.choices.append(Choice(f"${node.variable}", "lookup", len(ids), "by its key, not read"))
                 return
-        rows = sources.read_nodes(self.view, node, self.values, ids)
+            # The id says it already; a second index would be asked for nothing.
+            filters = tuple(one for one in filters if not any(fixes(one, name) for name in self._keys(node)))
+        rows = sources.read_nodes(self.view, replace(node, filters=filters), self.values, ids)
         self.relations[node.name] = rows
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
         self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, _asked(ids)))
         if len(node.types) == 1:
             self._ids[node.place] = rows.column(KEY).to_pylist() if self._joins(node.place) else []
+
+    def _keys(self, node: NodeInput) -> tuple[str, ...]:
+        """The columns that name a node: its id, and its key when that is one property."""
+        key = self.view.catalog.nodes[node.types[0]].key
+        return ("id", *key) if len(key) == 1 else ("id",)
 
     def _implied(self, node: NodeInput) -> pa.Table | None:
         """The rows of a node of which only the key matters, when the key is fixed: its edges say whether it exists."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
@@ -15,28 +16,33 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def add_computed(view: View, node: NodeInput, rows: pa.Table, values: Values) -> dict[str, pa.Array]:
-    """The computed columns of a node input, for these rows."""
-    computed: dict[str, pa.Array] = {}
-    for one in node.computed:
-        cells = rows.column(one.expression.property.column)
-        computed[one.alias] = compute(view, node.types, one.expression, cells, values)
-    return computed
+class Computing:
+    """The search functions of one input, ready to be applied batch by batch."""
+
+    def __init__(self, view: View, node: NodeInput, values: Values) -> None:
+        self._functions = [
+            (one.alias, one.expression.property.column, _function(view, node.types, one.expression, values))
+            for one in node.computed
+        ]
+
+    def columns(self, rows: pa.Table) -> dict[str, pa.Array]:
+        """The computed columns for these rows."""
+        return {alias: function(rows.column(stored)) for alias, stored, function in self._functions}
 
 
-def compute(
-    view: View, types: tuple[str, ...], expression: TextMatch | Nearest | Bm25, cells: pa.ChunkedArray, values: Values
-) -> pa.Array:
-    """One search function over one column."""
+def _function(
+    view: View, types: tuple[str, ...], expression: TextMatch | Nearest | Bm25, values: Values
+) -> Callable[[pa.ChunkedArray], pa.Array]:
     _, query = values.of(expression.query)
     match expression:
         case Nearest():
-            return vectors.distances(cells, vector_query(query))
-        case TextMatch():
-            return text.matches(cells, expression.kind, text_query(query), expression.max_edits)
+            wanted = vector_query(query)
+            return lambda cells: vectors.distances(cells, wanted)
+        case TextMatch(kind, _, _, max_edits, _):
+            return lambda cells: text.matches(cells, kind, text_query(query), max_edits)
         case Bm25():
             statistics = corpus(view, types, expression.property.column, text_query(query))
-            return text.scores(cells, statistics)
+            return lambda cells: text.scores(cells, statistics)
 
 
 def vector_query(query: object) -> list[float]:

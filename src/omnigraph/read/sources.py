@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.read.pushdown import Values, conjunction
-from omnigraph.read.search import add_computed
+from omnigraph.read.search import Computing
 from omnigraph.read.shapes import KEY, TYPE, HopInput, NodeInput
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+BATCH_ROWS = 1_024
+"""Rows of a batch whose texts or vectors are scored."""
 
 
 def stored_columns(node: NodeInput) -> list[str]:
@@ -30,18 +33,28 @@ def read_nodes(view: View, node: NodeInput, values: Values, ids: Sequence[str] |
 
 
 def _read_type(view: View, node: NodeInput, type_name: str, values: Values, ids: Sequence[str] | None) -> pa.Table:
+    import pyarrow as pa
+
     key = f"node:{type_name}"
     table, filter_text, names = view.table(key), conjunction(node.filters, values), stored_columns(node)
     if table is None:
-        rows = view.schema(key).empty_table().select(names)
-    elif ids is None:
-        rows = table.read(names, filter_text)
-    else:
-        rows = table.lookup("id", ids, names, filter=filter_text)
-    return shaped(view, node, type_name, rows, values)
+        return shaped(view, node, type_name, view.schema(key).empty_table().select(names), values)
+    if ids is not None:
+        return shaped(view, node, type_name, table.lookup("id", ids, names, filter=filter_text), values)
+    if not node.computed:
+        return shaped(view, node, type_name, table.read(names, filter_text), values)
+    # A text or a vector is dropped as soon as it is scored: only one batch of them is ever in memory.
+    computing = Computing(view, node, values)
+    parts = [
+        shaped(view, node, type_name, pa.Table.from_batches([batch]), values, computing)
+        for batch in table.scan(names, filter_text, batch_rows=BATCH_ROWS)
+    ]
+    return pa.concat_tables(parts) if parts else shaped(view, node, type_name, table.read(names, "false"), values)
 
 
-def shaped(view: View, node: NodeInput, type_name: str, rows: pa.Table, values: Values) -> pa.Table:
+def shaped(
+    view: View, node: NodeInput, type_name: str, rows: pa.Table, values: Values, computing: Computing | None = None
+) -> pa.Table:
     """Rows of one type under the names of the tree."""
     import pyarrow as pa
 
@@ -50,7 +63,8 @@ def shaped(view: View, node: NodeInput, type_name: str, rows: pa.Table, values: 
         arrays[TYPE] = pa.repeat(pa.scalar(type_name, pa.utf8()), rows.num_rows)
     for column in node.columns:
         arrays[column.alias] = rows.column(column.stored)
-    arrays |= add_computed(view, node, rows, values)
+    if node.computed:
+        arrays |= (computing or Computing(view, node, values)).columns(rows)
     return pa.table(arrays)
 
 
