@@ -63,7 +63,7 @@ class Graph:
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
-        self._committer = GroupCommitter(stores.history)
+        self._committer = GroupCommitter(stores)
         self.branches = GraphBranches(self)
         self.tags = GraphTags(self)
         self.recovery = GraphRecovery(self)

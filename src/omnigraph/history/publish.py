@@ -173,15 +173,20 @@ class Publisher:
             raise outcome
         return outcome
 
-    def publish_group(self, members: Sequence[Member]) -> list[Commit | OmnigraphError]:
+    def publish_group(
+        self, members: Sequence[Member], *, before_create: Callable[[], None] | None = None
+    ) -> list[Commit | OmnigraphError]:
         """Several plans of one branch as one entry: each gets its own commit, in order, or its own error.
+
+        `before_create` is called when every plan has been rebased, before anything becomes visible.
 
         The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
         A plan whose commit is in the branch already (published twice, or an answer was lost) gets that commit.
         """
         if len(members) > 1 and any(member.plan.merged for member in members):
             # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours.
-            return [outcome for member in members for outcome in self.publish_group([member])]
+            alone = [self.publish_group([member], before_create=before_create) for member in members]
+            return [outcome for (outcome,) in alone]
         branch = members[0].plan.branch
         current = [member.plan for member in members]
         head, prepared_at, confirmed = self._start(branch, current)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import heapq
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -24,6 +26,7 @@ from omnigraph.storage.store import TEMPORARY_PREFIX, ObjectInfo, Store, checked
 Durability = Literal["disk", "process"]
 
 _FOLDER_ATTEMPTS = 20
+_SYNCING_THREADS = 16
 """How often a write makes its folder anew when a concurrent delete keeps taking the empty folder away."""
 
 
@@ -144,10 +147,8 @@ class LocalStore(Store):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
         if self.durability == "disk":
-            for folder in (*_folders_up_to(os.path.dirname(path), self.root), *made):
-                # Gone when somebody has already deleted the object and with it the empty folder.
-                with contextlib.suppress(FileNotFoundError):
-                    _sync_folder(folder)
+            # Gone when somebody has already deleted the object and with it the empty folder.
+            _side_by_side(_sync_if_there, [*_folders_up_to(os.path.dirname(path), self.root), *made])
 
     def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
         """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""
@@ -172,8 +173,7 @@ class LocalStore(Store):
             return
         folder = os.path.dirname(path)
         if self.durability == "disk":
-            with contextlib.suppress(FileNotFoundError):
-                _sync_folder(folder)
+            _sync_if_there(folder)
         # rmdir refuses a folder that has anything in it, so a concurrent writer's file keeps its folder.
         with contextlib.suppress(OSError):
             while folder != self.root:
@@ -197,7 +197,7 @@ def sync_files(
     root: str | os.PathLike[str] | None = None,
     durability: Durability = "disk",
 ) -> None:
-    """Make files written by others durable: each file, then each distinct folder once, deepest first.
+    """Make files written by others durable: each file, and each distinct folder once, all side by side.
 
     With `root`, the folders between a file and `root` are included, `root` too: give it whenever one of those folders
     may be new. Does nothing with durability "process".
@@ -207,13 +207,30 @@ def sync_files(
     folders: set[str] = set()
     files = [os.path.abspath(path) for path in paths]
     for path in files:
-        with _typed_for(path), open(path, "rb") as file:
-            os.fsync(file.fileno())
         parent = os.path.dirname(path)
         folders.update([parent] if root is None else _folders_up_to(parent, os.path.abspath(root)))
-    for folder in sorted(folders, key=lambda each: (-each.count(os.sep), each)):
-        with _typed_for(folder):
-            _sync_folder(folder)
+    _side_by_side(_sync_typed, [*files, *sorted(folders)])
+
+
+def _side_by_side(sync: Callable[[str], None], paths: Sequence[str]) -> None:
+    """Syncs that wait together are merged by the file system into few flushes; one after the other each pays its own."""
+    if len(paths) == 1:
+        sync(paths[0])
+    else:
+        list(_syncing_threads().map(sync, paths))
+
+
+@functools.cache
+def _syncing_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_SYNCING_THREADS, thread_name_prefix="omnigraph-sync")
+
+
+os.register_at_fork(after_in_child=_syncing_threads.cache_clear)
+
+
+def _sync_typed(path: str) -> None:
+    with _typed_for(path):
+        _sync(path)
 
 
 @contextlib.contextmanager
@@ -231,12 +248,18 @@ def _link_and_drop(temporary: str, path: str) -> None:
     os.unlink(temporary)
 
 
-def _sync_folder(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: str) -> None:
+    """A file or a folder."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _sync_if_there(folder: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        _sync(folder)
 
 
 def _folders_up_to(folder: str, root: str) -> list[str]:

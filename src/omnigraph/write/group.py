@@ -7,10 +7,13 @@ by then. Each member gets its own commit or its own error.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
-from omnigraph.history import Commit, History, Member
+from omnigraph.history import Commit, Member
+from omnigraph.tables import Staged
+from omnigraph.views import Stores
 
 GROUP_MOST = 64
 
@@ -25,8 +28,10 @@ class _Waiting:
 
 
 class GroupCommitter:
-    def __init__(self, history: History) -> None:
-        self.history = history
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self._rebased = threading.local()
+        """What the members of this thread's group put on a newer version: made durable together, before the publish."""
         self._queues: dict[str, list[_Waiting]] = {}
         """By branch; the first of a queue leads. No queue: nobody is publishing."""
         self._lock = threading.Lock()
@@ -84,9 +89,10 @@ class GroupCommitter:
 
     def _publish(self, group: list[_Waiting]) -> list[Commit | OmnigraphError]:
         """The outcomes of the group, or of its first member alone."""
-        publisher = self.history.publisher
+        publisher = self.stores.history.publisher
+        self._rebased.staged = []
         try:
-            return publisher.publish_group([waiting.member for waiting in group])
+            return publisher.publish_group([waiting.member for waiting in group], before_create=self._sync_rebased)
         except OutcomeUnknown as error:
             return [OutcomeUnknown(error.message, commit_id=waiting.member.plan.commit_id) for waiting in group]
         except OmnigraphError as error:
@@ -95,4 +101,13 @@ class GroupCommitter:
             # Something that one member met while it was rebased: the others do not pay for it.
             if len(group) == 1:
                 raise
-            return publisher.publish_group([group[0].member])
+            return publisher.publish_group([group[0].member], before_create=self._sync_rebased)
+
+    def sync_later(self, staged: Sequence[Staged]) -> None:
+        """For the rebase of a member: called while its group is published, by the thread that does it."""
+        self._rebased.staged += staged
+
+    def _sync_rebased(self) -> None:
+        staged, self._rebased.staged = self._rebased.staged, []
+        if staged:
+            self.stores.tables.sync(staged)

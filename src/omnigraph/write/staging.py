@@ -7,7 +7,7 @@ passes them, which saves the reading.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from omnigraph.write.delta import Delta
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Sync = Callable[[Sequence[Staged]], None]
 
 STAGING_THREADS = 8
 PARTS_IN_A_HURRY_MOST = 48
@@ -61,18 +63,18 @@ def stage_plan(
 
 
 def _stage_all(
-    view: View, deltas: Deltas, addresses: Addresses, parts: Mapping[str, tuple[str, ...]]
+    view: View, deltas: Deltas, addresses: Addresses, parts: Mapping[str, tuple[str, ...]], sync: Sync | None = None
 ) -> tuple[TableChange, ...]:
     def one(delta: Delta) -> tuple[TableChange, Staged]:
         return _stage(view, delta, addresses.get(delta.key, {}), parts.get(delta.key))
 
     live = [delta for delta in deltas.values() if not delta.is_empty]
-    if len(live) == 1:
-        staged = [one(live[0])]
+    if len(live) < 2:
+        staged = [one(delta) for delta in live]
     else:
         with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
             staged = list(pool.map(one, live))
-    view.stores.tables.sync([version for _, version in staged])
+    (sync or view.stores.tables.sync)([version for _, version in staged])
     return tuple(change for change, _ in staged)
 
 
@@ -101,8 +103,11 @@ def _stage(
     return TableChange(delta.key, delta.mode, before, state, note), staged
 
 
-def rebase_plan(stores: Stores, held: Mapping[str, Delta] | None = None) -> Rebase:
-    """A rebase for any plan made by `stage_plan`: check again against what arrived, put the same parts on it."""
+def rebase_plan(stores: Stores, held: Mapping[str, Delta] | None = None, sync: Sync | None = None) -> Rebase:
+    """A rebase for any plan made by `stage_plan`: check again against what arrived, put the same parts on it.
+
+    `sync` makes the new versions durable before the publish; by default that happens at once.
+    """
 
     def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         view = stores.view(snapshot)
@@ -114,7 +119,7 @@ def rebase_plan(stores: Stores, held: Mapping[str, Delta] | None = None) -> Reba
         moved = {change.key for change in plan.changes if change.base != snapshot.table(change.key)}
         parts = {change.key: tuple(change.staged["parts"]) for change in plan.changes}
         again = {key: delta for key, delta in deltas.items() if key in moved}
-        restaged = {change.key: change for change in _stage_all(view, again, addresses, parts)}
+        restaged = {change.key: change for change in _stage_all(view, again, addresses, parts, sync)}
         changes = tuple(restaged.get(change.key, change) for change in plan.changes)
         return replace(plan, changes=changes)
 

@@ -259,7 +259,7 @@ class Transaction:
                 message=self.message,
                 if_commit=self.if_commit,
             )
-            commit = self.committer.publish(Member(plan, rebase_plan(self.stores, deltas)))
+            commit = self.committer.publish(Member(plan, rebase_plan(self.stores, deltas, self.committer.sync_later)))
         types = {key: pending.counts() for key, pending in self._pending.items()}
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt
