@@ -9,6 +9,7 @@ from merge import bulk
 from s3_server import S3Server
 
 import omnigraph as og
+from omnigraph.tables import Part
 
 CHANGED = 1_000
 SLACK = 1.2
@@ -111,3 +112,37 @@ def test_a_table_the_target_did_not_touch_moves_by_its_pointer(tmp_path: Path) -
     assert source is not None
     assert target is not None
     assert (target.path, target.version, target.number) == (source.path, source.version, 2)
+
+
+def test_rows_that_the_target_only_stored_elsewhere_give_way(tmp_path: Path) -> None:
+    """The target was optimised, so no part of the base is left; the source's updates and deletions still find their rows."""
+    graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
+    for first in (0, 10, 20):
+        bulk.publish(graph, "main", bulk.items(first, 10))
+    graph.branches.create("work")
+    with graph.transaction("work") as tx:
+        tx.update("Item", "k000000005", a=-5)
+        tx.delete("Item", "k000000025")
+    assert graph.optimize() is not None
+    assert not {part.files for part in parts(graph, "main")} & {part.files for part in parts(graph, "main~1")}
+    result = graph.branches.merge("work")
+    assert (result.outcome, result.types[bulk.KEY].updated, result.types[bulk.KEY].deleted) == ("merged", 1, 1)
+    assert list(graph.diff("work", "main")) == []
+    assert graph.view().rows(bulk.KEY) == 29
+
+
+def parts(graph: og.Graph, revision: str) -> tuple[Part, ...]:
+    table = graph.stores.resolve(revision).table(bulk.KEY)
+    assert table is not None
+    return table.parts
+
+
+def test_a_type_that_both_sides_write_first_is_merged(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
+    graph.branches.create("work")
+    bulk.publish(graph, "work", bulk.items(0, 5))
+    bulk.publish(graph, "main", bulk.items(3, 5))
+    result = graph.branches.merge("work")
+    assert (result.outcome, result.types[bulk.KEY].inserted) == ("merged", 3)
+    assert graph.view().rows(bulk.KEY) == 8
+    assert list(graph.diff("main", "work", ops=["insert", "update"])) == []
