@@ -282,6 +282,8 @@ def publish(stores: Stores, plan: PublishPlan, mode: LoadMode, runner: Runner) -
     except OmnigraphError as error:
         if error.outcome == "not_committed" and not error.retry:
             stores.history.recovery.remove(plan.commit_id)
+        else:
+            error.hint = f"the rows are staged: recovery resume {plan.commit_id} publishes them, discard forgets them"
         raise
     reach(Failpoint.LOAD_AFTER_PUBLISH)
     stores.history.recovery.remove(plan.commit_id)
