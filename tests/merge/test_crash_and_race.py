@@ -195,6 +195,54 @@ def test_a_merge_that_lost_the_race_may_conflict_with_what_won(
     assert [commit.kind for commit in graph.commits(limit=2)] == ["mutation", "mutation"]
 
 
+def test_a_merge_is_carried_over_when_nothing_it_looked_at_moved(tmp_path: Path) -> None:
+    """A commit to another type wins the race: the merge is published as it is, not done again."""
+    graph = og.init(tmp_path / "g", schema=model.SCHEMA + "node City { name: String @key }", durability="process")
+    with graph.transaction() as tx:
+        tx.insert("Person", name="a")
+    graph.branches.create("work")
+    with graph.transaction("work") as tx:
+        tx.update("Person", "a", age=2)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="b")
+
+    def commit_and_forbid_another_merge() -> None:
+        with graph.transaction() as tx:
+            tx.insert("City", name="rome")
+        failpoints.arm(Failpoint.MERGE_BEFORE_STAGE, failpoints.raising(AssertionError("merged again")))
+
+    result = merge_while(graph, commit_and_forbid_another_merge, Failpoint.PUBLISH_BEFORE_CREATE)
+    assert isinstance(result, MergeResult)
+    state = model.state_of(graph, "main")
+    assert {key[2] for key in state} == {"a", "b", "rome"}
+    assert state["node", "Person", "a"]["age"] == 2
+    assert result.commit is not None
+    assert result.commit.parent == graph.commits(limit=2)[1].ref
+
+
+def test_a_merge_is_done_again_when_its_target_merged_meanwhile(graph: og.Graph) -> None:
+    """Another branch's merge, which moves no table, can still move the base."""
+    graph.branches.create("other", "main")
+    with graph.transaction("other") as tx:
+        tx.update("Person", "c", age=5)
+    with graph.transaction("other") as tx:
+        tx.update("Person", "c", age=1)
+    with graph.transaction() as tx:
+        tx.update("Person", "b", age=1, nick="n")
+    again: list[str] = []
+
+    def merge_another() -> None:
+        before = graph.view().snapshot.tables
+        graph.branches.merge("other")
+        assert graph.view().snapshot.tables == before
+        failpoints.arm(Failpoint.MERGE_BEFORE_STAGE, lambda: again.append("merged again"))
+
+    result = merge_while(graph, merge_another, Failpoint.PUBLISH_BEFORE_CREATE)
+    assert again == ["merged again"]
+    assert isinstance(result, MergeResult)
+    assert [commit.kind for commit in graph.commits(limit=3)] == ["merge", "merge", "mutation"]
+
+
 def test_a_source_merged_by_somebody_else_meanwhile_is_up_to_date(graph: og.Graph) -> None:
     result = merge_while(graph, lambda: graph.branches.merge("work"), Failpoint.MERGE_BEFORE_PUBLISH)
     assert isinstance(result, MergeResult)

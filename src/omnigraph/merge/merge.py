@@ -24,8 +24,8 @@ from omnigraph.errors import (
     SchemaBoundary,
     UsageError,
 )
-from omnigraph.history import Commit, Entry, PublishPlan, TableChange, TableState
-from omnigraph.language.catalog import EntityType
+from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState
+from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.merge.bases import Differences, find_bases, state_of
 from omnigraph.merge.checks import Narrow, Wide, violations
 from omnigraph.merge.conflicts import MergeConflict
@@ -160,6 +160,7 @@ class _Attempt:
         self.source_view, self.target_view = stores.view(source.head), stores.view(target.head)
         self.bases = find_bases(stores, source, target)
         self.differences = differences
+        self.outcome: Outcome = "merged"
         self._merges: dict[int, TypeMerge] = {}
 
     def run(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
@@ -167,7 +168,7 @@ class _Attempt:
         heads = (self.source.head.commit.id, self.target.head.commit.id)
         if heads[0] in base_ids:
             return MergeResult(self.source.branch, self.target.branch, "already_up_to_date", None, base_ids)
-        outcome: Outcome = "fast_forward" if heads[1] in base_ids else "merged"
+        outcome = self.outcome = "fast_forward" if heads[1] in base_ids else "merged"
         conflicts: tuple[MergeConflict, ...] = ()
         if outcome == "fast_forward":
             schema = self.source_view.snapshot.schema
@@ -296,9 +297,40 @@ class _Attempt:
             merged=self.source.head.commit.ref,
             new_schema=schema if schema != target.schema else None,
         )
-        commit = self.stores.history.publisher.publish(plan)
+        commit = self.stores.history.publisher.publish(plan, self._carried_over)
         reach(Failpoint.MERGE_AFTER_PUBLISH)
         return commit
+
+    def _carried_over(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        """The same plan on a newer target, if nothing that the merge looked at has moved; otherwise it is done again.
+
+        Without this a large merge would never get in on a branch where others are busy with other types.
+        """
+        target = self.target_view.snapshot
+        relied = self._relied_on()
+        moved = [key for key in sorted(relied or ()) if snapshot.table(key) != target.table(key)]
+        if relied is None or moved or self._has_merged_since(snapshot):
+            raise ExpectedVersionMismatch(moved[0] if moved else "branch", plan.base.seq, snapshot.commit.ref.seq)
+        return plan
+
+    def _relied_on(self) -> set[str] | None:
+        """The tables whose rows on the target this merge depends on; None when it is all of them."""
+        if self.outcome == "fast_forward" or self.host.view is not self.target_view:
+            return None
+        catalog = self.host.view.catalog
+        keys = {entity.table_key for entity in self.moved}
+        for entity in self.moved:
+            if isinstance(entity, EdgeType):
+                keys |= {catalog.nodes[entity.source].table_key, catalog.nodes[entity.target].table_key}
+            else:
+                keys |= {edge.table_key for edge in catalog.edges_of(entity.name)}
+        return keys
+
+    def _has_merged_since(self, snapshot: Snapshot) -> bool:
+        """Whether the target has taken in other branches since: the bases may be others then."""
+        lineage = self.stores.history.lineage
+        now = lineage.lines(lineage.entry_of(snapshot.commit.ref).ancestry)
+        return {**now, self.target.line: 0} != {**lineage.lines(self.target.ancestry), self.target.line: 0}
 
     # ------------------------------------------------------------ telling
 
