@@ -1,0 +1,83 @@
+"""Other engines on the benchmark's tables, run in an environment of their own (see bench_reads.py).
+
+Reads a request from standard input (folder of Parquet tables, repeats, queries) and answers, on the last line of
+standard output, {engine: {query: [check sum, first ms, median ms]}}. An engine that is not installed is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+NODES = {
+    "Person": ("person", "pid INT64 PRIMARY KEY, name STRING, gender STRING, age INT32, married BOOL"),
+    "City": ("city", "cid INT64 PRIMARY KEY, city STRING"),
+    "State": ("state", "sid INT64 PRIMARY KEY, state STRING"),
+    "Country": ("country", "oid INT64 PRIMARY KEY, country STRING"),
+    "Interest": ("interest", "iid INT64 PRIMARY KEY, interest STRING"),
+}
+EDGES = {
+    "Follows": ("follows", "Person", "Person"),
+    "LivesIn": ("livesin", "Person", "City"),
+    "CityIn": ("cityin", "City", "State"),
+    "StateIn": ("statein", "State", "Country"),
+    "HasInterest": ("hasinterest", "Person", "Interest"),
+}
+
+
+def checksum(rows: list[list[Any]]) -> str:
+    return json.dumps([[round(v, 6) if isinstance(v, float) else v for v in row] for row in rows], default=str)
+
+
+def measure(run: Any, query: str, params: dict[str, Any], repeat: int) -> tuple[str, float, float]:
+    times, rows = [], []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        rows = run(query, params)
+        times.append((time.perf_counter() - start) * 1e3)
+    return checksum(rows), times[0], statistics.median(times[1:])
+
+
+def ladybug(folder: Path) -> Any:
+    import ladybug as engine
+
+    connection = engine.Connection(engine.Database(str(Path(tempfile.mkdtemp()) / "peer.db")))
+    for name, (file, columns) in NODES.items():
+        connection.execute(
+            f"CREATE NODE TABLE {name}({columns.replace(' PRIMARY KEY', '')}, PRIMARY KEY({columns.split()[0]}))"
+        )
+        connection.execute(f'COPY {name} FROM "{folder / file}.parquet"')
+    for name, (file, source, target) in EDGES.items():
+        connection.execute(f"CREATE REL TABLE {name}(FROM {source} TO {target})")
+        connection.execute(f'COPY {name} FROM "{folder / file}.parquet"')
+
+    def run(query: str, params: dict[str, Any]) -> list[list[Any]]:
+        result = connection.execute(query, params)
+        rows = []
+        while result.has_next():
+            rows.append(list(result.get_next()))
+        return rows
+
+    return run
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.read())
+    answers: dict[str, dict[str, tuple[str, float, float]]] = {}
+    try:
+        run = ladybug(Path(request["folder"]))
+    except ImportError:
+        run = None
+    if run is not None:
+        found = {name: measure(run, cypher, params, request["repeat"]) for name, cypher, params in request["queries"]}
+        answers["ladybug"] = found
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()
