@@ -62,7 +62,7 @@ class Table:
     @cached_property
     def rows(self) -> int:
         """How many rows; from metadata, without a scan."""
-        return int(self.dataset.count_rows())
+        return sum(part.rows for part in self.parts)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -124,7 +124,7 @@ class Table:
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(values))
-        if len(wanted) > max(IN_LIST_MOST, self.rows // 8):
+        if len(wanted) > IN_LIST_MOST and len(wanted) > self.rows // 8:
             return self._lookup_by_scan(name, wanted, columns, with_address, filter)
         if self.keys is None or name not in KEY_COLUMNS or filter:
             return self._lookup_by_filter(name, wanted, columns, with_address, filter, None)
@@ -272,7 +272,8 @@ def _part(metadata: Any) -> Part:
     deletion = metadata.deletion_file
     return Part(
         id=metadata.id,
-        files=tuple(file.path for file in metadata.files),
+        # The public `path` builds a class at every access, which is most of what a small write would cost.
+        files=tuple(file._path for file in metadata.files),
         deletions="" if deletion is None else deletion_path(metadata.id, deletion),
         rows=metadata.physical_rows - (0 if deletion is None else deletion.num_deleted_rows),
         bytes=sum(file.file_size_bytes or 0 for file in metadata.files),
