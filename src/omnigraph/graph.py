@@ -327,8 +327,8 @@ class Graph:
         from omnigraph.merge import ChangeFilter, commit_changes
 
         commit = self.commit(id)
-        catalog = self.stores.resolve(id).catalog
-        only = ChangeFilter.of(kinds, types, ops, catalog=catalog)
+        after = self.stores.view(self.stores.history.revisions.snapshot(commit.ref))
+        only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
         return commit_changes(self.stores, commit, only=only, limit=limit, page_token=page_token)
 
     def changes(

@@ -180,6 +180,27 @@ def test_very_long_ids_fit_a_token(graph: og.Graph) -> None:
     assert [change.id for change in blocks[0].changes] == names
 
 
+def test_a_poll_costs_the_same_whatever_the_backlog(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = f"after:{graph.commits()[-2].id}"
+    uri = graph.uri.removeprefix("file://")
+    costs = []
+    for _ in range(2):
+        reader = og.open(uri)
+        asked: list[str] = []
+        get = reader.stores.store.get
+        monkeypatch.setattr(reader.stores.store, "get", lambda key, get=get, asked=asked: asked.append(key) or get(key))
+        reader.changes(start=start, max_commits=1)
+        first = len(asked)
+        cursor = reader.changes().cursor
+        asked.clear()
+        reader.changes(since=cursor)
+        costs.append((first, len(asked)))
+        for number in range(30):
+            with graph.transaction() as tx:
+                tx.upsert("Person", name="a", age=number)
+    assert costs[0] == costs[1]
+
+
 # ---------------------------------------------------------------- one commit
 
 

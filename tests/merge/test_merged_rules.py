@@ -115,7 +115,7 @@ def test_too_few_edges_together(graph: og.Graph) -> None:
 
 
 def test_a_node_that_goes_with_its_edges_has_no_count(graph: og.Graph) -> None:
-    assert merged(graph, lambda tx: tx.delete("Team", "t"), lambda tx: tx.delete("Needs", "nub")) == []
+    assert merged(graph, lambda tx: tx.delete("Team", "t"), lambda tx: tx.delete("Needs", "nta")) == []
 
 
 def test_an_edge_to_a_node_the_target_removed(graph: og.Graph) -> None:
