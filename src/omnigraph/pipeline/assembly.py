@@ -13,8 +13,8 @@ from typing import Any, Literal
 from omnigraph.errors import EndpointMissing, InputError, KeyConflict
 from omnigraph.history import ChangeMode, PublishPlan, Rebase, Snapshot, TableChange, TableState
 from omnigraph.language.catalog import EdgeType, NodeType
-from omnigraph.pipeline.checks import Check, CheckKind, Finding, bucketed, run_check
-from omnigraph.pipeline.runner import Runner
+from omnigraph.pipeline.checks import Check, CheckKind, CheckReport, Finding, bucketed, run_check
+from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.read.indexes import index_specs
 from omnigraph.relational import rules
@@ -26,6 +26,9 @@ LoadMode = Literal["append", "merge", "overwrite"]
 
 INDEX_ROWS_LEAST = 50_000
 """Smaller loads leave their indexes to whoever next has a reason to build them."""
+
+IN_PROCESS_ROWS = 200_000
+"""Checks over fewer rows than this are done at once in this process: sooner than a job could start."""
 
 _MODES: dict[LoadMode, ChangeMode] = {"append": "insert", "merge": "upsert", "overwrite": "strict"}
 _ORDER: tuple[CheckKind, ...] = ("ids", "unique", "endpoint", "inbound", "cardinality")
@@ -135,6 +138,10 @@ class Assembly:
 
     # ------------------------------------------------------------ rules
 
+    def _run(self, stage: str, checks: list[Check]) -> list[CheckReport]:
+        runner = self.runner if sum(check.rows for check in checks) > IN_PROCESS_ROWS else LocalRunner()
+        return runner.map(stage, run_check, checks)
+
     def _check_ids(self) -> dict[str, Any]:
         """Addresses of the rows that each table's new rows replace."""
         checks: list[Check] = []
@@ -145,7 +152,7 @@ class Assembly:
             existing = self._existing(key)
             check = Check(self.target, "ids", key, one.place, existing, upsert=self.mode == "merge")
             checks += bucketed(check, one.rows + (self.view.rows(key) if existing else 0))
-        reports = self.runner.map("check keys", run_check, checks)
+        reports = self._run("check keys", checks)
         self._raise([finding for report in reports for finding in report.findings])
         self._raise_taken(
             [(check.key, id) for check, report in zip(checks, reports, strict=True) for id in report.taken]
@@ -168,7 +175,7 @@ class Assembly:
                 checks += self._cardinality_checks(entity, one, finals[key])
             elif self.mode == "overwrite":
                 checks += self._inbound_checks(entity)
-        reports = self.runner.map("check rules", run_check, checks)
+        reports = self._run("check rules", checks)
         self._raise([finding for report in reports for finding in report.findings])
 
     def _unique_checks(self, one: Incoming, final: Place) -> list[Check]:

@@ -8,7 +8,7 @@ staged tables are columns already, so nothing is shuffled; a bucket is small eno
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlglot import exp
@@ -51,6 +51,8 @@ class Check:
     upsert: bool = False
     bucket: int = 0
     buckets: int = 1
+    rows: int = 0
+    """About how many rows the check looks at."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,8 @@ class CheckReport:
 
 def bucketed(check: Check, rows: int) -> list[Check]:
     """The check, cut so that each piece fits in memory."""
-    from dataclasses import replace
-
     buckets = min(BUCKETS_MOST, max(1, -(-rows // BUCKET_ROWS)))
-    return [replace(check, bucket=bucket, buckets=buckets) for bucket in range(buckets)]
+    return [replace(check, bucket=bucket, buckets=buckets, rows=rows // buckets) for bucket in range(buckets)]
 
 
 def run_check(check: Check) -> CheckReport:
@@ -250,11 +250,19 @@ def _matching(
     with_address: bool = False,
 ) -> pa.Table:
     """Rows of a table that may have one of the wanted keys: looked up when these are few, else the bucket's part of all."""
-    if table.rows > LOOKUP_FACTOR * wanted.num_rows and wanted.num_rows <= LOOKUP_MOST:
+    few = wanted.num_rows <= LOOKUP_MOST and table.rows > LOOKUP_FACTOR * wanted.num_rows
+    if few and _has_filter_text(table.schema.field(name).type):
         values = wanted.column(by or name).to_pylist()
         found = table.lookup(name, values, columns, with_address=with_address or parts is not None)
         return found if parts is None else _of_parts(found, parts, with_address)
     return _bucket(check, table, columns, name, parts=parts, with_address=with_address)
+
+
+def _has_filter_text(type: pa.DataType) -> bool:
+    """Whether any value of the type can be written into a scan's filter."""
+    import pyarrow.types as pt
+
+    return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
 
 
 def _of_parts(rows: pa.Table, parts: list[int], with_address: bool) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from pathlib import Path
 
 JAVA_LEAST = 17
@@ -39,9 +40,16 @@ appender.file.strategy.max = 2
 
 
 def cache_folder() -> Path:
-    """The user's own cache; nothing in it is needed twice."""
+    """The user's own cache, or a temporary folder where there is none to write to; nothing in it is needed twice."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "omnigraph"
+    try:
+        folder = Path(base).expanduser() / "omnigraph"
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):  # no home, or one that cannot be written
+        pass
+    return Path(tempfile.gettempdir()) / f"omnigraph-{os.getuid()}"
 
 
 def java_home() -> str:

@@ -34,7 +34,7 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
         return _configured(builder.remote(remote), _SQL).getOrCreate()
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _configured(builder, _SQL).getOrCreate()
-    chosen = master or os.environ.get("MASTER") or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
+    chosen = master or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     _prepare_environment(local=chosen.startswith("local"))
     settings = {**_SQL, **_driver_settings(memory)}
     with warnings.catch_warnings():
