@@ -221,6 +221,7 @@ def _left_behind(node: NodeType, edge: EdgeType, around: Narrow, merge_of: Merge
 
 def _cardinality(edge: EdgeType, around: Narrow, merge_of: MergeOf) -> Iterator[MergeConflict]:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     text = compiled_rules(edge).cardinality
     if text is None:
@@ -229,12 +230,14 @@ def _cardinality(edge: EdgeType, around: Narrow, merge_of: MergeOf) -> Iterator[
     new = put_rows(merge, ["src"])
     removed = [] if merge.host.table is None else rows_at(merge.host.table, merge.removes, ["src"]).column("src")
     touched = {*new.column("src").to_pylist(), *(each.as_py() for each in removed)}
-    touched -= merge_of(around.host.view.catalog.nodes[edge.source]).gone
-    sources = sorted(around.counted(edge, touched))
-    if sources:
-        old = _without(lookup(around.host, edge, "src", sources, ["src"]), merge.superseded)
+    counted = pa.array(sorted(around.counted(edge, touched)), pa.utf8())
+    # A node that is gone has no count; its edges are orphans, if there are any.
+    lost = around.missing(around.host.view.catalog.nodes[edge.source], counted)
+    sources = counted.filter(pc.invert(pc.is_in(counted, lost)))
+    if len(sources):
+        old = _without(lookup(around.host, edge, "src", sources.to_pylist(), ["src"]), merge.superseded)
         edges = pa.concat_tables([new, old.select(new.schema.names).cast(new.schema)])
-        yield from _run(edge, text, {"new": pa.table({"src": pa.array(sources, pa.utf8())}), "edges": edges})
+        yield from _run(edge, text, {"new": pa.table({"src": sources}), "edges": edges})
 
 
 # ---------------------------------------------------------------- rows
