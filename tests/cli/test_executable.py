@@ -74,15 +74,15 @@ def test_completion_of_words() -> None:
 # ---------------------------------------------------------------- Ctrl-C
 
 
-def interrupted(folder: Path, point: str, *arguments: str) -> tuple[int, str]:
+def interrupted(folder: Path, point: str, *arguments: str, timeout_seconds: float = 60) -> tuple[int, str]:
     """Start a command, stop it at a point, press Ctrl-C there; its exit code and what it said."""
     park = FilePark(folder / "parked")
     env = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=park:{folder / 'parked'}"}
     process = subprocess.Popen([OMNIGRAPH, *arguments], stderr=subprocess.PIPE, text=True, env=env)
     try:
-        park.wait_until_reached(60)
+        park.wait_until_reached(timeout_seconds)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=timeout_seconds)
     finally:
         process.kill()
     return process.returncode, said
@@ -102,6 +102,18 @@ def test_an_interrupted_load_leaves_no_trace(folder: Path, point: str) -> None:
     before = state(folder)
     code, said = interrupted(folder, point, *LOAD, "--branch", "fresh", "--from", "main")
     assert (code, said) == (130, "interrupted: nothing was published\n")
+    assert state(folder) == before
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+def test_an_interrupted_load_on_spark_leaves_no_trace(folder: Path) -> None:
+    before = state(folder)
+    arguments = ("load", "--data", "more.jsonl", "--mode", "append", "--quiet")
+    code, said = interrupted(folder, "load.after_read", *arguments, timeout_seconds=120)
+    assert code == 130
+    assert said.endswith("interrupted: nothing was published\n")
+    assert "Traceback" not in said
     assert state(folder) == before
 
 
