@@ -15,7 +15,7 @@ import omnigraph as og
 pytestmark = pytest.mark.s3
 
 SCHEMA = """
-node Person { name: String @key }
+node Person { name: String @key  nick: String? @unique }
 edge Knows: Person -> Person @card(0..3) { note: String? }
 """
 
@@ -101,6 +101,27 @@ def test_many_rows_cost_what_one_row_costs(costs: Costs) -> None:
             tx.insert_many("Knows", [{"from": f"m{number}", "to": "p0"} for number in range(1000)])
 
     assert costs.of(many) == one == (8, 5)
+
+
+def test_unique_values_updates_and_deletes(costs: Costs) -> None:
+    """What this process wrote it need not read to change it, nor to know that a value is free."""
+    writes: list[Callable[[og.Transaction], object]] = [
+        lambda tx: tx.insert("Person", name="q1", nick="n1"),
+        lambda tx: tx.insert("Person", name="q2", nick="n2"),
+        lambda tx: tx.update("Person", "q1", nick="n3"),
+        lambda tx: tx.upsert("Person", name="q2", nick="n1"),
+        lambda tx: tx.mutate('query q() { update Person set { nick: "n4" } where name = "q2" }'),
+        lambda tx: tx.delete("Person", "q1"),
+        lambda tx: tx.mutate('query q() { delete Person where name = "p0" }'),
+    ]
+
+    def run(write: Callable[[og.Transaction], object]) -> None:
+        with costs.graph.transaction() as tx:
+            write(tx)
+
+    measured = [costs.of(lambda write=write: run(write)) for write in writes]
+    assert most(measured[:-1]) <= (7, 7)
+    assert most(measured) <= (10, 7), "a node and its edges"
 
 
 def test_depth_does_not_count(costs: Costs) -> None:

@@ -110,6 +110,14 @@ def test_unique_values_of_every_type_are_found(graph: og.Graph, name: str) -> No
         again()
 
 
+def test_a_number_that_is_none_is_unique_too(graph: og.Graph) -> None:
+    with graph.transaction() as tx:
+        tx.insert("Thing", label="one", exact=float("nan"))
+    other = og.open(graph.uri) if "://" not in graph.uri else graph
+    with pytest.raises(UniqueViolation, match="held by 'one' and 'two'"), other.transaction() as tx:
+        tx.insert("Thing", label="two", exact=float("nan"))
+
+
 TEXTS = [
     ("day", "2026-07-01", dt.date(2026, 7, 1)),
     ("day", 0, dt.date(1970, 1, 1)),

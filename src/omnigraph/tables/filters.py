@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable
 
 
@@ -17,6 +18,8 @@ def literal(value: object) -> str:
             return "NULL"
         case bool():
             return "true" if value else "false"
+        case float() if not math.isfinite(value):
+            return f"CAST('{value}' AS DOUBLE)"
         case int() | float():
             return repr(value)
         case str():

@@ -51,8 +51,17 @@ class PartKeys:
     def weight(self) -> int:
         return len(self.offsets) + (0 if self.rows is None else self.rows.nbytes // 64)
 
-    def find(self, name: str, values: Iterable[object]) -> list[int]:
-        """The places (indexes into the columns) of rows that have one of these values, ascending."""
+    def is_whole(self, schema: pa.Schema) -> bool:
+        """Whether these are all columns of a table with this schema."""
+        return self.rows is not None and (self.rows.schema is schema or self.rows.schema.equals(schema))
+
+    def find(self, name: str, values: Sequence[object]) -> list[int]:
+        """The places (indexes into the columns) of rows that have one of these values, ascending.
+
+        A column that is no key can be asked for when the rows are whole.
+        """
+        if name not in self.columns:
+            return self._find_in_rows(name, values)
         places = self._places.get(name)
         if places is None:
             places = {}
@@ -60,6 +69,16 @@ class PartKeys:
                 places.setdefault(key, []).append(place)
             self._places[name] = places
         return sorted(place for value in values for place in places.get(value, ()))  # type: ignore[call-overload]
+
+    def _find_in_rows(self, name: str, values: Sequence[object]) -> list[int]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        assert self.rows is not None, "only a part that is kept whole knows its other columns"
+        column = self.rows.column(name)
+        found = pc.is_in(column, value_set=pa.array(values, column.type), skip_nulls=True)
+        places: list[int] = pc.indices_nonzero(found).to_pylist()
+        return places
 
     def without(self, offsets: Iterable[int]) -> PartKeys:
         """The same part with some more rows deleted."""

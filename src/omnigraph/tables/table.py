@@ -126,9 +126,9 @@ class Table:
         wanted = list(dict.fromkeys(values))
         if len(wanted) > IN_LIST_MOST and len(wanted) > self.rows // 8:
             return self._lookup_by_scan(name, wanted, columns, with_address, filter)
-        if self.keys is None or name not in KEY_COLUMNS or filter:
+        if self.keys is None or filter:
             return self._lookup_by_filter(name, wanted, columns, with_address, filter, None)
-        held, others = self._held(name)
+        held, others = self._held(name) if name in KEY_COLUMNS else self._held_whole()
         found = [
             self._take(part, keys, places, columns, with_address)
             for part, keys in held
@@ -139,6 +139,19 @@ class Table:
         if not found:
             return self._empty(columns, with_address)
         return _in_order(pa.concat_tables(found), with_address)
+
+    def _held_whole(self) -> tuple[list[tuple[Part, PartKeys]], list[int] | None]:
+        """Parts whose whole rows are in memory, and the ids of all others; None for no others."""
+        assert self.keys is not None
+        held: list[tuple[Part, PartKeys]] = []
+        others: list[int] = []
+        for part in self.parts:
+            keys = self.keys.get(self.path, part.content)
+            if keys is not None and keys.is_whole(self.schema):
+                held.append((part, keys))
+            else:
+                others.append(part.id)
+        return held, others or None
 
     def _held(self, name: str) -> tuple[list[tuple[Part, PartKeys]], list[int] | None]:
         """Parts whose keys are in memory (they are read now, if need be), and the ids of all others; None for no others."""
@@ -186,10 +199,13 @@ class Table:
     def _take(
         self, part: Part, keys: PartKeys, places: list[int], columns: Sequence[str] | None, with_address: bool
     ) -> pa.Table:
-        """Rows of one part at these places: from memory, if only keys are asked for."""
+        """Rows of one part at these places: from memory, if it is kept whole or only keys are asked for."""
         import pyarrow as pa
 
         addresses = [(part.id << 32) | keys.offsets[place] for place in places]
+        if keys.rows is not None and keys.is_whole(self.schema):
+            rows = keys.rows.take(places) if columns is None else keys.rows.select(list(columns)).take(places)
+            return rows.append_column(ROW_ADDRESS, pa.array(addresses, pa.uint64())) if with_address else rows
         if columns is None or not set(columns) <= keys.columns.keys():
             rows = self.take_addresses(addresses, columns)
             return rows if with_address else rows.drop_columns([ROW_ADDRESS])
