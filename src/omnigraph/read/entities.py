@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import UsageError
-from omnigraph.history import MAIN, Commit
+from omnigraph.history import MAIN, Commit, TableState
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.views import Stores, View
@@ -86,7 +86,7 @@ def entity(view: View, type_name: str, entity_id: str) -> dict[str, Any] | None:
 
 def entity_key(view: View, type_name: str) -> str:
     """The table key of a type name; a node type wins over an edge type of the same name."""
-    for key in (f"node:{type_name}", f"edge:{type_name}"):
+    for key in _keys(type_name):
         if key in view.catalog.tables:
             return key
     raise UsageError(f"the schema has no type {type_name}")
@@ -101,19 +101,53 @@ class EntityVersion:
 
 
 def history_of(stores: Stores, type_name: str, entity_id: str, branch: str = MAIN) -> Iterator[EntityVersion]:
-    """The versions of an entity along first parents, newest first. Commits that left its table alone are not opened."""
-    entry = stores.history.chain.head(branch)
-    newer: tuple[Commit, Any, dict[str, Any] | None] | None = None
-    for commit in stores.history.log.walk(entry):
-        view = stores.resolve(commit.id)
-        key = next((k for k in (f"node:{type_name}", f"edge:{type_name}") if k in view.catalog.tables), None)
-        state = None if key is None else view.state(key)
-        if newer is not None and state == newer[1]:
-            newer = (commit, state, newer[2])
-            continue
-        value = None if key is None else entity(view, type_name, entity_id)
-        if newer is not None and newer[2] != value:
-            yield EntityVersion(newer[0], newer[2])
-        newer = (commit, state, value)
-    if newer is not None and newer[2] is not None:
-        yield EntityVersion(newer[0], newer[2])
+    """The versions of an entity along first parents, newest first.
+
+    Costs what changed: only commits at which the type's table moved are read, and found by halving.
+    """
+    commits = list(stores.history.log.walk(stores.history.chain.head(branch)))
+    states = _States(stores, commits, type_name)
+    value = states.entity(0, entity_id)
+    for place in states.changes():
+        before = states.entity(place + 1, entity_id)
+        if before != value:
+            yield EntityVersion(commits[place], value)
+        value = before
+    if value is not None:
+        yield EntityVersion(commits[-1], value)
+
+
+class _States:
+    """A type's table along a log, newest commit first. A state never comes back once it was replaced."""
+
+    def __init__(self, stores: Stores, commits: Sequence[Commit], type_name: str) -> None:
+        self._stores, self._commits, self._type_name = stores, commits, type_name
+        self._seen: dict[int, tuple[View, TableState | None]] = {}
+
+    def _at(self, place: int) -> tuple[View, TableState | None]:
+        if place not in self._seen:
+            view = self._stores.resolve(self._commits[place].id)
+            keys = [key for key in _keys(self._type_name) if key in view.catalog.tables]
+            self._seen[place] = (view, view.state(keys[0]) if keys else None)
+        return self._seen[place]
+
+    def changes(self) -> Iterator[int]:
+        """The places whose state differs from that of the next older commit, newest first."""
+        stack = [(0, len(self._commits) - 1)]
+        while stack:
+            newest, oldest = stack.pop()
+            if newest >= oldest or self._at(newest)[1] == self._at(oldest)[1]:
+                continue
+            if newest + 1 == oldest:
+                yield newest
+                continue
+            middle = (newest + oldest) // 2
+            stack += [(middle, oldest), (newest, middle)]
+
+    def entity(self, place: int, entity_id: str) -> dict[str, Any] | None:
+        view, state = self._at(place)
+        return None if state is None else entity(view, self._type_name, entity_id)
+
+
+def _keys(type_name: str) -> tuple[str, str]:
+    return f"node:{type_name}", f"edge:{type_name}"

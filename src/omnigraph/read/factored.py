@@ -7,7 +7,7 @@ where a join would make every path. Whole numbers only: any order of addition gi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
@@ -41,6 +41,8 @@ class FactoredForm:
 
     plan: ReadPlan
     root: str
+    texts: dict[tuple[int, int | None], str] = field(default_factory=dict, compare=False)
+    """The SQL that sums groups, by offset and limit: writing it takes longer than running it."""
 
     @property
     def types(self) -> dict[str, str]:
@@ -264,34 +266,43 @@ class Factored:
 
         matched = np.flatnonzero(rows)
         places = pa.array(matched)
-        arrays, values, keys = {}, [], []
+        arrays = {}
         type_name = self.form.types[self.form.root]
-        unique = False
         for place, (projection, measure) in enumerate(zip(self.plan.projections, sums, strict=True)):
-            expression, name = projection.expression, f"r{place}"
-            if measure is None:
-                is_key = outputs[place].is_key
-                unique = unique or is_key or self._is_unique(expression)
-                arrays[f"c{place}"] = (
-                    places if is_key else self.compact.column(type_name, _stored(expression)).take(places)
-                )
-                values.append(named(column(f"c{place}"), name))
-                keys.append(column(f"c{place}"))
+            if measure is not None:
+                arrays[f"s{place}"], arrays[f"n{place}"] = (pa.array(numbers[matched]) for numbers in measure)
+            elif outputs[place].is_key:
+                arrays[f"c{place}"] = places
+            else:
+                cells = self.compact.column(type_name, _stored(projection.expression))
+                arrays[f"c{place}"] = cells.take(places)
+        cut = self._cut()
+        if cut not in self.form.texts:
+            self.form.texts[cut] = to_sql(self._ordered(self._summed(outputs), *cut), "duckdb")
+        return engine.run(self.form.texts[cut], {}, {"g": pa.table(arrays)})
+
+    def _summed(self, outputs: tuple[Output, ...]) -> exp.Select:
+        """The numbers per root node as one row a group."""
+        values: list[exp.Expression] = []
+        keys: list[exp.Expression] = []
+        unique = False
+        for place, projection in enumerate(self.plan.projections):
+            expression = projection.expression
+            if isinstance(expression, Aggregate):
+                values.append(named(_combined(expression, place), f"r{place}"))
                 continue
-            assert isinstance(expression, Aggregate)
-            arrays[f"s{place}"], arrays[f"n{place}"] = (pa.array(numbers[matched]) for numbers in measure)
-            values.append(named(_combined(expression, place), name))
+            unique = unique or outputs[place].is_key or self._is_unique(expression)
+            values.append(named(column(f"c{place}"), f"r{place}"))
+            keys.append(column(f"c{place}"))
         query = exp.select(*values).from_(table("g"))
-        grouped = pa.table(arrays)
         # One row a root node is one row a group when the key tells root nodes apart.
-        query = _ungrouped(query) if unique else query.group_by(*keys)
-        return engine.run(to_sql(self._ordered(query), "duckdb"), {}, {"g": grouped})
+        return _ungrouped(query) if unique else query.group_by(*keys)
 
     def _is_unique(self, expression: Expression) -> bool:
         node = self.view.catalog.nodes[self.form.types[self.form.root]]
         return isinstance(expression, PropertyRef) and node.key == (expression.column,)
 
-    def _ordered(self, query: exp.Select) -> exp.Select:
+    def _ordered(self, query: exp.Select, offset: int, limit: int | None) -> exp.Select:
         shown = [one.expression for one in self.plan.projections]
         keys: list[exp.Expression] = []
         for order in self.plan.order:
@@ -300,7 +311,6 @@ class Factored:
         for place, expression in enumerate(shown):
             if not isinstance(expression, Aggregate):
                 keys.append(exp.Ordered(this=column(f"r{place}", "q"), desc=False, nulls_first=True))
-        offset, limit = self._cut()
         outer = exp.select(exp.Star()).from_(query.subquery("q")).order_by(*keys).offset(offset)
         return outer if limit is None else outer.limit(limit)
 
