@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from read.graphs import build_indexes, commit, new_graph, query
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import ResourceExhausted, UsageError
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.plan import ReadPlan
 from omnigraph.language.query_compiler import compile_query
 from omnigraph.read import adjacency as adjacency_module
-from omnigraph.read import entity, explain, history_of, index_specs, index_state, json_value
+from omnigraph.read import engine, entity, execution, explain, history_of, index_specs, index_state, json_value
 from omnigraph.read.adjacency import Compact
 from omnigraph.read.cache import ByteCache
 from omnigraph.read.explain import Explanation
@@ -244,6 +244,35 @@ def test_an_adjacency_that_does_not_fit_is_not_built(view: View, monkeypatch: py
     text = "query q() { match { $p knows $q } return { $p.name as p, $q.name as q } }"
     assert {choice.path for choice in explained(view, text).choices if "Knows" in choice.what} == {"sql"}
     assert query(view, text).rows == [{"p": "ann", "q": "bob"}, {"p": "bob", "q": "cid"}]
+
+
+def test_a_large_scan_is_streamed(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "STREAMED_ROWS", 1)
+    grouped = "query q() { match { $p: Person $p.age > 1 } return { $p.tier as t, count($p) as n } }"
+    assert "streamed" in explained(view, grouped).choices[0].estimate
+    assert query(view, grouped).rows == [{"t": None, "n": 1}, {"t": "pro", "n": 1}]
+    ranked = 'query q() { match { $p: Person } return { $p.name as n } order { bm25($p.bio, "graphs") } }'
+    assert query(view, ranked).rows == [{"n": "bob"}]
+    product = "query q() { match { $p: Person $q: Person $p.age < $q.age } return { $p.name as p, $q.name as q } }"
+    assert query(view, product).rows == [{"p": "bob", "q": "ann"}]
+    fixed = 'query q() { match { $p: Person { name: "cid" } } return { $p.big as b } }'
+    assert [choice.path for choice in explained(view, fixed).choices] == ["lookup"]
+
+
+def test_what_does_not_fit_names_the_other_engine(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    def fail(*_: object, **__: object) -> None:
+        raise duckdb.OutOfMemoryException("full")
+
+    class Full:
+        register = unregister = lambda *_: None
+        sql = fail
+
+    monkeypatch.setattr(engine, "connection", Full)
+    with pytest.raises(ResourceExhausted) as error:
+        query(view, "query q() { match { $p: Person } return { avg($p.age) as a } }")
+    assert 'engine="spark"' in (error.value.hint or "")
 
 
 # ---------------------------------------------------------------- indexes

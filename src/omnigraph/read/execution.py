@@ -17,16 +17,19 @@ from omnigraph.read.direct import run_direct
 from omnigraph.read.entities import objects
 from omnigraph.read.factored import Factored, NotFactored
 from omnigraph.read.prepared import Prepared, prepare
-from omnigraph.read.pushdown import Values
+from omnigraph.read.pushdown import Values, looked_up
 from omnigraph.read.reduction import Choice, Reduction, named_hop
 from omnigraph.read.result import Result, Timing
-from omnigraph.read.shapes import Output, RelationalQuery
+from omnigraph.read.shapes import NodeInput, Output, RelationalQuery
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Mode = Literal["auto", "scan", "index", "csr"]
+
+STREAMED_ROWS = 2_000_000
+"""A scan of more rows goes to the engine as a stream, which may spill what it must keep."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Inputs:
     relations: Mapping[str, Any]
     choices: tuple[Choice, ...]
     table: pa.Table | None = None
+    is_reduced: bool = False
+    """Every relation is there as a table, over ids, and may be tiny."""
 
 
 def run_read(
@@ -65,8 +70,7 @@ def run_read(
 def _evaluate(inputs: Inputs, values: Values, mode: Mode) -> pa.Table:
     """The tree over its inputs: by hand when they are tiny, else in the engine."""
     prepared, given = inputs.prepared, frozenset(inputs.relations)
-    whole = all(hop.name in given for hop in prepared.query.hops)
-    if mode == "auto" and prepared.direct is not None and whole and prepared.query.keys == "id":
+    if mode == "auto" and prepared.direct is not None and inputs.is_reduced:
         found = run_direct(prepared.direct, prepared.query, inputs.relations, values)
         if found is not None:
             return found
@@ -107,12 +111,23 @@ def reduce(view: View, plan: ReadPlan, values: Values, mode: Mode) -> Inputs:
     if mode == "csr":
         return _dense(view, plan, values) if _has_ordinals(plan) else _scanned(view, plan, values)
     prepared = prepare(plan, view.catalog, "id")
+    if mode == "auto" and not prepared.query.hops and _is_large(view, prepared.query, values):
+        return _scanned(view, plan, values)
     reduction = Reduction(view, prepared.query, values, forced=mode == "index")
     if reduction.run():
-        return Inputs(prepared, reduction.relations, tuple(reduction.choices))
+        return Inputs(prepared, reduction.relations, tuple(reduction.choices), is_reduced=True)
     if _has_ordinals(plan) and _fits(view, prepared.query):
         return _factored(view, plan, values) or _dense(view, plan, values)
     return _scanned(view, plan, values)
+
+
+def _rows(view: View, node: NodeInput) -> int:
+    return sum(view.rows(f"node:{type_name}") for type_name in node.types)
+
+
+def _is_large(view: View, query: RelationalQuery, values: Values) -> bool:
+    """Is there an input of too many rows to hold, with no condition that fixes a column?"""
+    return any(_rows(view, node) > STREAMED_ROWS and not looked_up(node.filters, values) for node in query.inputs)
 
 
 def _has_ordinals(plan: ReadPlan) -> bool:
@@ -133,8 +148,15 @@ def _scanned(view: View, plan: ReadPlan, values: Values, *, reduced: bool = True
     prepared = prepare(plan, view.catalog, "id", elide=reduced)
     query = prepared.query
     inputs = query.inputs if reduced else [replace(one, filters=()) for one in query.inputs]
-    relations: dict[str, Any] = {one.name: sources.read_nodes(view, one, values) for one in inputs}
-    choices = [Choice(f"${one.variable}", "scan", relations[one.name].num_rows) for one in query.inputs]
+    relations: dict[str, Any] = {}
+    choices = []
+    for one in inputs:
+        if reduced and _rows(view, one) > STREAMED_ROWS and prepared.uses(one.name) == 1:
+            relations[one.name] = sources.stream_nodes(view, one, values)
+            choices.append(Choice(f"${one.variable}", "scan", None, f"{_rows(view, one)} rows, streamed"))
+        else:
+            relations[one.name] = sources.read_nodes(view, one, values)
+            choices.append(Choice(f"${one.variable}", "scan", relations[one.name].num_rows))
     for hop in query.hops:
         relations[hop.edges] = sources.read_edges(view, hop if reduced else replace(hop, filters=()), values)
         choices.append(Choice(named_hop(hop), "sql", relations[hop.edges].num_rows))

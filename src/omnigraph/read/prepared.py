@@ -6,6 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 
+from sqlglot import exp
+
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.plan import ReadPlan
 from omnigraph.read.compiler import compile_read
@@ -34,6 +36,10 @@ class Prepared:
         if text is None:
             text = self._texts[expansions] = to_sql(self.query.whole(expansions), "duckdb")
         return text
+
+    def uses(self, name: str) -> int:
+        """How often the tree, with every expansion defined in SQL, reads a relation."""
+        return sum(one.name == name for one in self.query.whole().find_all(exp.Table))
 
 
 _kept: OrderedDict[Hashable, Prepared] = OrderedDict()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.read.pushdown import Values, conjunction
@@ -66,6 +66,25 @@ def shaped(
     if node.computed:
         arrays |= (computing or Computing(view, node, values)).columns(rows)
     return pa.table(arrays)
+
+
+def stream_nodes(view: View, node: NodeInput, values: Values) -> pa.RecordBatchReader:
+    """The same rows as a stream that is read once, for inputs that should not be held in memory."""
+    import pyarrow as pa
+
+    empty = shaped(view, node, node.types[0], view.schema(f"node:{node.types[0]}").empty_table(), values)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        computing = Computing(view, node, values) if node.computed else None
+        for type_name in node.types:
+            table = view.table(f"node:{type_name}")
+            if table is None:
+                continue
+            for batch in table.scan(stored_columns(node), conjunction(node.filters, values)):
+                rows = pa.Table.from_batches([batch])
+                yield from shaped(view, node, type_name, rows, values, computing).to_batches()
+
+    return pa.RecordBatchReader.from_batches(empty.schema, batches())
 
 
 def read_edges(view: View, hop: HopInput, values: Values) -> pa.Table:
