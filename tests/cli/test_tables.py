@@ -26,7 +26,7 @@ def test_the_widest_column_gives_way(capsys: pytest.CaptureFixture[str], monkeyp
 def test_cells_wrap_when_asked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     print_table([{"text": "abcdefghij" * 3}], ["text"], 80, wrap=True)
-    assert shown(capsys)[1:] == ["abcdefghijabcdefghij", "abcdefghij          "]
+    assert shown(capsys)[1:] == ["abcdefghijabcdefghij", "abcdefghij"]
 
 
 def test_a_column_has_a_most(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from pathlib import Path
 
 CLIENT = """#!{python} -SE
@@ -87,6 +88,8 @@ def _run(connection: socket.socket) -> None:
         main()
     except SystemExit as end:
         code = end.code or 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -117,7 +117,10 @@ def print_table(
         )
     for row in texts:
         table.add_row(*map(Text, row))
-    Console(width=width, highlight=False, file=sys.stdout).print(table)
+    console = Console(width=width, highlight=False, file=sys.stdout)
+    with console.capture() as drawn:
+        console.print(table)
+    print("\n".join(row.rstrip() for row in drawn.get().splitlines()))
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:

@@ -61,7 +61,7 @@ def _section(name: str, command: click.Command) -> list[str]:
     return [*lines, *flags, ""] if flags else lines
 
 
-_EVERYWHERE = ("--store", "--as", "--yes", "--json", "--quiet", "--debug", "--help")
+_EVERYWHERE = ("store", "actor", "yes", "as_json", "quiet", "debug")
 
 
 def _options(command: click.Command) -> list[str]:
@@ -70,9 +70,9 @@ def _options(command: click.Command) -> list[str]:
     is_program = isinstance(command, click.Group)
     records = [
         record
-        for parameter in command.get_params(context)
+        for parameter in command.params
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)) is not None
-        if is_program or parameter.opts[0] not in _EVERYWHERE
+        if is_program or parameter.name not in _EVERYWHERE
     ]
     if not records:
         return []
