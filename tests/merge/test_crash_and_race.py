@@ -146,9 +146,7 @@ def in_main(graph: og.Graph, act: Callable[[Any], object]) -> Callable[[], objec
     return run
 
 
-POINTS = pytest.mark.parametrize(
-    "point", [Failpoint.MERGE_BEFORE_STAGE, Failpoint.MERGE_BEFORE_PUBLISH, Failpoint.PUBLISH_BEFORE_CREATE]
-)
+POINTS = pytest.mark.parametrize("point", [Failpoint.MERGE_BEFORE_STAGE, Failpoint.PUBLISH_BEFORE_CREATE])
 
 
 @POINTS

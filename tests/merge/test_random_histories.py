@@ -147,7 +147,7 @@ def row_of(id: str, image: Any) -> dict[str, Any]:
     return {"id": id, **ends, **image.properties}
 
 
-@settings(max_examples=45, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=35, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=4, max_size=24))
 def test_histories_follow_the_model(actions: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
