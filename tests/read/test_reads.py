@@ -17,8 +17,8 @@ from omnigraph.errors import ResourceExhausted, UsageError
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.plan import ReadPlan
 from omnigraph.language.query_compiler import compile_query
+from omnigraph.read import Mode, engine, entity, execution, explain, history_of, index_specs, index_state, json_value
 from omnigraph.read import adjacency as adjacency_module
-from omnigraph.read import engine, entity, execution, explain, history_of, index_specs, index_state, json_value
 from omnigraph.read.adjacency import Compact
 from omnigraph.read.cache import ByteCache
 from omnigraph.read.explain import Explanation
@@ -151,6 +151,16 @@ def test_deep_hops_use_the_adjacency(view: View) -> None:
     text = 'query q() { match { $p: Person { name: "ann" } $p knows{1,7} $q } return { $q.name } }'
     assert "csr" in {choice.path for choice in explained(view, text).choices}
     assert [row["q.name"] for row in query(view, text).rows] == ["bob", "cid"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "scan", "index", "csr"])
+def test_very_deep_hops(view: View, stores: Stores, mode: Mode) -> None:
+    chain = [person(f"n{number:02}") for number in range(25)]
+    chain += [knows(f"n{number:02}", f"n{number + 1:02}") for number in range(24)]
+    longer = commit(stores, chain)
+    text = 'query q() { match { $p: Person { name: "n00" } $p knows{23,600} $q } return { $q.name as n } }'
+    text = text if mode != "scan" else text.replace("600", "40")
+    assert [row["n"] for row in query(longer, text, mode=mode).rows] == ["n23", "n24"]
 
 
 def test_a_bare_count_reads_nothing(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,6 +339,10 @@ def test_an_entity_at_any_snapshot(view: View, stores: Stores) -> None:
     old = entity(stores.resolve("main~1"), "Person", "cid")
     assert old is not None
     assert old["big"] == 5
+    ann = entity(view, "Person", "ann")
+    assert ann is not None
+    assert ann["seen"] == dt.datetime(2024, 5, 6, 7, 8, 9, 10_000, tzinfo=dt.UTC)
+    assert entity(view, "Person", "bob")["photo"] == b"bytes"  # type: ignore[index]  # bob is there
     edge = entity(view, "Knows", "ann-bob")
     assert edge == {"id": "ann-bob", "from": "ann", "to": "bob", "since": dt.date(2020, 2, 2)}
     assert entity(view, "Person", "nobody") is None

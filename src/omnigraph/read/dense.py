@@ -84,8 +84,7 @@ class Dense:
         frontiers = [self._frontier(name, type_.source) for name in (hop.source, hop.target)]
         sizes = [len(nodes) if frontier is None else len(frontier) for frontier in frontiers]
         end = 0 if sizes[0] <= sizes[1] else 1
-        degree = max(self.view.rows(hop.table_key) / max(len(nodes), 1), 1.0)
-        if sizes[end] * min(degree**one.max_hops, len(nodes)) > PAIRS_MOST:
+        if sizes[end] * self._reached(hop, len(nodes)) > PAIRS_MOST:
             return None
         frontier = frontiers[end]
         start = np.arange(len(nodes), dtype=np.int32) if frontier is None else frontier
@@ -94,6 +93,16 @@ class Dense:
         adjacency = self.compact.neighbours(one.edge, direction)
         first, second = reach(adjacency, start, one.min_hops, one.max_hops, max(len(nodes), 1))
         return (first, second) if end == 0 else (second, first)
+
+    def _reached(self, hop: HopInput, nodes: int) -> float:
+        """How many nodes one source is likely to reach: the mean degree per hop, never more than there are."""
+        degree = max(self.view.rows(hop.table_key) / max(nodes, 1), 1.0)
+        reached = degree
+        for _ in range(1, hop.expansion.max_hops):
+            if reached >= nodes:
+                break
+            reached *= degree
+        return min(reached, float(nodes))
 
     def _frontier(self, name: str | None, type_name: str) -> np.ndarray | None:
         """The ordinals an end can have, from its own conditions; None for all."""

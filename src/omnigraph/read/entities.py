@@ -10,6 +10,7 @@ from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, Commit, TableState
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import PropertyType, Scalar
+from omnigraph.read.result import with_zone
 from omnigraph.views import Stores, View
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def entity(view: View, type_name: str, entity_id: str) -> dict[str, Any] | None:
     rows = table.lookup("id", [entity_id]).to_pylist()
     if not rows:
         return None
-    row: dict[str, Any] = rows[0]
+    row: dict[str, Any] = with_zone(rows[0])
     if key.startswith("edge:"):
         row = {"id": row.pop("id"), "from": row.pop("src"), "to": row.pop("dst"), **row}
     return row

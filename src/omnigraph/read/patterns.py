@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
@@ -26,7 +27,20 @@ from omnigraph.language.plan import (
 )
 from omnigraph.read import hops
 from omnigraph.read.hops import named, table
-from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, TYPE, Column, Computed, HopInput, Keys, NodeInput, common
+from omnigraph.read.shapes import (
+    EDGE,
+    KEY,
+    SOURCE,
+    TARGET,
+    TYPE,
+    Column,
+    Computed,
+    Definition,
+    HopInput,
+    Keys,
+    NodeInput,
+    common,
+)
 from omnigraph.read.usage import (
     blocks,
     endpoints,
@@ -54,7 +68,7 @@ class Context:
     expressions: ExpressionFactory
     inputs: list[NodeInput] = field(default_factory=list)
     hops: list[HopInput] = field(default_factory=list)
-    definitions: dict[str, tuple[tuple[str, exp.Query], ...]] = field(default_factory=dict)
+    definitions: dict[str, Definition] = field(default_factory=dict)
     common: list[exp.CTE] = field(default_factory=list)
     names: int = 0
 
@@ -159,8 +173,8 @@ class Relation:
         inputs = {one.name: one for one in self.context.inputs}
         for hop in self.context.hops:
             node = inputs.get(hop.source or "")
-            defined = hops.define(hop, None if node is None else self._sources(node))
-            self.context.definitions[hop.name] = tuple(defined)
+            sources = None if node is None else self._sources(node)
+            self.context.definitions[hop.name] = partial(hops.define, hop, sources)
 
     def _sources(self, node: NodeInput) -> exp.Query:
         query = exp.select(column(KEY)).from_(table(node.name))

@@ -69,7 +69,7 @@ class Result:
 
 
 def _python(column: pa.ChunkedArray) -> list[Any]:
-    return [_with_zone(value) for value in column.to_pylist()] if _has_times(column.type) else column.to_pylist()
+    return [with_zone(value) for value in column.to_pylist()] if _has_times(column.type) else column.to_pylist()
 
 
 def _has_times(type: pa.DataType) -> bool:
@@ -84,14 +84,15 @@ def _has_times(type: pa.DataType) -> bool:
     return False
 
 
-def _with_zone(value: Any) -> Any:
+def with_zone(value: Any) -> Any:
+    """Stored instants have no zone and mean UTC; whoever reads them gets that said."""
     match value:
         case dt.datetime():
             return value.replace(tzinfo=dt.UTC)
         case list():
-            return [_with_zone(item) for item in value]
+            return [with_zone(item) for item in value]
         case dict():
-            return {name: _with_zone(item) for name, item in value.items()}
+            return {name: with_zone(item) for name, item in value.items()}
     return value
 
 

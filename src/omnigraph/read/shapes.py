@@ -7,7 +7,7 @@ does not. `n` relations are nodes, `e` relations edges, `x` relations the pairs 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -88,6 +88,10 @@ class HopInput:
         return f"edge:{self.expansion.edge}"
 
 
+Definition = Callable[[], Sequence[tuple[str, exp.Query]]]
+"""The queries that make an expansion's relation, in order. Written only when asked for: many hops are many queries."""
+
+
 @dataclass(frozen=True)
 class Output:
     """One result column: its place among the tree's columns, or the key (and type) columns of a whole entity."""
@@ -116,7 +120,7 @@ class RelationalQuery:
     tree: exp.Select
     inputs: tuple[NodeInput, ...]
     hops: tuple[HopInput, ...]
-    definitions: Mapping[str, tuple[tuple[str, exp.Query], ...]]
+    definitions: Mapping[str, Definition]
     outputs: tuple[Output, ...]
     placeholders: Mapping[str, tuple[str, PropertyType]]
     keys: Keys
@@ -130,7 +134,7 @@ class RelationalQuery:
         existing = tree.args.get("with_")
         ctes = [] if existing is None else list(existing.expressions)
         wanted = [hop.name for hop in self.hops if hop.name not in given]
-        first = [common(name, query) for hop in wanted for name, query in self.definitions[hop]]
+        first = [common(name, query) for hop in wanted for name, query in self.definitions[hop]()]
         tree.set("with_", exp.With(expressions=[*first, *ctes]) if first or ctes else None)
         return tree
 

@@ -1,6 +1,6 @@
 """Words, matching and BM25: one meaning for every engine.
 
-A word is a maximal run of letters, digits, marks and underscores (Unicode), compared in case-folded form. There is no
+A word is a maximal run of letters, digits and underscores (Unicode), compared in case-folded form. There is no
 stemming and there are no stop words, so what matches can be told from the text alone.
 
 `search` and `match_text`: every word of the query is a word of the text. `fuzzy`: every word of the query is within
