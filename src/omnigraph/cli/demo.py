@@ -35,8 +35,8 @@ query cities_of_likers($interest: String) {
   return { $c.name as city, $c.country as country, count($p) as people }
   order { people desc }  limit 5
 }
-query two_hops($who: String) {
-  match { $a: Person { handle: $who }  $a follows{1,2} $b  $b livesIn $c }
+query three_hops($who: String) {
+  match { $a: Person { handle: $who }  $a follows{1,3} $b  $b livesIn $c }
   return { $c.name as city, count($b) as reached }
   order { reached desc }  limit 5
 }
@@ -135,7 +135,7 @@ def _ask(story: Story, graph: Graph) -> None:
     asked: list[tuple[str, str, dict[str, object]]] = [
         ("Who is followed most?", "most_followed", {}),
         ("Where do chess players live?", "cities_of_likers", {"interest": "chess"}),
-        ("Where are the people within two hops of p42?", "two_hops", {"who": "p42"}),
+        ("Where are the people within three hops of p42?", "three_hops", {"who": "p42"}),
     ]
     for question, name, parameters in asked:
         params = f" --params '{json.dumps(parameters)}'" if parameters else ""
