@@ -17,11 +17,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import omnigraph as og
+from omnigraph.pipeline.frames import graph_tables
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.progress import Status
 from omnigraph.pipeline.session import spark_session
+from omnigraph.pipeline.source import register
 
 SCHEMA = """
 node Person {
@@ -167,15 +170,34 @@ def run(folder: Path, nodes: int, edges: int, memory: str, engine: str) -> None:
     )
     print(f"{'':34} {merge / least_merge:8.2f} times the least; stages {shown(stages, merge)}")
     assert graph.stores.head()[1].rows("node:Person") == nodes + nodes // 10
+    scans(spark, graph, folder, edges)
     spark.stop()
 
 
-def bare(spark: object, data: Path, out: Path) -> None:
+def scans(spark: Any, graph: og.Graph, folder: Path, edges: int) -> None:
+    """Every edge through the data source and as a view, against the same rows from Parquet."""
+    register(spark)
+    tables = graph_tables(graph.stores.head()[1], spark)
+    source = spark.read.format("omnigraph").option("graph", str(folder / "graph")).option("type", "Knows")
+    tables.table("Knows").write.parquet(str(folder / "edges"))
+    frames = {
+        "scan: Parquet": spark.read.parquet(str(folder / "edges")),
+        "scan: data source": source.load(),
+        "scan: view": tables.table("Knows"),
+        "scan: data source, two columns": source.option("columns", "src,dst").load(),
+        "scan: data source, filtered": source.option("filter", "weight < 10").load(),
+    }
+    for name, frame in frames.items():
+        frame.write.format("noop").mode("overwrite").save()  # the first run compiles
+        measured(name, edges, lambda frame=frame: frame.write.format("noop").mode("overwrite").save())
+
+
+def bare(spark: Any, data: Path, out: Path) -> None:
     node = "type string, data struct<email:string,age:int,tier:string,joined:timestamp>"
     edge = "edge string, `from` string, `to` string, data struct<weight:double,since:date>"
     for name, schema in (("people*", node), ("knows*", edge)):
         if list(data.glob(name)):
-            reader = spark.read.schema(schema)  # type: ignore[attr-defined]
+            reader = spark.read.schema(schema)
             reader.json(str(data / name)).write.parquet(str(out / name.rstrip("*")))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pipeline.conftest import Write, content, knows, person
+from pipeline.conftest import SCHEMA, Write, content, knows, person
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, UsageError
@@ -218,3 +218,44 @@ def test_large_loads_build_their_indexes_in_the_same_commit(
     graph.load(source, mode="merge", engine="local")
     assert len(graph.commits()) == 3
     assert all(state.is_complete for state in index_state(graph.stores.head()[1], ["node:Person"]))
+
+
+def test_many_small_parts_are_packed(
+    graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from omnigraph.pipeline import sources
+
+    monkeypatch.setattr(sources, "SPLIT_BYTES_LEAST", 500)
+    monkeypatch.setattr(sources, "SPLIT_BYTES_MOST", 500)
+    records = [
+        record for number in range(100) for record in (person(f"p{number}"), {"type": "Note", "data": {"text": "x"}})
+    ]
+    graph.load(write("p.jsonl", *records), mode="append", engine="local")
+    view = graph.stores.head()[1]
+    for key in ("node:Person", "node:Note"):
+        table = view.table(key)
+        assert table is not None
+        assert [part.rows for part in table.parts] == [100]
+    assert len(content(graph, tmp_path)) == 200
+
+
+@pytest.mark.s3
+def test_sources_and_graph_on_an_object_store(s3: Any, tmp_path: Path) -> None:
+    from omnigraph.storage import open_store
+
+    bucket = s3.new_bucket()
+    store = open_store(f"s3://{bucket}/in", storage_options=s3.options)
+    store.put("people/a.jsonl", "".join(json.dumps(record) + "\n" for record in FIRST).encode())
+    store.put("people/b.jsonl", json.dumps(person("zz")).encode())
+    store.put("csv/Person.csv", b"email,age\nc1,4\n")
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"email": ["q1"]}), sink)
+    store.put("pq/Person.parquet", sink.getvalue().to_pybytes())
+    graph = og.init(f"s3://{bucket}/graph", schema=SCHEMA, storage_options=s3.options)
+    load = {"mode": "append", "engine": "local"}
+    assert graph.load(f"s3://{bucket}/in/people", **load).total_entities == 4
+    assert graph.load(f"s3://{bucket}/in/csv/*.csv", **load).total_entities == 1
+    assert graph.load(f"s3://{bucket}/in/pq/Person.parquet", **load).total_entities == 1
+    with pytest.raises(UsageError, match="nothing to load"):
+        graph.load(f"s3://{bucket}/in/none.jsonl", **load)
+    assert len(content(graph, tmp_path)) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import io
 import os
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import ObjectMissing, UsageError
 from omnigraph.storage import open_store
 from omnigraph.storage.options import scheme_of, storage_options_for
 
@@ -88,8 +89,9 @@ def _find_remote(source: str, options: Mapping[str, str] | None) -> list[InputFi
     cut = min((key.index(sign) for sign in _GLOB if sign in key), default=None)
     folder = key.rstrip("/") if cut is None else key[:cut].rpartition("/")[0]
     listed = store.list(folder) if cut is not None or not os.path.splitext(key)[1] else []
-    if not listed:
-        listed = [store.info(key)]
+    if not listed and cut is None:
+        with contextlib.suppress(ObjectMissing):
+            listed = [store.info(key)]
     chosen = [info for info in listed if cut is None or fnmatch.fnmatch(info.key, key)]
     return [InputFile(f"{root}/{info.key}", f"{root}/{info.key}", info.size, resolved) for info in chosen]
 

