@@ -42,7 +42,7 @@ class Crowd:
             except BaseException as error:
                 self.outcomes[name] = error
 
-        thread = threading.Thread(target=write)
+        thread = threading.Thread(target=write, daemon=True)
         self._threads.append(thread)
         thread.start()
 

@@ -118,7 +118,7 @@ def test_between_threads(first: str, second: str, expected: str, point: Failpoin
         heard.append(outcome_of(lambda: WRITES[first].run(graph, first, "1")))
 
     arm(point, park)
-    thread = threading.Thread(target=held)
+    thread = threading.Thread(target=held, daemon=True)
     thread.start()
     try:
         park.wait_until_reached()
