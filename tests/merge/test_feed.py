@@ -38,6 +38,9 @@ def graph(tmp_path: Path) -> og.Graph:
     return graph
 
 
+PAGES_MOST = 100
+
+
 def short(block: Block) -> list[str]:
     return [f"{change.op} {change.type_name} {change.id}" for change in block.changes]
 
@@ -47,14 +50,16 @@ def whole(graph: og.Graph, branch: str = "main", **arguments: Any) -> tuple[list
     first = {name: arguments.pop(name) for name in ("since", "start") if name in arguments}
     page = graph.changes(branch, **first, **arguments)
     blocks = list(page.blocks)
-    while page.next_page_token is not None:
+    for _ in range(PAGES_MOST):
+        if page.next_page_token is None:
+            return blocks, page
         page = graph.changes(branch, page_token=page.next_page_token, **arguments)
         for block in page.blocks:
             if blocks and blocks[-1].cause == block.cause:
                 blocks[-1] = Block(block.cause, (*blocks[-1].changes, *block.changes))
             else:
                 blocks.append(block)
-    return blocks, page
+    raise AssertionError("the pages of a poll do not end")
 
 
 EVERYTHING = [
