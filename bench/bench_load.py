@@ -152,6 +152,9 @@ def run(folder: Path, nodes: int, edges: int, memory: str, engine: str) -> None:
     spark.range(1).count()
     print(f"{'Spark, to the first result':34} {time.monotonic() - started:8.1f} s")
     total = nodes + edges
+    bare(spark, more, folder / "warm")  # the first run compiles
+    warm = og.init(folder / "warm-graph", schema=SCHEMA)
+    load(warm.stores, more, mode="append", engine=engine, spark=spark)
     least = measured("Spark: JSON to Parquet, no checks", total, lambda: bare(spark, data, folder / "parquet"))
     graph = og.init(folder / "graph", schema=SCHEMA)
     stages = Stages()
