@@ -50,6 +50,10 @@ def test_every_point_in_the_source_is_on_the_list() -> None:
     assert [place for place, point in source_points() if point is None] == []
 
 
+def test_every_point_on_the_list_is_in_the_source() -> None:
+    assert set(Failpoint.__members__) - {point for _, point in source_points()} == set()
+
+
 @pytest.mark.parametrize(
     ("code", "point"),
     [

@@ -207,7 +207,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def reach(
+def reachable(
     adjacency: Adjacency, frontier: np.ndarray, min_hops: int, max_hops: int, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(source, target) pairs at a distance within the bounds: breadth first from every member, all at once.

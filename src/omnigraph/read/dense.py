@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.read import sources
-from omnigraph.read.adjacency import Compact, reach
+from omnigraph.read.adjacency import Compact, reachable
 from omnigraph.read.pushdown import Values, conjunction
 from omnigraph.read.reduction import Choice, named_hop
 from omnigraph.read.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
@@ -91,7 +91,7 @@ class Dense:
         flipped: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
         direction = one.direction if end == 0 else flipped[one.direction]
         adjacency = self.compact.neighbours(one.edge, direction)
-        first, second = reach(adjacency, start, one.min_hops, one.max_hops, max(len(nodes), 1))
+        first, second = reachable(adjacency, start, one.min_hops, one.max_hops, max(len(nodes), 1))
         return (first, second) if end == 0 else (second, first)
 
     def _reached(self, hop: HopInput, nodes: int) -> float:

@@ -14,7 +14,7 @@ from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.identity import canonical_text
 from omnigraph.read import sources
-from omnigraph.read.adjacency import Compact, reach
+from omnigraph.read.adjacency import Compact, reachable
 from omnigraph.read.indexes import index_specs
 from omnigraph.read.pushdown import Values, conjunction, fixes, looked_up
 from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
@@ -251,7 +251,7 @@ class Reduction:
         frontier = near_nodes.ordinals(pa.array(ids, pa.utf8()))
         frontier = np.unique(frontier[frontier >= 0])
         adjacency = self.compact.neighbours(one.edge, direction)
-        first, second = reach(adjacency, frontier, one.min_hops, one.max_hops, max(len(far_nodes), 1))
+        first, second = reachable(adjacency, frontier, one.min_hops, one.max_hops, max(len(far_nodes), 1))
         ends = [near_nodes.ids.take(pa.array(first)), far_nodes.ids.take(pa.array(second))]
         return pa.table(dict(zip(_names(end), ends, strict=True)))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.storage import storage_options_for, sync_files
 from omnigraph.tables import staging
 from omnigraph.tables.key_cache import KeyCache
+from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.table import Table
 
@@ -53,9 +54,10 @@ class Tables:
                 return table
         import lance
 
-        dataset = lance.dataset(
-            self.uri(path), version=version, storage_options=self._options or None, session=self._session()
-        )
+        with translated(path):
+            dataset = lance.dataset(
+                self.uri(path), version=version, storage_options=self._options or None, session=self._session()
+            )
         return self.remember(Table(path, dataset))
 
     def create(self, path: str, schema: pa.Schema) -> Table:
@@ -72,15 +74,17 @@ class Tables:
                 session=self._session(),
             )
         except (OSError, ValueError) as error:
-            if "already exists" not in str(error) and "conflict" not in str(error).lower():
-                raise
+            with translated(path):
+                if "already exists" not in str(error) and "conflict" not in str(error).lower():
+                    raise
             return self.open(path, 1)
         if self._folder is not None and self._durable:
             sync_files((self._folder / path / "_versions").iterdir(), root=self._folder)
         return self.remember(Table(path, dataset))
 
     def write_parts(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
-        return staging.write_parts(table, rows)
+        with translated(table.path):
+            return staging.write_parts(table, rows)
 
     def stage(
         self,
@@ -93,8 +97,9 @@ class Tables:
         fold: bool = True,
     ) -> Staged:
         """Write `rows` (if any) and make one detached version: see `staging.stage`."""
-        written = () if rows is None else staging.write_parts(base, rows)
-        table, staged = staging.stage(base, parts=(*parts, *written), remove=remove, clear=clear, fold=fold)
+        with translated(base.path):
+            written = () if rows is None else staging.write_parts(base, rows)
+            table, staged = staging.stage(base, parts=(*parts, *written), remove=remove, clear=clear, fold=fold)
         self.remember(table)
         return staged
 
@@ -103,9 +108,10 @@ class Tables:
         from omnigraph.tables import indexes
 
         table, files = base, list[str]()
-        for spec in specs:
-            table, written = indexes.stage_index(table, spec)
-            files += written
+        with translated(base.path):
+            for spec in specs:
+                table, written = indexes.stage_index(table, spec)
+                files += written
         if table.version == base.version:
             return None
         self.remember(table)
@@ -118,8 +124,9 @@ class Tables:
         groups = compaction.plan_rewrite(base)
         if not groups:
             return None
-        written = [part for group in groups for part in compaction.rewrite(base, group)]
-        table, staged = compaction.stage_rewrite(base, groups, written)
+        with translated(base.path):
+            written = [part for group in groups for part in compaction.rewrite(base, group)]
+            table, staged = compaction.stage_rewrite(base, groups, written)
         self.remember(table)
         return staged
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
 from omnigraph.tables.key_cache import KEY_COLUMNS, PART_ROWS_MOST, KeyCache, PartKeys
+from omnigraph.tables.lance_errors import translated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,9 +107,9 @@ class Table:
         with_row_id: bool = False,
     ) -> pa.Table:
         chosen = None if parts is None else list(parts)
-        if chosen == []:
-            return self.scan(columns, "false", with_address=with_address, with_row_id=with_row_id).read_all()
-        return self.scan(columns, filter, parts=chosen, with_address=with_address, with_row_id=with_row_id).read_all()
+        text, chosen = ("false", None) if chosen == [] else (filter, chosen)
+        with translated(self.path):
+            return self.scan(columns, text, parts=chosen, with_address=with_address, with_row_id=with_row_id).read_all()
 
     def lookup(
         self,

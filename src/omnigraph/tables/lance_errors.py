@@ -1,0 +1,46 @@
+"""Lance's own errors as ours. Lance says what went wrong only in words, so words decide; what is unknown is permanent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph.errors import StorageDenied, StorageError, StoragePermanent, StorageTransient
+
+_DENIED = ("permission denied", "access denied", "accessdenied", "forbidden", "unauthenticated", "403")
+_TRANSIENT = (
+    "error sending request",
+    "timed out",
+    "timeout",
+    "connection",
+    "503",
+    "slow down",
+    "retries",
+    "reset by peer",
+)
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Errors of the table at `path` as storage errors. Nothing that was staged is visible, whatever they say."""
+    try:
+        yield
+    except OSError as error:
+        raise _translated(path, error) from error
+    except ValueError as error:
+        # What is missing Lance calls a wrong value.
+        if "not found" not in str(error).lower():
+            raise
+        raise _translated(path, error) from error
+
+
+def _translated(path: str, error: OSError | ValueError) -> StorageError:
+    words = str(error)
+    folded = words.lower()
+    said = words.split(", /", 1)[0].splitlines()[0][:300] if words else type(error).__name__
+    message = f"the table at {path} could not be reached: {said}"
+    if isinstance(error, PermissionError) or any(word in folded for word in _DENIED):
+        return StorageDenied(message, key=path, hint="check the credentials and the permissions of the store")
+    if isinstance(error, TimeoutError | ConnectionError) or any(word in folded for word in _TRANSIENT):
+        return StorageTransient(message, key=path, hint="the store did not answer; nothing was published, so try again")
+    return StoragePermanent(message, key=path, hint="check that the store is reachable, complete and has space left")
