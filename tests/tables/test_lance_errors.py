@@ -42,12 +42,12 @@ def test_a_table_whose_files_are_gone_is_a_storage_error(tmp_path: Path) -> None
 def test_a_store_that_refuses_leaves_nothing_visible(s3: object, tmp_path: Path) -> None:
     server: object = s3
     options = {**server.options, "client_max_retries": "0", "client_retry_timeout": "1"}  # type: ignore[attr-defined]
-    uri = f"s3://{server.new_bucket()}/g"  # type: ignore[attr-defined]
+    uri = f"s3://{server.new_bucket()}/refused"  # type: ignore[attr-defined]
     graph = og.init(uri, "node Person { name: String @key }", storage_options=options)
     with graph.transaction() as tx:
         tx.insert("Person", name="ada")
     head = graph.commits(limit=1)[0].id
-    server.fault("refused", method="PUT", key="*data/*", times=50)  # type: ignore[attr-defined]
+    server.fault("refused", method="PUT", key="*refused/*data/*", times=50)  # type: ignore[attr-defined]
     with pytest.raises(StorageError), graph.transaction() as tx:
         tx.insert("Person", name="bo")
     assert graph.commits(limit=1)[0].id == head

@@ -187,7 +187,6 @@ class ExpressionCompiler:
             return exp.And(this=exp.Not(this=exp.Is(this=left, expression=exp.null())), expression=exp.false())
         return exp.In(this=left, expressions=items)
 
-
     def _in_array(self, left: exp.Expression, array: Expression) -> exp.Expression:
         """Membership in a list that is known only when the query runs: nothing, not even null, is in an empty one."""
         whole = exp.paren(self.compile(array))
