@@ -24,6 +24,7 @@ from omnigraph.write import Transaction as WriteTransaction
 if TYPE_CHECKING:
     from omnigraph.merge import Baseline, By, CommitPage, EntityChange, FeedPage, MergeResult, Strategy
     from omnigraph.merge.workers import Workers
+    from omnigraph.pipeline.frames import GraphTables
     from omnigraph.pipeline.load import LoadReceipt
     from omnigraph.read import Result
 
@@ -236,6 +237,13 @@ class Graph:
         from omnigraph.pipeline.export import export
 
         return export(self.view(branch, snapshot), target, format=format, types=types, engine=engine, spark=spark)
+
+    def spark(self, session: Any = None, *, branch: str | None = None, snapshot: str | None = None) -> GraphTables:
+        """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`."""
+        from omnigraph.pipeline.frames import graph_tables
+        from omnigraph.pipeline.session import spark_session
+
+        return graph_tables(self.view(branch, snapshot), session or spark_session())
 
     def entity(self, type: str, id: str, *, at: str | None = None) -> dict[str, Any] | None:
         """One node or edge by id, at any revision; None when it is not there."""

@@ -38,6 +38,7 @@ def test_graph() -> None:
         "optimize",
         "query",
         "schema",
+        "spark",
         "transaction",
         "uri",
         "view",

@@ -1,9 +1,9 @@
-"""One Spark session for the whole run, and a small graph with every kind of constraint."""
+"""A small graph with every kind of constraint, and both engines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,6 @@ node City { name: String  country: String  @key(country, name) }
 edge Knows: Person -> Person @card(0..2) { weight: F64?  since: Date?  @unique(src, dst) }
 edge LivesIn: Person -> City
 """
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    from omnigraph.pipeline.session import spark_session
-
-    session = spark_session(memory="1g")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])

@@ -100,12 +100,15 @@ def test_progress_of_a_spark_job_comes_from_its_tracker(spark: Any) -> None:
 
 def test_progress_is_lines_or_bars() -> None:
     out = io.StringIO()
-    plain = progress_for(out)
-    assert isinstance(plain, PlainProgress)
-    for done in range(4):
+    assert isinstance(progress_for(out), PlainProgress)
+    plain = PlainProgress(out, after_seconds=0)
+    for done in (0, 1, 2, 3, 3):
         plain.update(Status("read", done, 3, done * 1000, 2.0))
     plain.close()
     assert out.getvalue() == "read: 0/3 tasks\nread: 3/3 tasks, 3,000 rows, 1,500 rows/s\n"
+    soon = io.StringIO()
+    PlainProgress(soon, after_seconds=3600).update(Status("read", 3, 3, 3000, 2.0))
+    assert soon.getvalue() == "", "what is done at once is not told"
     from rich.console import Console
 
     screen = io.StringIO()

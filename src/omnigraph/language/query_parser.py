@@ -13,6 +13,7 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput
 
 from omnigraph.errors import QueryError
 from omnigraph.language import query_syntax as syntax
+from omnigraph.language.parser_cache import parser_cache
 from omnigraph.language.query_syntax import Position
 
 MAX_DEPTH = 64
@@ -75,7 +76,7 @@ def refusal(
 @cache
 def _parser() -> Lark:
     grammar = (files("omnigraph.language") / "query.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", maybe_placeholders=False, transformer=_Builder())
+    return Lark(grammar, parser="lalr", maybe_placeholders=False, transformer=_Builder(), cache=parser_cache("query"))
 
 
 def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryError:

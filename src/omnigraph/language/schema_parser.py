@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from omnigraph.language.parser_cache import parser_cache
 from omnigraph.language.schema_rules import SchemaText
 from omnigraph.language.schema_syntax import (
     NOWHERE,
@@ -67,6 +68,7 @@ def _parser() -> Lark:
         lexer="contextual",
         transformer=_tree_builder(),
         maybe_placeholders=False,
+        cache=parser_cache("schema"),
     )
 
 

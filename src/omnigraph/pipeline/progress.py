@@ -44,20 +44,27 @@ class Silent:
 
 
 class PlainProgress:
-    """Lines of text: one when a stage starts, one when it ends, and in between at most one every few seconds."""
+    """Lines of text, from the time on at which a person starts to wonder: one when a stage starts, one when it ends, and
+    in between at most one every few seconds."""
 
-    def __init__(self, out: TextIO | None = None, every_seconds: float = 5.0) -> None:
+    def __init__(self, out: TextIO | None = None, every_seconds: float = 5.0, after_seconds: float = 2.0) -> None:
         self._out = out or sys.stderr
         self._every = every_seconds
+        self._from = time.monotonic() + after_seconds
         self._last: tuple[str, float] = ("", 0.0)
+        self._ended: tuple[str, int] = ("", 0)
 
     def update(self, status: Status) -> None:
         stage, at = self._last
         now = time.monotonic()
         ended = status.done == status.tasks
+        if now < self._from or (ended and self._ended == (status.stage, status.rows)):
+            return
         if stage == status.stage and not ended and now - at < self._every:
             return
         self._last = (status.stage, now)
+        if ended:
+            self._ended = (status.stage, status.rows)
         print(status.text(), file=self._out, flush=True)
 
     def close(self) -> None:
