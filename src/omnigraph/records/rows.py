@@ -4,7 +4,7 @@ its @default. Rules about the values (required, enum, range ...) are checked lat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from omnigraph.errors import InputError, RecordError
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
@@ -64,11 +64,12 @@ def _given_id(entity: EntityType, data: Mapping[str, object]) -> str | None:
 def _properties(entity: EntityType, data: Mapping[str, object]) -> Row:
     unknown = next((name for name in data if name not in entity.properties and name != "id"), None)
     if unknown is not None:
-        _refuse_unknown(entity, unknown)
+        refuse_unknown(entity, unknown)
     return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
 
 
-def _refuse_unknown(entity: EntityType, name: str) -> None:
+def refuse_unknown(entity: EntityType, name: str) -> NoReturn:
+    """A name that the type does not have, or that is ours alone."""
     if name in SYSTEM_FIELDS or name in ("src", "dst"):
         raise RecordError(f"'{name}' is reserved and cannot be given", type_name=entity.name, property=name)
     raise RecordError(

@@ -13,7 +13,7 @@ from omnigraph.errors import InputError, RecordError
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.json_columns import DAYS, MILLISECONDS, Doubtful, ids_of, typed_column
-from omnigraph.records.rows import SYSTEM_FIELDS, Row, edge_row, node_row
+from omnigraph.records.rows import Row, edge_row, node_row
 from omnigraph.records.typed import Reject, TypedRows, open_schema
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _matched(entity: EntityType, names: list[str]) -> dict[str, str]:
         if name not in entity.properties and name != "id":
             is_end = isinstance(entity, EdgeType) and name in _ENDS
             if not is_end:
-                _refuse(entity, name)
+                refuse_unknown(entity, name)
             target = _ENDS[name]
         if target in matched:
             raise RecordError(f"column '{name}' of {entity.name} is given twice", type_name=entity.name)
@@ -129,17 +129,6 @@ def _matched(entity: EntityType, names: list[str]) -> dict[str, str]:
             if end not in matched:
                 raise RecordError(f"{entity.name} needs a column '{word}'", type_name=entity.name, property=word)
     return matched
-
-
-def _refuse(entity: EntityType, name: str) -> None:
-    if name in SYSTEM_FIELDS or name in ("src", "dst"):
-        raise RecordError(f"'{name}' is reserved and cannot be given", type_name=entity.name, property=name)
-    raise RecordError(
-        f"unknown property '{name}' on {entity.name}",
-        type_name=entity.name,
-        property=name,
-        hint=f"{entity.name} has: {', '.join(entity.properties) or 'no properties'}",
-    )
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
