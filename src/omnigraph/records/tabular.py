@@ -13,7 +13,7 @@ from omnigraph.errors import InputError, RecordError
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.json_columns import DAYS, MILLISECONDS, Doubtful, ids_of, typed_column
-from omnigraph.records.rows import Row, edge_row, node_row
+from omnigraph.records.rows import Row, edge_row, node_row, refuse_unknown
 from omnigraph.records.typed import Reject, TypedRows, open_schema
 
 if TYPE_CHECKING:
