@@ -25,7 +25,7 @@ lint: setup
 	@$(BIN)/lint-imports --no-cache > .venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
 
 soak: setup
-	@$(BIN)/python -m pytest -m soak
+	@OMNIGRAPH_EXPLORE=1 $(BIN)/python -m pytest -m soak
 
 bench: setup
 	@for b in bench/bench_*.py; do $(BIN)/python $$b || exit 1; done

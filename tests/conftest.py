@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from s3_server import S3Server
 
 from omnigraph.storage import Store, failpoints, open_store
+
+# `make test` tries the same examples every time, so that what it says of a change is about the change; `make soak` explores.
+settings.register_profile("steady", derandomize=True, database=None, deadline=None, print_blob=True)
+settings.register_profile("exploring", database=None, deadline=None, print_blob=True)
+settings.load_profile("exploring" if os.environ.get("OMNIGRAPH_EXPLORE") else "steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
