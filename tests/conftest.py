@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,10 @@ from omnigraph.storage import Store, failpoints, open_store
 settings.register_profile("steady", derandomize=True, database=None, deadline=None, print_blob=True)
 settings.register_profile("exploring", database=None, deadline=None, print_blob=True)
 settings.load_profile("exploring" if os.environ.get("OMNIGRAPH_EXPLORE") else "steady")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A run that was started in the background is deaf to Ctrl-C, and so would be every program it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

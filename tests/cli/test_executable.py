@@ -78,13 +78,13 @@ def interrupted(folder: Path, point: str, *arguments: str, timeout_seconds: floa
     """Start a command, stop it at a point, press Ctrl-C there; its exit code and what it said."""
     park = FilePark(folder / "parked")
     env = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=park:{folder / 'parked'}"}
-    process = subprocess.Popen([OMNIGRAPH, *arguments], stderr=subprocess.PIPE, text=True, env=env)
-    try:
-        park.wait_until_reached(timeout_seconds)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=timeout_seconds)
-    finally:
-        process.kill()
+    with subprocess.Popen([OMNIGRAPH, *arguments], stderr=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            park.wait_until_reached(timeout_seconds)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=timeout_seconds)
+        finally:
+            process.kill()
     return process.returncode, said
 
 

@@ -79,7 +79,8 @@ class Tables:
                     raise
             return self.open(path, 1)
         if self._folder is not None and self._durable:
-            sync_files((self._folder / path / "_versions").iterdir(), root=self._folder)
+            # By name: another writer's half-written version may lie there, and go, at the same time.
+            sync_files((self._folder / path / "_versions").glob("*.manifest"), root=self._folder)
         return self.remember(Table(path, dataset))
 
     def write_parts(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
