@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,8 @@ from omnigraph.tables.table import Table
 
 IndexKind = Literal["BTREE", "INVERTED", "IVF_FLAT"]
 
+BUILDERS_MOST = 2
+"""Indexes of a table that are built at the same time: each sorts its column in memory, on one core."""
 SEGMENTS_MOST = 8
 """An index with more segments is rebuilt as one."""
 
@@ -52,28 +55,48 @@ def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverag
     return result
 
 
-def stage_index(table: Table, spec: IndexSpec) -> tuple[Table, list[str]]:
-    """A version whose index covers every part; the same table when it did already. Also the files that must be durable."""
-    state = coverage(table, [spec])[spec.name]
-    missing = [part.id for part in table.parts if part.id not in state.parts]
-    if not missing:
-        return table, []
-    whole = state.segments == 0 or state.segments >= SEGMENTS_MOST
-    targets = [part.id for part in table.parts] if whole else missing
-    return _add_segment(table, spec, targets, replace=whole and state.segments > 0)
+@dataclass(frozen=True)
+class SegmentPlan:
+    """A segment to build: an index over these parts, beside its other segments or instead of them."""
+
+    spec: IndexSpec
+    parts: tuple[int, ...]
+    replace: bool = False
+
+
+def plan_segments(table: Table, specs: Iterable[IndexSpec]) -> list[SegmentPlan]:
+    """What is missing for every index to cover every part."""
+    plans = []
+    for state in coverage(table, specs).values():
+        missing = tuple(part.id for part in table.parts if part.id not in state.parts)
+        whole = state.segments == 0 or state.segments >= SEGMENTS_MOST
+        if missing:
+            parts = tuple(part.id for part in table.parts) if whole else missing
+            plans.append(SegmentPlan(state.spec, parts, replace=whole and state.segments > 0))
+    return plans
+
+
+def stage_segments(table: Table, plans: Sequence[SegmentPlan], handle: Callable[[], Table]) -> tuple[Table, list[str]]:
+    """One version with these segments built, side by side, and the files that must be durable.
+
+    `handle` opens the table anew: Lance lets nobody read through a handle while an index is built through it.
+    """
+    with ThreadPoolExecutor(max_workers=BUILDERS_MOST) as pool:
+        built = list(pool.map(lambda plan: _build(handle(), plan), plans))
+    return _commit(table, [pair for pair in zip(plans, built, strict=True) if pair[1] is not None])
 
 
 def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, list[str]]:
     """After parts were folded: each index that covered one of them covers the new parts too, in the same change."""
-    files: list[str] = []
     known = {part.id for part in base.parts}
-    fresh = [part.id for part in table.parts if part.id not in known]
-    for entry in base.dataset.describe_indices():
-        if any(part in folded for segment in entry.segments for part in segment.fragment_ids):
-            spec = spec_of(base, entry.name)
-            table, written = _add_segment(table, spec, fresh, replace=False)
-            files += written
-    return table, files
+    fresh = tuple(part.id for part in table.parts if part.id not in known)
+    plans = [
+        SegmentPlan(spec_of(base, entry.name), fresh)
+        for entry in base.dataset.describe_indices()
+        if any(part in folded for segment in entry.segments for part in segment.fragment_ids)
+    ]
+    built = [(plan, _build(table, plan)) for plan in plans]
+    return _commit(table, [pair for pair in built if pair[1] is not None])
 
 
 def spec_of(table: Table, name: str) -> IndexSpec:
@@ -84,32 +107,44 @@ def spec_of(table: Table, name: str) -> IndexSpec:
     return IndexSpec(column, kind.upper(), metric)  # type: ignore[arg-type]  # names are ours: always a known kind
 
 
-def _add_segment(table: Table, spec: IndexSpec, parts: Sequence[int], *, replace: bool) -> tuple[Table, list[str]]:
-    from lance import LanceDataset, LanceOperation
-
-    if spec.kind == "IVF_FLAT" and not has_vectors(table, spec.column, parts):
-        return table, []
+def _build(table: Table, plan: SegmentPlan) -> Any:
+    """The segment, which no version names yet; None when there is nothing to build it from."""
+    spec = plan.spec
     options: dict[str, Any] = {}
     if spec.kind == "IVF_FLAT":
-        rows = sum(part.rows for part in table.parts if part.id in set(parts))
+        if not has_vectors(table, spec.column, plan.parts):
+            return None
+        rows = sum(part.rows for part in table.parts if part.id in set(plan.parts))
         options = {"num_partitions": max(1, rows // 4_096), "metric": spec.metric or "cosine"}
-    dataset = table.dataset
-    built = dataset.create_index_uncommitted(
-        spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(parts), **options
+    built = table.dataset.create_index_uncommitted(
+        spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(plan.parts), **options
     )
     if spec.kind != "IVF_FLAT":
         # Scalar and text segments are written in two steps; the second one makes them readable.
-        built = dataset.merge_existing_index_segments([built])
+        built = table.dataset.merge_existing_index_segments([built])
     reach(Failpoint.TABLE_STAGED_DATA)
+    return built
+
+
+def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Table, list[str]]:
+    """One version that names the new segments and forgets those they replace, or that cover nothing any more."""
+    from lance import LanceDataset, LanceOperation
+
+    if not made:
+        return table, []
     live = {part.id for part in table.parts}
     stale = [
-        old for old in _segments(table, spec.name) if replace or not any(part in live for part in old.fragment_ids)
+        old
+        for plan, _ in made
+        for old in _segments(table, plan.spec.name)
+        if plan.replace or not any(part in live for part in old.fragment_ids)
     ]
-    operation = LanceOperation.CreateIndex([dataclasses.replace(built, name=spec.name)], stale)
-    committed = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
+    new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in made]
+    operation = LanceOperation.CreateIndex(new, stale)
+    committed = LanceDataset.commit(table.dataset, operation, read_version=table.version, detached=True)
     result = Table(table.path, committed)
     reach(Failpoint.TABLE_STAGED_VERSION)
-    files = [f"_indices/{built.uuid}/{file.path}" for file in built.files or []]
+    files = [f"_indices/{built.uuid}/{file.path}" for _, built in made for file in built.files or []]
     return result, [*files, f"_versions/d{result.version}.manifest"]
 
 

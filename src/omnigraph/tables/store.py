@@ -52,13 +52,17 @@ class Tables:
             if table is not None:
                 self._cache.move_to_end((path, version))
                 return table
+        with translated(path):
+            return self.remember(self._opened(path, version))
+
+    def _opened(self, path: str, version: int) -> Table:
+        """A handle of its own, not the shared one."""
         import lance
 
-        with translated(path):
-            dataset = lance.dataset(
-                self.uri(path), version=version, storage_options=self._options or None, session=self._session()
-            )
-        return self.remember(Table(path, dataset))
+        dataset = lance.dataset(
+            self.uri(path), version=version, storage_options=self._options or None, session=self._session()
+        )
+        return Table(path, dataset)
 
     def create(self, path: str, schema: pa.Schema) -> Table:
         """The table's empty first version. Any number of writers may do this at once: they all get the same table."""
@@ -108,11 +112,11 @@ class Tables:
         """One version with every wanted index covering every row; None when nothing was missing."""
         from omnigraph.tables import indexes
 
-        table, files = base, list[str]()
+        plans = indexes.plan_segments(base, specs)
+        if not plans:
+            return None
         with translated(base.path):
-            for spec in specs:
-                table, written = indexes.stage_index(table, spec)
-                files += written
+            table, files = indexes.stage_segments(base, plans, lambda: self._opened(base.path, base.version))
         if table.version == base.version:
             return None
         self.remember(table)
