@@ -198,6 +198,8 @@ class Publisher:
                 continue
             if trial.steps:
                 entry = self._entry(head, list(trial.steps.values()), trial.merged_lines)
+                if before_create is not None:
+                    before_create()
                 published = self.chain.append(entry, prepared_at=prepared_at)
                 if published is None:
                     if attempt:
