@@ -20,8 +20,9 @@ from omnigraph.language.query_compiler import compile_query
 from omnigraph.read import Mode, engine, entity, execution, explain, history_of, index_specs, index_state, json_value
 from omnigraph.read import adjacency as adjacency_module
 from omnigraph.read.adjacency import Compact
-from omnigraph.read.cache import ByteCache
 from omnigraph.read.explain import Explanation
+from omnigraph.tables.byte_cache import ByteCache
+from omnigraph.tables.part_columns import LOOKUPS_LEAST
 from omnigraph.views import Stores, View
 
 SCHEMA = """
@@ -189,6 +190,24 @@ def test_the_adjacency_of_a_version_is_built_once_and_shared(view: View, stores:
     text = "query q() { match { $p knows $q } return { count($p) as n } }"
     assert query(view, text).rows == [{"n": 2}]
     assert query(later, text).rows == [{"n": 3}]
+
+
+def test_a_graph_that_is_read_often_is_answered_from_memory(tmp_path: Path) -> None:
+    stores = new_graph(str(tmp_path), SCHEMA)
+    commit(stores, [person(name, age=age) for age, name in enumerate(("ann", "bob", "cid"))])
+    view = Stores.open(str(tmp_path)).head()[1]
+    commit(stores, [knows("ann", "bob"), knows("ann", "cid")])
+    later = Stores.open(str(tmp_path)).head()[1]
+    point = 'query q() { match { $p: Person { name: "bob" } } return { $p.age as a } }'
+    hop = 'query q() { match { $p: Person { name: "ann" } $p knows $q $q.age > 1 } return { $q.name as n } }'
+    assert explained(later, point).choices[0].estimate == "1 ids"
+    for _ in range(2 * LOOKUPS_LEAST):
+        assert query(later, point).rows == [{"a": 1}]
+        assert query(later, hop).rows == [{"n": "cid"}]
+        assert query(view, hop).rows == []
+    assert explained(later, point).choices[0].estimate == "1 ids, in memory"
+    hops = [choice for choice in explained(later, hop).choices if "Knows" in choice.what]
+    assert hops[0].estimate.endswith(", in memory")
 
 
 def test_the_cache_is_bounded_and_drops_the_oldest() -> None:

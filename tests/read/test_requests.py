@@ -6,6 +6,7 @@ import pytest
 from read.graphs import build_indexes, commit, new_graph, query
 from s3_server import S3Server
 
+from omnigraph.tables.part_columns import LOOKUPS_LEAST
 from omnigraph.views import Stores, View
 
 SCHEMA = """
@@ -65,3 +66,12 @@ def test_the_cost_of_a_read_does_not_grow_with_history(s3: S3Server) -> None:
     short, long = _graph(s3, 2), _graph(s3, 12)
     few, many = (_asked(s3, _opened(s3, uri), POINT, "p1-3") for uri in (short, long))
     assert many <= few + 2
+
+
+def test_points_and_hops_that_are_read_often_ask_for_the_head_only(s3: S3Server) -> None:
+    stores = _opened(s3, _graph(s3, 2))
+    for _ in range(LOOKUPS_LEAST + 1):
+        _asked(s3, stores, POINT, "p0-1")
+        _asked(s3, stores, HOP, "p0-1")
+    assert _asked(s3, stores, POINT, "p1-7") == 1
+    assert _asked(s3, stores, HOP, "p1-7") == 1

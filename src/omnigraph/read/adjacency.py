@@ -10,21 +10,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.plan import Direction
-from omnigraph.read.cache import ByteCache
+from omnigraph.tables.byte_cache import memory as cache
+from omnigraph.tables.sorted_keys import SortedKeys
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-CACHE_BYTES = 1024 * 1024 * 1024
 BYTES_PER_EDGE = 24
 BYTES_PER_NODE = 64
 """Rough sizes, for deciding whether an adjacency fits before it is built."""
 FEW = 256
 """Up to so many ids are found by binary search, more by hashing all of them."""
-
-cache = ByteCache(CACHE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,12 @@ class NodeIndex:
 
     ids: pa.Array
     places: np.ndarray
+    keys: SortedKeys
+    """The sorted ids again, ready to be searched."""
 
     @property
     def nbytes(self) -> int:
-        return int(self.ids.nbytes + self.places.nbytes)
+        return int(self.ids.nbytes + self.places.nbytes + self.keys.nbytes)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -48,22 +48,12 @@ class NodeIndex:
         import pyarrow.compute as pc
 
         if len(ids) <= FEW:
-            return np.array([self._search(one) for one in ids.to_pylist()], dtype=np.int32)
+            runs = self.keys.runs(ids.to_pylist())
+            return np.array([low if low < high else -1 for low, high in runs], dtype=np.int32)
         found = pc.index_in(ids, value_set=self.ids)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         return np.asarray(pc.fill_null(found, -1), dtype=np.int32)
-
-    def _search(self, wanted: str) -> int:
-        low, high = 0, len(self.ids)
-        key = wanted.encode()
-        while low < high:
-            middle = (low + high) // 2
-            if self.ids[middle].as_py().encode() < key:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < len(self.ids) and self.ids[low].as_py() == wanted else -1
 
 
 @dataclass(frozen=True)
@@ -126,12 +116,11 @@ class Compact:
     def _build_nodes(self, key: str) -> NodeIndex:
         import numpy as np
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         table = self.view.table(key)
-        ids = pa.array([], pa.utf8()) if table is None else _whole(table.read(["id"]).column("id"))
-        order = pc.sort_indices(ids)
-        return NodeIndex(ids.take(order), np.asarray(order))
+        keys = SortedKeys.of(pa.array([], pa.utf8()) if table is None else _whole(table.read(["id"]).column("id")))
+        ids = keys.column.take(keys.order)
+        return NodeIndex(ids, keys.order, SortedKeys(ids, np.arange(len(ids), dtype=np.int32), keys.prefixes))
 
     def _edge_key(self, edge: str) -> tuple[Any, ...]:
         type_ = self.view.catalog.edges[edge]

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.identity import canonical_text
+from omnigraph.language.plan import Expression
 from omnigraph.read import sources
 from omnigraph.read.adjacency import Compact, reachable
 from omnigraph.read.indexes import index_specs
+from omnigraph.read.masks import truth
 from omnigraph.read.pushdown import Values, conjunction, fixes, looked_up
 from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.views import View
@@ -110,12 +112,34 @@ class Reduction:
                 return
             # The id says it already; a second index would be asked for nothing.
             filters = tuple(one for one in filters if not any(fixes(one, name) for name in self._keys(node)))
-        rows = sources.read_nodes(self.view, replace(node, filters=filters), self.values, ids)
+        if ids is None or node.computed:
+            rows = sources.read_nodes(self.view, replace(node, filters=filters), self.values, ids)
+        else:
+            # Rows that are named by their ids may be in memory: conditions are then applied here, not by the store.
+            rows = sources.read_nodes(self.view, replace(node, filters=()), self.values, ids)
+            rows = self._left(node, filters, rows)
         self.relations[node.name] = rows
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
-        self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, _asked(ids)))
+        self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, self._asked(node, ids)))
         if len(node.types) == 1:
             self._ids[node.place] = rows.column(KEY).to_pylist() if self._joins(node.place) else []
+
+    def _left(self, node: NodeInput, filters: tuple[Expression, ...], rows: pa.Table) -> pa.Table:
+        """The rows that conditions leave, as far as Arrow can state them; the tree applies all of them again."""
+        alias = {"id": KEY, **{column.stored: column.alias for column in node.columns}}
+        for one in filters:
+            result = truth(one, self.values, lambda name, rows=rows: rows.column(alias[name]))  # type: ignore[misc]  # bound now
+            if result is not None:
+                rows = rows.filter(result)
+        return rows
+
+    def _asked(self, node: NodeInput, ids: list[str] | None) -> str:
+        if ids is None:
+            return ""
+        tables = [self.view.table(f"node:{type_name}") for type_name in node.types]
+        names = sources.stored_columns(node)
+        held = all(table is None or table.looks_up_in_memory("id", names) for table in tables)
+        return f"{len(ids)} ids{', in memory' if held else ''}"
 
     def _keys(self, node: NodeInput) -> tuple[str, ...]:
         """The columns that name a node: its id, and its key when that is one property."""
@@ -233,7 +257,14 @@ class Reduction:
             if not cached:
                 raise TooLarge
             return "csr", estimate
-        return "index", estimate
+        return "index", f"{estimate}{self._in_memory(hop, end)}"
+
+    def _in_memory(self, hop: HopInput, end: int) -> str:
+        table = self.view.table(hop.table_key)
+        held = table is not None and all(
+            table.looks_up_in_memory(near, ["src", "dst"]) for near, _ in self._ways(hop, end)
+        )
+        return ", in memory" if held else ""
 
     def _direction(self, hop: HopInput, end: int) -> Literal["out", "in", "both"]:
         """The way to walk from this end."""
@@ -327,7 +358,3 @@ class Reduction:
 def _names(end: int) -> tuple[str, str]:
     """The columns of the end to start from and of the other one."""
     return (SOURCE, TARGET) if end == 0 else (TARGET, SOURCE)
-
-
-def _asked(ids: list[str] | None) -> str:
-    return "" if ids is None else f"{len(ids)} ids"

@@ -13,6 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from omnigraph.tables.byte_cache import memory
+from omnigraph.tables.part_columns import PartColumns
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -94,6 +97,8 @@ class KeyCache:
 
     def __init__(self, weight_most: int = WEIGHT_MOST) -> None:
         self.weight_most = weight_most
+        self.columns = PartColumns(memory)
+        """Whole columns of parts of any size, once those are asked for often."""
         self._parts: OrderedDict[tuple[str, Content], PartKeys] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()

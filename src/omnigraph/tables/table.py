@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.tables import filters
 from omnigraph.tables.key_cache import KEY_COLUMNS, PART_ROWS_MOST, KeyCache, PartKeys
 from omnigraph.tables.lance_errors import translated
+from omnigraph.tables.part_columns import OFFSET
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,8 +121,8 @@ class Table:
         with_address: bool = False,
         filter: str | None = None,
     ) -> pa.Table:
-        """The rows whose column `name` has one of these values: through its index, the keys of small parts that are held in
-        memory, or one scan when that is cheaper."""
+        """The rows whose column `name` has one of these values: from memory, for parts that are held there; else through
+        its index, or by one scan when that is cheaper."""
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(values))
@@ -135,41 +136,59 @@ class Table:
             for part, keys in held
             if (places := keys.find(name, wanted))
         ]
-        if others:
-            found.append(self._lookup_by_filter(name, wanted, columns, with_address, None, others))
+        stored: list[int] = []
+        for part in others:
+            rows = self._find_in_columns(part, name, wanted, columns, with_address)
+            if rows is None:
+                stored.append(part.id)
+            elif rows.num_rows:
+                found.append(rows)
+        if stored:
+            found.append(self._lookup_by_filter(name, wanted, columns, with_address, None, stored))
         if not found:
             return self._empty(columns, with_address)
         return _in_order(pa.concat_tables(found), with_address)
 
-    def _held_whole(self) -> tuple[list[tuple[Part, PartKeys]], list[int] | None]:
-        """Parts whose whole rows are in memory, and the ids of all others; None for no others."""
+    def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
+        """Would a lookup by a key column, as things are, be answered without the store?"""
+        if self.keys is None:
+            return False
+        for part in self.parts:
+            keys = self.keys.get(self.path, part.content)
+            is_known = keys is not None and (set(columns) <= keys.columns.keys() or keys.is_whole(self.schema))
+            if not is_known and not self.keys.columns.is_held(self, part, [name, *columns]):
+                return False
+        return True
+
+    def _held_whole(self) -> tuple[list[tuple[Part, PartKeys]], list[Part]]:
+        """Parts whose whole rows are in memory, and all others."""
         assert self.keys is not None
         held: list[tuple[Part, PartKeys]] = []
-        others: list[int] = []
+        others: list[Part] = []
         for part in self.parts:
             keys = self.keys.get(self.path, part.content)
             if keys is not None and keys.is_whole(self.schema):
                 held.append((part, keys))
             else:
-                others.append(part.id)
-        return held, others or None
+                others.append(part)
+        return held, others
 
-    def _held(self, name: str) -> tuple[list[tuple[Part, PartKeys]], list[int] | None]:
-        """Parts whose keys are in memory (they are read now, if need be), and the ids of all others; None for no others."""
+    def _held(self, name: str) -> tuple[list[tuple[Part, PartKeys]], list[Part]]:
+        """Parts whose keys are in memory (they are read now, if need be), and the long or indexed others."""
         assert self.keys is not None
         held: list[tuple[Part, PartKeys]] = []
         missing: list[Part] = []
-        others: list[int] = []
+        others: list[Part] = []
         for part in self.parts:
-            if part.rows > PART_ROWS_MOST or part.id in self._indexed_parts.get(name, ()):
-                others.append(part.id)
-            elif (keys := self.keys.get(self.path, part.content)) is not None:
+            if (keys := self.keys.get(self.path, part.content)) is not None:
                 held.append((part, keys))
+            elif part.rows > PART_ROWS_MOST or part.id in self._indexed_parts.get(name, ()):
+                others.append(part)
             else:
                 missing.append(part)
         if missing:
             held += self._read_keys(missing)
-        return held, others or None
+        return held, others
 
     def _read_keys(self, parts: Sequence[Part]) -> list[tuple[Part, PartKeys]]:
         assert self.keys is not None
@@ -208,12 +227,48 @@ class Table:
             rows = keys.rows.take(places) if columns is None else keys.rows.select(list(columns)).take(places)
             return rows.append_column(ROW_ADDRESS, pa.array(addresses, pa.uint64())) if with_address else rows
         if columns is None or not set(columns) <= keys.columns.keys():
+            known = self._columns(part, columns)
+            if known is not None:
+                return self._from_columns(known, pa.array(places), columns, addresses if with_address else None)
             rows = self.take_addresses(addresses, columns)
             return rows if with_address else rows.drop_columns([ROW_ADDRESS])
         arrays = [pa.array([keys.columns[name][place] for place in places], pa.utf8()) for name in columns]
         if with_address:
             arrays.append(pa.array(addresses, pa.uint64()))
         return pa.Table.from_arrays(arrays, schema=self._shape(columns, with_address))
+
+    def _columns(self, part: Part, columns: Sequence[str] | None, *others: str) -> dict[str, pa.Array] | None:
+        """Columns of a part from memory; None while it is not held."""
+        assert self.keys is not None
+        names = self.schema.names if columns is None else columns
+        return self.keys.columns.hold(self, part, list(dict.fromkeys([*others, *names])))
+
+    def _find_in_columns(
+        self, part: Part, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool
+    ) -> pa.Table | None:
+        """The rows of one part that have these keys, from memory; None while it is not held."""
+        if name not in KEY_COLUMNS:
+            return None
+        needs_offsets = with_address and part.deletions != ""
+        known = self._columns(part, columns, name, *([OFFSET] if needs_offsets else []))
+        if known is None or self.keys is None:
+            return None
+        places = self.keys.columns.in_order(self, part, name, known[name]).find(wanted)
+        offsets = (known[OFFSET].take(places) if needs_offsets else places).tolist() if with_address else ()
+        addresses = [(part.id << 32) | offset for offset in offsets] if with_address else None
+        return self._from_columns(known, places, columns, addresses)
+
+    def _from_columns(
+        self, known: dict[str, pa.Array], places: Any, columns: Sequence[str] | None, addresses: list[int] | None
+    ) -> pa.Table:
+        import pyarrow as pa
+
+        shape = self._shape(columns, addresses is not None)
+        arrays = [
+            pa.array(addresses, pa.uint64()) if name == ROW_ADDRESS else known[name].take(places)
+            for name in shape.names
+        ]
+        return pa.Table.from_arrays(arrays, schema=shape)
 
     def _empty(self, columns: Sequence[str] | None, with_address: bool) -> pa.Table:
         return self._shape(columns, with_address).empty_table()

@@ -41,16 +41,17 @@ class ByteCache:
             return found[0]  # type: ignore[no-any-return]  # values are stored under keys of their own kind
         with self._lock:
             building = self._building.setdefault(key, threading.Lock())
-        with building:
-            found = self._find(key)
-            if found is None:
+        try:
+            with building:
+                found = self._find(key)
+                if found is not None:
+                    return found[0]  # type: ignore[no-any-return]  # as above
                 value = make()
                 self._keep(key, value)
-            else:
-                value = found[0]
-        with self._lock:
-            self._building.pop(key, None)
-        return value
+                return value
+        finally:
+            with self._lock:
+                self._building.pop(key, None)
 
     def _find(self, key: Hashable) -> tuple[Any, int] | None:
         with self._lock:
@@ -74,3 +75,7 @@ class ByteCache:
         with self._lock:
             self._values.clear()
             self._bytes = 0
+
+
+memory = ByteCache(1024 * 1024 * 1024)
+"""The process's own: whatever a room derives from an immutable version shares this one bound."""

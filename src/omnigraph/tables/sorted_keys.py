@@ -1,0 +1,88 @@
+"""Finding keys in a column of texts by binary search.
+
+The first eight bytes of a text, read as one number, order as the text does. So most of a search is a search among numbers,
+for all wanted keys at once; only texts that share their first bytes are compared themselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class SortedKeys:
+    """A column, the places of its texts in ascending order, and beside each place the text's first bytes."""
+
+    column: pa.Array
+    order: np.ndarray
+    prefixes: np.ndarray
+
+    @classmethod
+    def of(cls, column: pa.Array) -> SortedKeys:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        order = np.asarray(pc.sort_indices(column)).astype(np.int32)
+        return cls(column, order, _prefixes(column)[order])
+
+    @property
+    def nbytes(self) -> int:
+        """Without the column, which is held for itself."""
+        return int(self.order.nbytes + self.prefixes.nbytes)
+
+    def runs(self, wanted: Sequence[str]) -> list[tuple[int, int]]:
+        """For each wanted key the run of places (from, to) in `order` that have it; an empty one for none."""
+        import numpy as np
+
+        first = np.array([_prefix(key) for key in wanted], np.uint64)
+        lows = np.searchsorted(self.prefixes, first, "left").tolist()
+        highs = np.searchsorted(self.prefixes, first, "right").tolist()
+        return [self._run(*one) for one in zip(wanted, lows, highs, strict=True)]
+
+    def _run(self, key: str, low: int, high: int) -> tuple[int, int]:
+        """The same within a run of texts that share their first bytes."""
+        if low == high or (self._text(self.order[low]) == key and self._text(self.order[high - 1]) == key):
+            return low, high
+        low = bisect_left(self.order, key, low, high, key=self._text)
+        return low, bisect_right(self.order, key, low, high, key=self._text)
+
+    def _text(self, place: int) -> str:
+        text: str = self.column[place].as_py()
+        return text
+
+    def find(self, wanted: Sequence[str]) -> np.ndarray:
+        """The places of rows that have one of these keys, ascending."""
+        import numpy as np
+
+        found = [self.order[low:high] for low, high in self.runs(wanted) if low < high]
+        return np.sort(np.concatenate(found)) if found else self.order[:0]
+
+
+def _prefix(key: str) -> int:
+    """The first eight bytes of a text as one number, most significant first; missing bytes count as zero."""
+    return int.from_bytes(key.encode()[:8].ljust(8, b"\0"), "big")
+
+
+def _prefixes(column: pa.Array) -> np.ndarray:
+    """`_prefix` of each text of a column."""
+    import numpy as np
+    import pyarrow as pa
+
+    assert column.type == pa.utf8(), "keys are texts"
+    _, offsets, data = column.buffers()
+    if len(column) == 0 or data is None:
+        return np.zeros(len(column), np.uint64)
+    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    padded = np.concatenate([np.frombuffer(data, np.uint8)[: ends[-1]], np.zeros(8, np.uint8)])
+    words = np.lib.stride_tricks.sliding_window_view(padded, 8)[ends[:-1]].view(">u8").astype(np.uint64).ravel()
+    missing = (8 * (8 - np.minimum(np.diff(ends), 8))).astype(np.uint64)
+    # A shift by all 64 bits is undefined; an empty text has no first bytes at all.
+    kept = np.where(missing < 64, words >> np.minimum(missing, 63), 0)
+    return np.asarray(kept << np.minimum(missing, 63), np.uint64)
