@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.plan import ReadPlan
 from omnigraph.language.query_compiler import compile_query
-from omnigraph.read import Mode, Result, run_read
+from omnigraph.read import Mode, Result, counting, execution, grouping, run_read
 from omnigraph.views import View
 
 FOLDER = Path(__file__).parent
@@ -78,7 +79,18 @@ def local(mode: Mode) -> Engine:
     return lambda view, plan, parameters: run_read(view, plan, parameters, mode=mode, now=NOW)
 
 
+def few(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
+    """Nothing is looked up, everything is counted node by node, and groups are left to the engine."""
+    with (
+        patch.object(execution.Reduction, "run", lambda _: False),
+        patch.object(counting, "FEW_SHARE", 0),
+        patch.object(grouping, "ROWS_MOST", 0),
+    ):
+        return run_read(view, plan, parameters, now=NOW)
+
+
 engines: dict[str, Engine] = {mode: local(mode) for mode in ("auto", "scan", "index", "csr")}  # type: ignore[arg-type]  # the names are modes
+engines["few"] = few
 
 
 def plan_of(view: View, case: Case) -> tuple[ReadPlan, dict[str, object]]:

@@ -234,6 +234,45 @@ def queries(draw: st.DrawFn) -> str:
     return Writer(draw).query()
 
 
+@st.composite
+def counts_over_trees(draw: st.DrawFn) -> str:
+    """Groups over variables that hang together as a tree: what is summed without making its rows."""
+    writer = Writer(draw)
+    people, cities, edges, clauses = [next(writer.names)], list[str](), list[str](), list[str]()
+    clauses.append(f"${people[0]}: Person")
+    for _ in range(draw(st.integers(1, 4))):
+        a, new = writer.pick(people), next(writer.names)
+        kind = writer.pick(["knows", "back", "both", "edge", "lives", "lives", "home"])
+        if kind == "lives" or (kind == "home" and not cities):
+            cities.append(new)
+            clauses.append(f"${a} livesIn ${new}")
+            continue
+        people.append(new)
+        if kind == "edge":
+            edges.append(next(writer.names))
+            clauses.append(f"${a} ${edges[-1]}:knows ${new}")
+        elif kind == "home":
+            clauses.append(f"${new} livesIn ${writer.pick(cities)}")
+        else:
+            ends = (new, a) if kind == "back" else (a, new)
+            clauses.append(f"${ends[0]} {'<knows>' if kind == 'both' else 'knows'} ${ends[1]}")
+    for variable in draw(st.lists(st.sampled_from(people + cities), unique=True, max_size=2)):
+        clauses.append(f"${variable}.rank {writer.pick(['=', '<', '>='])} {draw(SMALL)}")
+    keys = [f"${v}.{p}" for v in people for p in ("name", "rank", "tier", "id")]
+    keys += [f"${v}.{p}" for v in cities for p in ("name", "rank")] + [f"${v}" for v in people]
+    kept = draw(st.lists(st.sampled_from(keys), unique=True, max_size=3))
+    functions = [f"count(${v})" for v in people + cities + edges]
+    functions += [f"{f}(${v}.rank)" for v in people + cities for f in ("sum", "avg", "count")]
+    shown = [f"{key} as k{place}" for place, key in enumerate(kept)]
+    shown += [
+        f"{one} as f{place}"
+        for place, one in enumerate(draw(st.lists(st.sampled_from(functions), min_size=1, max_size=2)))
+    ]
+    names = [one.rpartition(" ")[2] for one in shown if not one.startswith("$") or "." in one]
+    returned = f"return {{ {', '.join(shown)} }} {writer.ordered(names)} {writer.cut()}"
+    return f"query q() {{ match {{ {' '.join(clauses)} }} {returned} }}"
+
+
 def check(view: View, indexed: View, text: str, data: dict[str, list[dict[str, Any]]]) -> bool:
     """All engines give the interpreter's rows; False when the text is not a query."""
     try:
@@ -276,16 +315,25 @@ def test_random_queries_on_random_graphs(
     _explore(tmp_path_factory.mktemp("random"), records, texts)
 
 
+@settings(max_examples=12, deadline=None, phases=PHASES, suppress_health_check=QUIET, derandomize=True)
+@given(records=graphs(), texts=st.lists(counts_over_trees(), min_size=8, max_size=12))
+def test_random_counts_over_trees(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], texts: list[str]
+) -> None:
+    _explore(tmp_path_factory.mktemp("trees"), records, texts)
+
+
 @pytest.mark.soak
 @settings(max_examples=1_000, deadline=None, phases=PHASES, suppress_health_check=QUIET)
-@given(records=graphs(), texts=st.lists(queries(), min_size=4, max_size=8))
+@given(records=graphs(), texts=st.lists(queries() | counts_over_trees(), min_size=4, max_size=8))
 def test_many_random_queries_on_random_graphs(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], texts: list[str]
 ) -> None:
     _explore(tmp_path_factory.mktemp("soak"), records, texts)
 
 
-def test_most_written_texts_are_queries() -> None:
+@pytest.mark.parametrize("written", [queries(), counts_over_trees()])
+def test_most_written_texts_are_queries(written: st.SearchStrategy[str]) -> None:
     """The generator is of no use if the checker refuses most of what it writes."""
     from omnigraph.language.schema_compiler import compile_schema
 
@@ -293,7 +341,7 @@ def test_most_written_texts_are_queries() -> None:
     good = bad = 0
 
     @settings(max_examples=120, deadline=None, suppress_health_check=QUIET, derandomize=True)
-    @given(text=queries())
+    @given(text=written)
     def count(text: str) -> None:
         nonlocal good, bad
         try:

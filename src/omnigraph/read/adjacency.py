@@ -58,7 +58,7 @@ class NodeIndex:
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Neighbours of each ordinal: `targets[starts[i]:starts[i + 1]]`, each neighbour once, ascending."""
+    """Neighbours of each ordinal: `targets[starts[i]:starts[i + 1]]`, ascending."""
 
     starts: np.ndarray
     targets: np.ndarray
@@ -141,14 +141,15 @@ class Compact:
         source, target = self.nodes(type_.source), self.nodes(type_.target)
         return EdgeEnds(source.ordinals(_whole(rows.column("src"))), target.ordinals(_whole(rows.column("dst"))))
 
-    def neighbours(self, edge: str, direction: Direction) -> Adjacency:
-        key = ("neighbours", direction, *self._edge_key(edge))
-        return cache.get(key, lambda: self._build_neighbours(edge, direction))
+    def neighbours(self, edge: str, direction: Direction, *, each: bool = False) -> Adjacency:
+        """Neighbours once; or `each` time an edge leads there."""
+        key = ("neighbours", direction, each, *self._edge_key(edge))
+        return cache.get(key, lambda: self._build_neighbours(edge, direction, each))
 
-    def has_neighbours(self, edge: str, direction: Direction) -> bool:
-        return ("neighbours", direction, *self._edge_key(edge)) in cache
+    def has_neighbours(self, edge: str, direction: Direction, *, each: bool = False) -> bool:
+        return ("neighbours", direction, each, *self._edge_key(edge)) in cache
 
-    def _build_neighbours(self, edge: str, direction: Direction) -> Adjacency:
+    def _build_neighbours(self, edge: str, direction: Direction, each: bool) -> Adjacency:
         import numpy as np
 
         type_ = self.view.catalog.edges[edge]
@@ -161,7 +162,8 @@ class Compact:
         size = len(self.nodes(owner))
         width = max(len(self.nodes(type_.target)), len(self.nodes(type_.source)), 1)
         present = (near >= 0) & (far >= 0)
-        pairs = np.unique(near[present].astype(np.int64) * width + far[present])
+        pairs = near[present].astype(np.int64) * width + far[present]
+        pairs = np.sort(pairs) if each else np.unique(pairs)
         sources, targets = pairs // width, (pairs % width).astype(np.int32)
         starts = np.zeros(size + 1, np.int64)
         np.cumsum(np.bincount(sources, minlength=size), out=starts[1:])

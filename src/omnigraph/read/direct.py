@@ -77,7 +77,7 @@ def direct_form(plan: ReadPlan) -> DirectForm | None:
             for one in shown
         )
         return DirectForm(plan, True) if countable and not plan.order else None
-    ordered = all(_is_column(key.expression) and _is_ordered(key.expression) for key in plan.order)
+    ordered = all(_is_column(key.expression) and is_ordered(key.expression) for key in plan.order)
     return DirectForm(plan, False) if ordered and all(_is_column(one) for one in shown) else None
 
 
@@ -85,7 +85,8 @@ def _is_column(expression: Expression) -> bool:
     return isinstance(expression, PropertyRef | EntityRef)
 
 
-def _is_ordered(expression: Expression) -> bool:
+def is_ordered(expression: Expression) -> bool:
+    """Does Python order (and tell apart) its values as SQL does?"""
     return isinstance(expression, EntityRef) or _family(expression) is not None
 
 

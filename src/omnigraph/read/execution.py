@@ -12,10 +12,11 @@ from omnigraph.language.arrow import arrow_type
 from omnigraph.language.plan import ReadPlan
 from omnigraph.read import engine, sources
 from omnigraph.read.adjacency import Compact
+from omnigraph.read.counting import NotFactored
 from omnigraph.read.dense import Dense
 from omnigraph.read.direct import run_direct
 from omnigraph.read.entities import objects
-from omnigraph.read.factored import Factored, NotFactored
+from omnigraph.read.factored import Factored
 from omnigraph.read.prepared import Prepared, prepare
 from omnigraph.read.pushdown import Values, looked_up
 from omnigraph.read.reduction import Choice, Reduction, named_hop

@@ -1,52 +1,65 @@
 """Counts and sums over tree-shaped patterns without making the rows that are counted.
 
-In a pattern whose expansions form a tree, the number of matches above a node is the product, over its branches, of the
-sums over its neighbours. So one number per node is passed from the leaves to the root, an array operation per expansion,
-where a join would make every path. Whole numbers only: any order of addition gives the same result.
+In a pattern whose expansions form a tree, one number per node says how many matches lie behind it (`counting`). Only the
+variables of the group key, and those that connect them, have to be matched with each other: each such match takes the
+product of its nodes' numbers. A join would make every path. Whole numbers only: any order of addition gives the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
-from omnigraph.language.plan import Aggregate, EntityRef, Expansion, Expression, PropertyRef, ReadPlan
-from omnigraph.read import engine
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
 from omnigraph.read.adjacency import Compact
-from omnigraph.read.hops import named, table
-from omnigraph.read.masks import truth
+from omnigraph.read.counting import Branch, Counting, NotFactored, Weight, branch, largest
+from omnigraph.read.grouping import Cut, Grouping
 from omnigraph.read.pushdown import Values
 from omnigraph.read.shapes import Output
 from omnigraph.read.usage import blocks, references, searches, variables
-from omnigraph.relational.expressions import column, to_sql
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-NUMBER_MOST = 2**52
-"""Beyond this a sum may leave 64 bits (or the exact range of a double) further up; then the engine counts."""
-
-
-class NotFactored(Exception):
-    """This call of the plan does not qualify: a condition Arrow cannot state exactly, or very large numbers."""
+MATCHES_MOST = 4_000_000
+"""More matches of the group key's variables than this are left to the engine, which may spill them."""
 
 
 @dataclass(frozen=True)
 class FactoredForm:
-    """A plan that qualifies, and the variable whose properties are the group key (any variable without one)."""
+    """A plan that qualifies, the variables that have to be matched with each other, and the branches that connect them.
+
+    Without a group key there are none.
+    """
 
     plan: ReadPlan
-    root: str
-    texts: dict[tuple[int, int | None], str] = field(default_factory=dict, compare=False)
-    """The SQL that sums groups, by offset and limit: writing it takes longer than running it."""
+    matched: tuple[str, ...]
+    links: tuple[Branch, ...]
+    """Each leads from a variable before to the next one of `matched`."""
+    groupings: dict[str, Grouping] = field(default_factory=dict, compare=False)
+    """By schema."""
 
     @property
     def types(self) -> dict[str, str]:
         return {binding.variable: binding.types[0] for binding in self.plan.pattern.bindings}
+
+    def grouping(self, catalog: Catalog) -> Grouping:
+        if catalog.hash not in self.groupings:
+            self.groupings[catalog.hash] = Grouping(self.plan, self._is_unique(catalog))
+        return self.groupings[catalog.hash]
+
+    def _is_unique(self, catalog: Catalog) -> bool:
+        """Does the group key tell all matches of its variables apart?"""
+        told = set()
+        for one in (one.expression for one in self.plan.projections):
+            if isinstance(one, EntityRef) or (
+                isinstance(one, PropertyRef) and catalog.nodes[self.types[one.variable]].key == (one.column,)
+            ):
+                told.add(one.variable)
+        return told == set(self.matched)
 
 
 def factored_form(plan: ReadPlan) -> FactoredForm | None:
@@ -62,12 +75,36 @@ def factored_form(plan: ReadPlan) -> FactoredForm | None:
             return None
     keys = [one.expression for one in plan.projections if not isinstance(one.expression, Aggregate)]
     owners = {variable for key in keys for variable, _ in references(key)}
-    if len(owners) > 1 or owners & edges:
+    if owners & edges or not all(isinstance(key, EntityRef | PropertyRef) for key in keys):
         return None
     aggregates = [one.expression for one in plan.projections if isinstance(one.expression, Aggregate)]
     if not all(_is_additive(one, edges) for one in aggregates):
         return None
-    return FactoredForm(plan, owners.pop() if owners else pattern.expansions[0].source)
+    links = _links(plan, owners)
+    if any(link.expansion.edge_variable is not None for link in links):
+        return None
+    return FactoredForm(plan, (*sorted(owners)[:1], *(link.far for link in links)), tuple(links))
+
+
+def _links(plan: ReadPlan, owners: set[str]) -> list[Branch]:
+    """The smallest part of the tree that connects some variables, outwards from one of them."""
+    found: list[Branch] = []
+
+    def connects(variable: str, parent: str) -> bool:
+        """Is there an owner at or behind this variable? Notes the branches that lead to one."""
+        needed = variable in owners
+        for one in plan.pattern.expansions:
+            far = one.target if one.source == variable else one.source
+            if variable in (one.source, one.target) and far != parent:
+                place = len(found)
+                if connects(far, variable):
+                    found.insert(place, branch(one, variable))
+                    needed = True
+        return needed
+
+    if owners:
+        connects(min(owners), "")
+    return found
 
 
 def _is_tree(plan: ReadPlan) -> bool:
@@ -101,9 +138,6 @@ def _is_additive(one: Aggregate, edges: set[str]) -> bool:
 # ---------------------------------------------------------------- numbers
 
 
-Weight = Literal["rows", "present", "sum"]
-
-
 class Factored:
     """The numbers of one call."""
 
@@ -111,135 +145,50 @@ class Factored:
         self.view, self.form, self.values = view, form, values
         self.plan = form.plan
         self.compact = Compact(view)
-        self._masks: dict[str, np.ndarray | None] = {}
-        self._messages: dict[tuple[str, str], np.ndarray | None] = {}
+        self.counting = Counting(self.compact, form.plan.pattern, values)
 
     def run(self, outputs: tuple[Output, ...]) -> pa.Table:
         """The tree's columns (r0 …). Raises NotFactored."""
-        for variable in self.form.types:
-            self._masks[variable] = self._mask(variable)
-        rows = self._at_root("rows", None)
-        sums = [self._measures(one.expression, rows) for one in self.plan.projections]
-        has_key = any(measure is None for measure in sums)
-        return self._grouped(outputs, rows, sums) if has_key else self._total(sums)
+        return self._grouped(outputs) if self.form.matched else self._total()
 
-    def _measures(self, expression: Expression, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """(sums, counts) per root node of an aggregate; None for a column of the group key."""
-        if not isinstance(expression, Aggregate):
-            return None
+    def _measures(self, expression: Aggregate, matches: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """(sums, counts) per match of an aggregate."""
         operand = expression.operand
         if isinstance(operand, EntityRef) or not operand.type.nullable:
-            counts = rows
+            counts = self._numbers("rows", None, matches)
         else:
-            counts = self._at_root("present", operand)
+            counts = self._numbers("present", operand, matches)
         if expression.function == "count":
             return counts, counts
-        return self._at_root("sum", operand), counts
+        return self._numbers("sum", operand, matches), counts
 
-    def _mask(self, variable: str) -> np.ndarray | None:
-        """1 for each node that the variable's conditions leave; None for all."""
-        import numpy as np
-        import pyarrow.compute as pc
-
-        own = [one for one in self.plan.pattern.filters if variables(one) == {variable}]
-        if not own:
-            return None
-        type_name = self.form.types[variable]
-        found = []
-        for condition in own:
-            result = truth(condition, self.values, lambda name: self.compact.column(type_name, name))
-            if result is None:
-                raise NotFactored
-            found.append(np.asarray(pc.fill_null(result, False)))
-        return np.asarray(np.logical_and.reduce(found), dtype=np.int64)
-
-    def _at_root(self, weight: Weight, operand: Expression | None) -> np.ndarray:
+    def _numbers(self, weight: Weight, operand: Expression | None, matches: dict[str, np.ndarray]) -> np.ndarray:
+        """The number of each match: the product over its nodes of what is behind them, apart from each other."""
         import numpy as np
 
-        result = self._message(self.form.root, "", weight, operand if isinstance(operand, PropertyRef) else None)
-        return np.ones(len(self.compact.nodes(self.form.types[self.form.root])), np.int64) if result is None else result
-
-    def _message(self, variable: str, parent: str, weight: Weight, operand: PropertyRef | None) -> np.ndarray | None:
-        """One number per node: matches of the part of the tree behind it, weighted at the operand. None: all ones."""
-        measured = operand is not None and self._holds(variable, parent, operand.variable)
-        if not measured and (variable, parent) in self._messages:
-            return self._messages[(variable, parent)]
-        result = self._masks[variable]
-        if operand is not None and operand.variable == variable:
-            result = _product(result, self._weights(weight, operand))
-        for one in self._branches(variable, parent):
-            other = one.target if one.source == variable else one.source
-            behind = self._message(other, variable, weight, operand if measured else None)
-            result = _product(result, self._gathered(one, variable, behind))
-        if not measured:
-            self._messages[(variable, parent)] = result
+        counting = self.counting
+        linked = {frozenset((link.near, link.far)) for link in self.form.links}
+        result = np.ones(len(next(iter(matches.values()))), np.int64)
+        for variable, places in matches.items():
+            ways = [one for one in counting.branches(variable) if frozenset((one.near, one.far)) not in linked]
+            local = counting.local(variable, ways, weight, operand if isinstance(operand, PropertyRef) else None)
+            if local is not None:
+                result = _multiplied(result, local[places])
         return result
-
-    def _branches(self, variable: str, parent: str) -> list[Expansion]:
-        found = [one for one in self.plan.pattern.expansions if variable in (one.source, one.target)]
-        return [one for one in found if parent not in (one.source, one.target)]
-
-    def _holds(self, variable: str, parent: str, wanted: str) -> bool:
-        """Is the wanted variable in the part of the tree behind this one?"""
-        if variable == wanted:
-            return True
-        branches = self._branches(variable, parent)
-        others = [one.target if one.source == variable else one.source for one in branches]
-        return any(self._holds(other, variable, wanted) for other in others)
-
-    def _weights(self, weight: Weight, operand: PropertyRef) -> np.ndarray:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        cells = self.compact.column(self.form.types[operand.variable], operand.column)
-        if weight == "present":
-            return np.asarray(pc.is_valid(cells)).astype(np.int64)
-        numbers = np.asarray(pc.fill_null(cells.cast(pa.int64()), 0))
-        _check(numbers)
-        return numbers
-
-    def _gathered(self, one: Expansion, variable: str, behind: np.ndarray | None) -> np.ndarray:
-        """Per node the sum over its neighbours along one expansion."""
-        import numpy as np
-
-        flipped: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
-        direction = one.direction if one.source == variable else flipped[one.direction]
-        if one.edge_variable is not None:
-            return self._gathered_edges(one.edge, direction, variable, behind)
-        adjacency = self.compact.neighbours(one.edge, direction)
-        if behind is None:
-            return np.diff(adjacency.starts)
-        if len(behind) and len(adjacency.targets) * float(np.abs(behind).max()) > NUMBER_MOST:
-            raise NotFactored
-        running = np.zeros(len(adjacency.targets) + 1, np.int64)
-        np.cumsum(behind[adjacency.targets], out=running[1:])
-        return np.asarray(running[adjacency.starts[1:]] - running[adjacency.starts[:-1]])
-
-    def _gathered_edges(self, edge: str, direction: str, variable: str, behind: np.ndarray | None) -> np.ndarray:
-        """The same with parallel edges counted each."""
-        import numpy as np
-
-        ends = self.compact.ends(edge)
-        near, far = (ends.dst, ends.src) if direction == "in" else (ends.src, ends.dst)
-        present = (near >= 0) & (far >= 0)
-        size = len(self.compact.nodes(self.form.types[variable]))
-        if behind is None:
-            return np.bincount(near[present], minlength=size)
-        if len(behind) and len(near) * float(np.abs(behind).max()) > NUMBER_MOST:
-            raise NotFactored
-        return np.bincount(near[present], weights=behind[far[present]], minlength=size).astype(np.int64)
 
     # ------------------------------------------------------------ results
 
-    def _total(self, sums: list[tuple[np.ndarray, np.ndarray] | None]) -> pa.Table:
+    def _total(self) -> pa.Table:
+        import numpy as np
         import pyarrow as pa
 
+        counting = self.counting
+        root = min(self.form.types, key=lambda one: (counting.count(one), one))
+        everything = {root: np.arange(counting.count(root))}
         arrays = {}
-        for place, (projection, measure) in enumerate(zip(self.plan.projections, sums, strict=True)):
-            assert measure is not None
+        for place, projection in enumerate(self.plan.projections):
             assert isinstance(projection.expression, Aggregate)
-            total, count = _exact_sum(measure[0]), _exact_sum(measure[1])
+            total, count = (_exact_sum(one) for one in self._measures(projection.expression, everything))
             function = projection.expression.function
             if function == "count":
                 arrays[f"r{place}"] = pa.array([count], pa.int64())
@@ -249,113 +198,66 @@ class Factored:
         offset, limit = self._cut()
         return pa.table(arrays).slice(offset, limit)
 
-    def _cut(self) -> tuple[int, int | None]:
+    def _cut(self) -> Cut:
         cuts = [None if cut is None else self.values.of(cut)[1] for cut in (self.plan.offset, self.plan.limit)]
         offset, limit = (None if cut is None else int(str(cut)) for cut in cuts)
         return offset or 0, limit
 
-    def _grouped(
-        self,
-        outputs: tuple[Output, ...],
-        rows: np.ndarray,
-        sums: list[tuple[np.ndarray, np.ndarray] | None],
-    ) -> pa.Table:
-        """The numbers per root node, summed by group and ordered in the engine."""
-        import numpy as np
+    def _grouped(self, outputs: tuple[Output, ...]) -> pa.Table:
+        """The numbers per match of the group key's variables, summed by group and ordered."""
         import pyarrow as pa
 
-        matched = np.flatnonzero(rows)
-        places = pa.array(matched)
+        matches = self._matches()
         arrays = {}
-        type_name = self.form.types[self.form.root]
-        for place, (projection, measure) in enumerate(zip(self.plan.projections, sums, strict=True)):
-            if measure is not None:
-                arrays[f"s{place}"], arrays[f"n{place}"] = (pa.array(numbers[matched]) for numbers in measure)
-            elif outputs[place].is_key:
-                arrays[f"c{place}"] = places
-            else:
-                cells = self.compact.column(type_name, _stored(projection.expression))
-                arrays[f"c{place}"] = cells.take(places)
-        cut = self._cut()
-        if cut not in self.form.texts:
-            self.form.texts[cut] = to_sql(self._ordered(self._summed(outputs), *cut), "duckdb")
-        return engine.run(self.form.texts[cut], {}, {"g": pa.table(arrays)})
-
-    def _summed(self, outputs: tuple[Output, ...]) -> exp.Select:
-        """The numbers per root node as one row a group."""
-        values: list[exp.Expression] = []
-        keys: list[exp.Expression] = []
-        unique = False
         for place, projection in enumerate(self.plan.projections):
             expression = projection.expression
             if isinstance(expression, Aggregate):
-                values.append(named(_combined(expression, place), f"r{place}"))
+                sums, counts = self._measures(expression, matches)
+                arrays[f"s{place}"], arrays[f"n{place}"] = pa.array(sums), pa.array(counts)
                 continue
-            unique = unique or outputs[place].is_key or self._is_unique(expression)
-            values.append(named(column(f"c{place}"), f"r{place}"))
-            keys.append(column(f"c{place}"))
-        query = exp.select(*values).from_(table("g"))
-        # One row a root node is one row a group when the key tells root nodes apart.
-        return _ungrouped(query) if unique else query.group_by(*keys)
+            assert isinstance(expression, EntityRef | PropertyRef)
+            nodes = self._nodes(expression.variable, matches)
+            if outputs[place].is_key:
+                arrays[f"c{place}"] = pa.array(nodes)
+            else:
+                cells = self.compact.column(self.form.types[expression.variable], _stored(expression))
+                arrays[f"c{place}"] = cells.take(nodes)
+        return self.form.grouping(self.view.catalog).run(pa.table(arrays), self._cut())
 
-    def _is_unique(self, expression: Expression) -> bool:
-        node = self.view.catalog.nodes[self.form.types[self.form.root]]
-        return isinstance(expression, PropertyRef) and node.key == (expression.column,)
+    def _nodes(self, variable: str, matches: dict[str, np.ndarray]) -> np.ndarray:
+        """The ordinals of a variable's nodes, per match."""
+        few = self.counting.few.get(variable)
+        return matches[variable] if few is None else few[matches[variable]]
 
-    def _ordered(self, query: exp.Select, offset: int, limit: int | None) -> exp.Select:
-        shown = [one.expression for one in self.plan.projections]
-        keys: list[exp.Expression] = []
-        for order in self.plan.order:
-            name = f"r{shown.index(order.expression)}"
-            keys.append(exp.Ordered(this=column(name, "q"), desc=order.descending, nulls_first=not order.descending))
-        for place, expression in enumerate(shown):
-            if not isinstance(expression, Aggregate):
-                keys.append(exp.Ordered(this=column(f"r{place}", "q"), desc=False, nulls_first=True))
-        outer = exp.select(exp.Star()).from_(query.subquery("q")).order_by(*keys).offset(offset)
-        return outer if limit is None else outer.limit(limit)
+    def _matches(self) -> dict[str, np.ndarray]:
+        """The group key's variables matched with each other: per variable the places of its nodes among its numbers.
+
+        Only nodes with something behind them are followed, so no match is made in vain.
+        """
+        import numpy as np
+
+        counting, first = self.counting, self.form.matched[0]
+        behind = counting.message(first)
+        matches = {first: np.arange(counting.count(first)) if behind is None else np.flatnonzero(behind)}
+        for link in self.form.links:
+            owners, places = counting.linked(link, matches[link.near], MATCHES_MOST)
+            matches = {variable: known[owners] for variable, known in matches.items()}
+            matches[link.far] = places
+        return matches
 
 
 def _stored(expression: Expression) -> str:
     return expression.column if isinstance(expression, PropertyRef) else "id"
 
 
-def _product(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
-    if first is None or second is None:
-        return second if first is None else first
-    _check(first.astype(float) * second)
+def _multiplied(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    if largest(first) * largest(second) > 2.0**62:
+        raise NotFactored
     product: np.ndarray = first * second
     return product
 
 
-def _check(numbers: np.ndarray) -> None:
-    import numpy as np
-
-    if len(numbers) and float(np.abs(numbers).max()) > NUMBER_MOST:
-        raise NotFactored
-
-
 def _exact_sum(numbers: np.ndarray) -> int:
-    import numpy as np
-
-    if len(numbers) and len(numbers) * float(np.abs(numbers).max()) > 2.0**62:
+    if len(numbers) * largest(numbers) > 2.0**62:
         raise NotFactored
     return int(numbers.sum())
-
-
-def _combined(aggregate: Aggregate, place: int) -> exp.Expression:
-    """An aggregate from its sums and counts per root node."""
-    total, count = exp.Sum(this=column(f"s{place}")), exp.Sum(this=column(f"n{place}"))
-    if aggregate.function == "count":
-        return exp.cast(count, "BIGINT")
-    some = exp.Nullif(this=exp.cast(count, "DOUBLE"), expression=exp.Literal.number(0))
-    if aggregate.function == "avg":
-        return exp.Div(this=exp.cast(total, "DOUBLE"), expression=some)
-    known = exp.Not(this=exp.Is(this=some, expression=exp.null()))
-    return exp.Case(ifs=[exp.If(this=known, true=exp.cast(total, "DOUBLE"))])
-
-
-def _ungrouped(query: exp.Select) -> exp.Select:
-    """The same columns where every group has one row: the sum of one number is that number."""
-    rewritten = query.transform(lambda node: node.this if isinstance(node, exp.Sum) else node)
-    assert isinstance(rewritten, exp.Select)
-    return rewritten

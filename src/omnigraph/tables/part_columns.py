@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from omnigraph.tables.table import Part, Table
 
-ROWS_PER_LOOKUP = 2_048
+ROWS_PER_LOOKUP = 4_096
 """Reading and sorting so many rows takes about as long as one lookup through an index."""
 LOOKUPS_LEAST = 8
 COLUMN_SHARE = 16

@@ -1,0 +1,294 @@
+"""Numbers per node of a tree-shaped pattern: how many matches lie behind it, or what their weights add up to.
+
+The number of matches above a node is the product, over its branches, of the sums over its neighbours. Two ways to take
+such a sum: *whole* arrays, one number per node of a type, and *few*, numbers for the nodes that can matter only. Where a
+condition leaves few nodes, their neighbours are the only ones that can matter next to them, and so on outwards, as long
+as that is less work than whole arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.language.plan import Direction, Expansion, Pattern, PropertyRef
+from omnigraph.read.adjacency import Adjacency, Compact
+from omnigraph.read.masks import truth
+from omnigraph.read.pushdown import Values
+from omnigraph.read.usage import variables
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NUMBER_MOST = 2**52
+"""Beyond this a sum may leave 64 bits (or the exact range of a double) further up; then the engine counts."""
+FEW_SHARE = 8
+"""Fewer than one in so many: worth to be handled one by one."""
+
+Weight = Literal["rows", "present", "sum"]
+
+
+class NotFactored(Exception):
+    """This call of the plan does not qualify: a condition Arrow cannot state exactly, or very large numbers."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """An expansion as it is seen from one of its ends."""
+
+    expansion: Expansion
+    near: str
+    far: str
+    direction: Direction
+
+    @property
+    def back(self) -> Branch:
+        return branch(self.expansion, self.far)
+
+
+def branch(one: Expansion, near: str) -> Branch:
+    flipped: dict[str, Direction] = {"out": "in", "in": "out", "both": "both"}
+    if one.source == near:
+        return Branch(one, near, one.target, one.direction)
+    return Branch(one, near, one.source, flipped[one.direction])
+
+
+class Counting:
+    """The numbers of one call. An array for a variable has one number per node of `few[variable]`, or of its whole type."""
+
+    def __init__(self, compact: Compact, pattern: Pattern, values: Values) -> None:
+        self.compact, self.pattern, self.values = compact, pattern, values
+        self.types = {binding.variable: binding.types[0] for binding in pattern.bindings}
+        self.few: dict[str, np.ndarray] = {}
+        self._masks: dict[str, np.ndarray] = {}
+        self._messages: dict[tuple[str, str], np.ndarray | None] = {}
+        self._narrow()
+
+    def size(self, variable: str) -> int:
+        return len(self.compact.nodes(self.types[variable]))
+
+    def count(self, variable: str) -> int:
+        """How many numbers a variable has."""
+        return len(self.few[variable]) if variable in self.few else self.size(variable)
+
+    def branches(self, variable: str) -> list[Branch]:
+        found = [one for one in self.pattern.expansions if variable in (one.source, one.target)]
+        return [branch(one, variable) for one in found]
+
+    def adjacency(self, one: Branch) -> Adjacency:
+        """Neighbours from the near end; with an edge variable each as often as edges lead there."""
+        each = one.expansion.edge_variable is not None
+        return self.compact.neighbours(one.expansion.edge, one.direction, each=each)
+
+    # ------------------------------------------------------------ which nodes can matter
+
+    @cached_property
+    def _conditions(self) -> dict[str, list[object]]:
+        found: dict[str, list[object]] = {}
+        for condition in self.pattern.filters:
+            (variable,) = variables(condition)
+            found.setdefault(variable, []).append(condition)
+        return found
+
+    def _narrow(self) -> None:
+        """Apply every condition, the cheapest step first: look at a whole type, or go on from few nodes."""
+        pending, done = set(self._conditions), set[tuple[str, str]]()
+        while True:
+            step = min(self._steps(done), key=lambda one: one[0], default=None)
+            smallest = min(pending, key=lambda one: (self.size(one), one), default=None)
+            if smallest is not None and (step is None or self.size(smallest) <= step[0]):
+                self._keep(smallest, self._holds(smallest))
+                pending.discard(smallest)
+            elif step is not None:
+                done.add((step[1].near, step[1].far))
+                self._reach(step[1])
+                if step[1].far in pending:
+                    self._keep(step[1].far, self._holds(step[1].far))
+                    pending.discard(step[1].far)
+            else:
+                return
+
+    def _steps(self, done: set[tuple[str, str]]) -> list[tuple[float, Branch]]:
+        """The branches that lead from few nodes to fewer nodes than are known so far, with what that costs."""
+        found = []
+        for one in [one for variable in self.few for one in self.branches(variable)]:
+            cost = self._touched(one)
+            is_less = cost * FEW_SHARE <= self.size(one.far) and cost < self.count(one.far)
+            if is_less and (one.near, one.far) not in done:
+                found.append((cost, one))
+        return found
+
+    def _touched(self, one: Branch) -> float:
+        """How many edges lead out of the near end's nodes, on average."""
+        edges = self.compact.view.rows(f"edge:{one.expansion.edge}")
+        return self.count(one.near) * max(edges / max(self.size(one.near), 1), 1.0)
+
+    def _reach(self, one: Branch) -> None:
+        import numpy as np
+
+        _, targets = self.adjacency(one).expand(self.few[one.near])
+        reached = np.unique(targets)
+        known = self.few.get(one.far)
+        if known is None and one.far in self._masks:
+            reached = reached[self._masks.pop(one.far)[reached] != 0]
+        self.few[one.far] = reached if known is None else np.intersect1d(known, reached, assume_unique=True)
+
+    def _holds(self, variable: str) -> np.ndarray:
+        """Whether the variable's own conditions hold, for each of its nodes."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        type_name, few = self.types[variable], self.few.get(variable)
+
+        def cells(name: str) -> object:
+            column = self.compact.column(type_name, name)
+            return column if few is None else column.take(few)
+
+        found = []
+        for condition in self._conditions[variable]:
+            result = truth(condition, self.values, cells)  # type: ignore[arg-type]  # an expression and a column
+            if result is None:
+                raise NotFactored
+            found.append(np.asarray(pc.fill_null(result, False)))
+        return np.asarray(np.logical_and.reduce(found))
+
+    def _keep(self, variable: str, holds: np.ndarray) -> None:
+        import numpy as np
+
+        if variable in self.few:
+            self.few[variable] = self.few[variable][holds]
+        elif np.count_nonzero(holds) * FEW_SHARE <= len(holds):
+            self.few[variable] = np.flatnonzero(holds)
+        else:
+            self._masks[variable] = holds.astype(np.int64)
+
+    # ------------------------------------------------------------ numbers
+
+    def message(self, variable: str, parent: str = "") -> np.ndarray | None:
+        """Matches of the part of the tree behind a node, seen from `parent`. None: all ones."""
+        if (variable, parent) not in self._messages:
+            ways = [one for one in self.branches(variable) if one.far != parent]
+            self._messages[(variable, parent)] = self.local(variable, ways, "rows", None)
+        return self._messages[(variable, parent)]
+
+    def local(
+        self, variable: str, ways: list[Branch], weight: Weight, operand: PropertyRef | None
+    ) -> np.ndarray | None:
+        """The product over some branches of what is behind them, weighted at the operand if it is there."""
+        result = self._masks.get(variable)
+        if operand is not None and operand.variable == variable:
+            result = _product(result, self._weights(weight, operand))
+        for one in ways:
+            if operand is not None and self._leads_to(one, operand.variable):
+                onwards = [two for two in self.branches(one.far) if two.far != variable]
+                behind = self.local(one.far, onwards, weight, operand)
+            else:
+                behind = self.message(one.far, variable)
+            result = _product(result, self._gathered(one, behind))
+        return result
+
+    def _leads_to(self, one: Branch, wanted: str) -> bool:
+        """Is the wanted variable behind this branch?"""
+        if one.far == wanted:
+            return True
+        return any(self._leads_to(two, wanted) for two in self.branches(one.far) if two.far != one.near)
+
+    def _weights(self, weight: Weight, operand: PropertyRef) -> np.ndarray:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        cells = self.compact.column(self.types[operand.variable], operand.column)
+        if operand.variable in self.few:
+            cells = cells.take(self.few[operand.variable])
+        if weight == "present":
+            return np.asarray(pc.is_valid(cells)).astype(np.int64)
+        numbers = np.asarray(pc.fill_null(cells.cast(pa.int64()), 0))
+        _check(numbers)
+        return numbers
+
+    def _gathered(self, one: Branch, behind: np.ndarray | None) -> np.ndarray:
+        """Per node at the near end the sum over its neighbours."""
+        import numpy as np
+
+        if behind is not None:
+            edges = self.compact.view.rows(f"edge:{one.expansion.edge}") * (2 if one.direction == "both" else 1)
+            if edges * largest(behind) > NUMBER_MOST:
+                raise NotFactored
+        if one.near not in self.few and one.far not in self.few:
+            return self._gathered_whole(one, behind)
+        places, others = self._pairs(one)
+        weights = None if behind is None else behind[others]
+        return np.bincount(places, weights=weights, minlength=self.count(one.near)).astype(np.int64)
+
+    def _pairs(self, one: Branch) -> tuple[np.ndarray, np.ndarray]:
+        """(place at the near end, place at the far end) of every edge between nodes that can matter."""
+        if one.far not in self.few or (one.near in self.few and self._cost(one) <= self._cost(one.back)):
+            places, others = self.adjacency(one).expand(self.few[one.near])
+            return _among(places, others, self.few.get(one.far))
+        others, places = self.adjacency(one.back).expand(self.few[one.far])
+        others, places = _among(others, places, self.few.get(one.near))
+        return places, others
+
+    def linked(self, one: Branch, places: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """(index into `places`, place at the far end) for every neighbour that has matches behind it."""
+        import numpy as np
+
+        near, far, adjacency = self.few.get(one.near), self.few.get(one.far), self.adjacency(one)
+        nodes = places if near is None else near[places]
+        if int((adjacency.starts[nodes + 1] - adjacency.starts[nodes]).sum()) > most:
+            raise NotFactored
+        owners, found = _among(*adjacency.expand(nodes), far)
+        behind = self.message(one.far, one.near)
+        if behind is None:
+            return owners, found
+        kept = np.flatnonzero(behind[found])
+        return owners[kept], found[kept]
+
+    def _cost(self, one: Branch) -> float:
+        """Edges to touch from the near end, after building what is not there yet."""
+        each = one.expansion.edge_variable is not None
+        is_built = self.compact.has_neighbours(one.expansion.edge, one.direction, each=each)
+        return self._touched(one) + (0 if is_built else self.compact.view.rows(f"edge:{one.expansion.edge}"))
+
+    def _gathered_whole(self, one: Branch, behind: np.ndarray | None) -> np.ndarray:
+        import numpy as np
+
+        adjacency = self.adjacency(one)
+        if behind is None:
+            return np.diff(adjacency.starts)
+        running = np.zeros(len(adjacency.targets) + 1, np.int64)
+        np.cumsum(behind[adjacency.targets], out=running[1:])
+        return np.asarray(running[adjacency.starts[1:]] - running[adjacency.starts[:-1]])
+
+
+def _among(places: np.ndarray, ordinals: np.ndarray, few: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs whose second is one of few ordinals (all of them: None), that second as its place among them."""
+    import numpy as np
+
+    if few is None:
+        return places, ordinals
+    found = np.searchsorted(few, ordinals)
+    found[found == len(few)] = 0
+    kept = few[found] == ordinals if len(few) else np.zeros(len(ordinals), bool)
+    return places[kept], found[kept]
+
+
+def _product(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+    if first is None or second is None:
+        return second if first is None else first
+    if largest(first) * largest(second) > NUMBER_MOST:
+        _check(first.astype(float) * second)
+    product: np.ndarray = first * second
+    return product
+
+
+def _check(numbers: np.ndarray) -> None:
+    if largest(numbers) > NUMBER_MOST:
+        raise NotFactored
+
+
+def largest(numbers: np.ndarray) -> float:
+    """The largest absolute value."""
+    return max(abs(float(numbers.max())), abs(float(numbers.min()))) if len(numbers) else 0.0
