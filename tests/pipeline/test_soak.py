@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pipeline.conftest import Write, content, person
+from pipeline.conftest import Write, person
+from pipeline.test_races import many_writers
 
 import omnigraph as og
-from omnigraph import errors
 
 pytestmark = pytest.mark.soak
 
@@ -50,54 +49,42 @@ def wide(first: int, last: int, word: str) -> pa.Table:
 
 
 def test_two_loads_and_a_stream_of_mutations_at_once(graph: og.Graph, write: Write, tmp_path: Path) -> None:
-    """All land or fail with a typed conflict; every key is there once, with the value of a writer that landed."""
-    uri = graph.stores.store.uri
-    landed: dict[str, set[int]] = {}
-    stuck: list[int] = []
-    ended = threading.Event()
-    lock = threading.Lock()
+    many_writers(graph, write, tmp_path, turns=25)
 
-    def landing(keys: list[str], value: int) -> None:
-        with lock:
-            for key in keys:
-                landed.setdefault(key, set()).add(value)
 
-    def loads(number: int) -> None:
-        mine = og.open(uri, durability="process")
-        for turn in range(8):
-            keys = [f"k{(number + turn + step) % 12}" for step in range(4)]
-            source = write(f"l{number}-{turn}.jsonl", *(person(key, age=10 * number + turn) for key in keys))
-            try:
-                mine.load(source, mode="merge", engine="local")
-            except errors.Contention:
-                stuck.append(10 * number + turn)
-            landing(keys, 10 * number + turn)
+STREAM = """
+import os, sys
+import omnigraph as og
+graph = og.open(sys.argv[1], durability="process")
+count = 0
+while not os.path.exists(sys.argv[2]):
+    count += 1
+    graph.mutate(f'query put() {{ insert Row {{ k: {-1 - count % 50}, a: "stream", b: {count}.0 }} }}')
+    if count == 1:
+        print("started", flush=True)
+print(count, flush=True)
+"""
 
-    def mutations() -> None:
-        mine = og.open(uri, durability="process")
-        turn = 0
-        while not ended.wait(0.02):
-            turn += 1
-            with contextlib.suppress(errors.Conflict):
-                mine.mutate(f'query put() {{ insert Person {{ email: "k{turn % 12}", age: {100 + turn % 20} }} }}')
-                landing([f"k{turn % 12}"], 100 + turn % 20)
 
-    loaders = [threading.Thread(target=loads, args=(number,)) for number in (1, 2)]
-    stream = threading.Thread(target=mutations)
-    for thread in [*loaders, stream]:
-        thread.start()
-    for thread in loaders:
-        thread.join()
-    ended.set()
-    stream.join()
-    for prepared in graph.recovery.list():
-        graph.recovery.resume(prepared.commit_id)
-        stuck.pop()
-    assert stuck == []
-    rows = {record["data"]["id"]: record["data"]["age"] for record in content(graph, tmp_path)}
-    assert rows.keys() == landed.keys()
-    assert all(age in landed[key] for key, age in rows.items())
-    assert graph.recovery.list() == []
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_a_large_load_lands_beside_a_stream_without_pause(tmp_path: Path, mode: Any) -> None:
+    """Another process commits to the same type as fast as it can while a million rows are loaded."""
+    graph = og.init(tmp_path / "wide", schema=WIDE, durability="process")
+    rows = 1_000_000
+    graph.load({"Row": wide(0, rows, "old")}, mode="append", engine="local")
+    ended = tmp_path / "ended"
+    stream = subprocess.Popen([sys.executable, "-c", STREAM, graph.uri, str(ended)], stdout=subprocess.PIPE, text=True)
+    assert stream.stdout is not None
+    assert stream.stdout.readline() == "started\n"
+    first = rows if mode == "append" else rows - 1_000
+    graph.load({"Row": wide(first, first + rows, "new")}, mode=mode, engine="local")
+    ended.touch()
+    count = int(stream.communicate()[0])
+    table = graph.stores.head()[1].table("node:Row")
+    assert table is not None
+    assert table.rows == first + rows + min(count, 50)
+    assert table.count("a = 'new'") == rows
+    print(f"{mode}: landed among {count} commits of the stream, with {len(graph.recovery.list())} plans left")
 
 
 # ---------------------------------------------------------------- a cluster

@@ -6,13 +6,13 @@ same function again on the newer snapshot; no row is read from its source or wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnigraph.errors import EndpointMissing, InputError, KeyConflict
-from omnigraph.history import ChangeMode, PublishPlan, Rebase, Snapshot, TableChange, TableState
-from omnigraph.language.catalog import EdgeType, NodeType
+from omnigraph.history import ChangeMode, PublishPlan, TableChange, TableState
+from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.pipeline.checks import Check, CheckKind, CheckReport, Finding, bucketed, run_check
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import Place, Target
@@ -20,7 +20,8 @@ from omnigraph.read.indexes import index_specs
 from omnigraph.relational import rules
 from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import Staged
-from omnigraph.views import Stores, View
+from omnigraph.tables.staging import Earlier
+from omnigraph.views import View
 
 LoadMode = Literal["append", "merge", "overwrite"]
 
@@ -43,6 +44,10 @@ class Incoming:
     given: bool
     parts: tuple[str, ...]
     place: Place
+
+    def may_clash(self, entity: EntityType) -> bool:
+        """Whether an id can be one that was there before: it was given, or made from a key. Fresh ids cannot."""
+        return self.given or (isinstance(entity, NodeType) and bool(entity.key))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -72,21 +77,33 @@ class Assembly:
     """One load on one snapshot. `changes()` raises the first broken rule, or gives a change per table."""
 
     def __init__(
-        self, view: View, incoming: Mapping[str, Incoming], mode: LoadMode, runner: Runner, locate: Locate | None = None
+        self,
+        view: View,
+        incoming: Mapping[str, Incoming],
+        mode: LoadMode,
+        runner: Runner,
+        locate: Locate | None = None,
+        *,
+        index: bool = True,
     ) -> None:
         self.view = view
         self.incoming = incoming
         self.mode = mode
         self.runner = runner
         self.locate = locate
+        self.index = index
+        """Whether many new rows get their indexes now."""
         self.target = Target.of(view.stores, view)
         self.staged: list[Staged] = []
+        self.addresses: dict[str, list[int]] = {}
+        """Table key -> addresses of the rows that new rows replace; known when the keys were checked."""
 
     def changes(self, done: Mapping[str, TableChange] | None = None) -> tuple[TableChange, ...]:
         """`done`: changes made before whose table has not moved; they are checked again with the rest, not staged again."""
-        addresses = self._check_ids()
+        self.addresses = self._check_ids()
         changes = {
-            key: (done or {}).get(key) or self._stage(one, addresses.get(key, [])) for key, one in self.incoming.items()
+            key: (done or {}).get(key) or self._stage(one, self.addresses.get(key, ()))
+            for key, one in self.incoming.items()
         }
         reach(Failpoint.LOAD_AFTER_STAGE)
         finals = {
@@ -94,11 +111,28 @@ class Assembly:
         }
         self._check_rest(finals)
         reach(Failpoint.LOAD_AFTER_CHECKS)
-        indexed = tuple(
-            change if done and key in done else self._index(change) for key, change in sorted(changes.items())
-        )
+        indexed = self._index_all(changes, done)
         reach(Failpoint.LOAD_AFTER_INDEXES)
         return indexed
+
+    def restaged(
+        self,
+        addresses: Mapping[str, Sequence[int]],
+        done: Mapping[str, TableChange],
+        earlier: Mapping[str, Earlier],
+    ) -> tuple[dict[str, TableChange], tuple[TableChange, ...]]:
+        """The same changes for a load that is known to keep every rule on this view, and to replace these rows; before
+        and after their indexes were built. `earlier`: attempts whose deletions hold here too, beside the addresses."""
+        staged = {
+            key: done.get(key) or self._stage(one, addresses.get(key, ()), fold=False, like=earlier.get(key))
+            for key, one in self.incoming.items()
+        }
+        return staged, self._index_all(staged, done)
+
+    def _index_all(
+        self, changes: Mapping[str, TableChange], done: Mapping[str, TableChange] | None
+    ) -> tuple[TableChange, ...]:
+        return tuple(change if done and key in done else self._index(change) for key, change in sorted(changes.items()))
 
     def reads(self) -> tuple[str, ...]:
         """Tables the checks relied on beside those that change: ends of new edges, edges of replaced nodes."""
@@ -113,12 +147,14 @@ class Assembly:
 
     # ------------------------------------------------------------ staging
 
-    def _stage(self, one: Incoming, addresses: Any) -> TableChange:
+    def _stage(
+        self, one: Incoming, addresses: Sequence[int], *, fold: bool = True, like: Earlier | None = None
+    ) -> TableChange:
         before = self.view.state(one.key)
         version, rows = one.place.version, one.rows
         if self.mode != "overwrite" and before is not None and before.rows:
             base = self.view.table_or_new(one.key)
-            staged = self.view.stores.tables.stage(base, parts=one.parts, remove=addresses)
+            staged = self.view.stores.tables.stage(base, parts=one.parts, remove=addresses, fold=fold, like=like)
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
         state = TableState(one.place.path, version, (before.number if before else 0) + 1, rows)
@@ -126,7 +162,7 @@ class Assembly:
 
     def _index(self, change: TableChange) -> TableChange:
         """Indexes in the same commit when many rows came; otherwise they stay pending, and reads scan the new parts."""
-        if change.state is None or self.incoming[change.key].rows < INDEX_ROWS_LEAST:
+        if not self.index or change.state is None or self.incoming[change.key].rows < INDEX_ROWS_LEAST:
             return change
         tables = self.view.stores.tables
         table = tables.open(change.state.path, change.state.version)
@@ -142,12 +178,12 @@ class Assembly:
         runner = self.runner if sum(check.rows for check in checks) > IN_PROCESS_ROWS else LocalRunner()
         return runner.map(stage, run_check, checks)
 
-    def _check_ids(self) -> dict[str, Any]:
+    def _check_ids(self) -> dict[str, list[int]]:
         """Addresses of the rows that each table's new rows replace."""
         checks: list[Check] = []
         for key, one in self.incoming.items():
             entity = self.view.entity(key)
-            if not one.rows or not (one.given or (isinstance(entity, NodeType) and entity.key)):
+            if not one.rows or not one.may_clash(entity):
                 continue
             existing = self._existing(key)
             check = Check(self.target, "ids", key, one.place, existing, upsert=self.mode == "merge")
@@ -296,20 +332,6 @@ class Assembly:
             finding.violation["id"],
             hint=f"{file}:{line}; {hint}" if file else hint,
         )
-
-
-def rebase_load(stores: Stores, mode: LoadMode, runner: Runner) -> Rebase:
-    """Check a load again on a newer snapshot and put its parts there."""
-
-    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
-        incoming = {change.key: Incoming.from_json(change.key, change.staged) for change in plan.changes}
-        assembly = Assembly(stores.view(snapshot), incoming, mode, runner)
-        still = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
-        changes = assembly.changes(still)
-        stores.tables.sync(assembly.staged)
-        return replace(plan, changes=changes, reads=assembly.reads())
-
-    return rebase
 
 
 def mode_of(plan: PublishPlan) -> LoadMode:

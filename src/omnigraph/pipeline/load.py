@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.errors import Conflict, OmnigraphError, RejectedRecords, UsageError
+from omnigraph.errors import Conflict, Contention, OmnigraphError, RejectedRecords, UsageError
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
-from omnigraph.pipeline.assembly import Assembly, Incoming, LoadMode, rebase_load, stage_incoming
+from omnigraph.pipeline.assembly import Assembly, Incoming, LoadMode, stage_incoming
 from omnigraph.pipeline.checks import Finding
 from omnigraph.pipeline.locating import locate
 from omnigraph.pipeline.packing import packed
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.reading import ReadReport, ReadTask, SplitReport, TypeReport, read_batches, read_bundle
+from omnigraph.pipeline.rebasing import LoadRebase, Standing
 from omnigraph.pipeline.receipt import LoadReceipt
 from omnigraph.pipeline.runner import LocalRunner, Runner, SparkRunner
 from omnigraph.pipeline.sources import Frame, Inputs, Sources, Split, resolve_inputs
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 REJECTS_SHOWN = 20
 FRAME_BATCH_ROWS = 65_536
+PATIENCE_LEAST_S = 60.0
 _MODES = ("append", "merge", "overwrite")
 
 __all__ = ["LoadReceipt", "load"]
@@ -115,11 +118,13 @@ class _Load:
         loaded = {key: found.rows for key, found in report.types.items()}
         if not loaded:
             return LoadReceipt(self.entry.branch, self.mode, {}, None, actor, rejected)
-        plan = self._plan(report, commit_id, actor, message)
+        started = time.monotonic()
+        plan, standing = self._plan(report, commit_id, actor, message)
         receipt = LoadReceipt(self.entry.branch, self.mode, loaded, None, actor, rejected)
         prepared = Prepared(plan, int(self.stores.history.clock() * 1_000_000), receipt.to_json())
         self.stores.history.recovery.keep(prepared)
-        commit = publish(self.stores, plan, self.mode, self.runner)
+        rebase = LoadRebase(self.stores, self.mode, self.runner, standing)
+        commit = publish(self.stores, plan, rebase, patience_s=time.monotonic() - started)
         return LoadReceipt(self.entry.branch, self.mode, loaded, commit, actor, rejected)
 
     # ------------------------------------------------------------ reading
@@ -200,7 +205,9 @@ class _Load:
 
     # ------------------------------------------------------------ plan
 
-    def _plan(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> PublishPlan:
+    def _plan(
+        self, report: ReadReport, commit_id: str, actor: str | None, message: str | None
+    ) -> tuple[PublishPlan, Standing]:
         made = {key: self._incoming(key, found) for key, found in sorted(report.types.items())}
         incoming = {key: one for key, (one, _) in made.items()}
 
@@ -211,7 +218,7 @@ class _Load:
         changes = assembly.changes()
         self.stores.tables.sync([*(staged for _, staged in made.values()), *assembly.staged])
         reads = assembly.reads()
-        return PublishPlan(
+        plan = PublishPlan(
             commit_id=commit_id,
             branch=self.entry.branch,
             line=self.entry.line,
@@ -224,6 +231,7 @@ class _Load:
             actor=actor,
             message=message,
         )
+        return plan, Standing.of(assembly)
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
         """The new rows as a version of their own, in parts of a good size."""
@@ -281,11 +289,16 @@ def places_of(view: View) -> Places:
     return places
 
 
-def publish(stores: Stores, plan: PublishPlan, mode: LoadMode, runner: Runner) -> Commit:
-    """Publish a prepared plan and forget it. It is kept only while its outcome is not known, or a retry can still land it."""
+def publish(stores: Stores, plan: PublishPlan, rebase: LoadRebase, *, patience_s: float = 0.0) -> Commit:
+    """Publish a prepared plan and forget it. It is kept only while its outcome is not known, or a retry can still land it.
+
+    Contention is met with `patience_s` of further attempts, and never less than a minute of them: what took long to
+    prepare may take long to land.
+    """
     reach(Failpoint.LOAD_BEFORE_PUBLISH)
+    until = time.monotonic() + max(patience_s, PATIENCE_LEAST_S)
     try:
-        commit = stores.history.publisher.publish(plan, rebase_load(stores, mode, runner))
+        commit = _published(stores, plan, rebase, until)
     except OmnigraphError as error:
         if error.outcome == "not_committed" and not error.retry:
             stores.history.recovery.remove(plan.commit_id)
@@ -295,6 +308,15 @@ def publish(stores: Stores, plan: PublishPlan, mode: LoadMode, runner: Runner) -
     reach(Failpoint.LOAD_AFTER_PUBLISH)
     stores.history.recovery.remove(plan.commit_id)
     return commit
+
+
+def _published(stores: Stores, plan: PublishPlan, rebase: LoadRebase, until: float) -> Commit:
+    while True:
+        try:
+            return stores.history.publisher.publish(plan, rebase)
+        except Contention:
+            if time.monotonic() > until:
+                raise
 
 
 def merged(reports: list[ReadReport]) -> ReadReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from omnigraph.history import Commit
 from omnigraph.pipeline.assembly import mode_of
 from omnigraph.pipeline.load import publish
+from omnigraph.pipeline.rebasing import LoadRebase
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.views import Stores
 
@@ -13,4 +14,4 @@ def resume(stores: Stores, commit_id: str) -> Commit:
     """Publish a prepared load; the commit it has already when it was published before it died. NotFound: no such load."""
     prepared = stores.history.recovery.get(commit_id)
     plan = prepared.plan
-    return publish(stores, plan, mode_of(plan), LocalRunner())
+    return publish(stores, plan, LoadRebase(stores, mode_of(plan), LocalRunner()))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 TASK_ATTEMPTS = 3
 MEMORY_LEAST_MB = 1_024
 MEMORY_MOST_MB = 4_096
+PIPE_BYTES = 1024 * 1024
+"""What the JVM and a Python worker exchange at a time. Rows come as batches of megabytes."""
 
 
 def spark_session(master: str | None = None, memory: str | None = None, app_name: str = "omnigraph") -> SparkSession:
@@ -63,6 +65,7 @@ def _driver_settings(memory: str | None) -> dict[str, str]:
         "spark.driver.maxResultSize": "0",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={java.logging_file()}",
         "spark.python.worker.reuse": "true",
+        "spark.buffer.size": str(PIPE_BYTES),
         "spark.task.maxFailures": str(TASK_ATTEMPTS),
     }
 

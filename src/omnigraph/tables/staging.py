@@ -47,6 +47,27 @@ class Staged:
         return cls(**{**value, "parts": tuple(value["parts"]), "files": tuple(value["files"])})
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """A version that was staged without folding, and the one it was made from."""
+
+    base: Table
+    staged: Table
+
+    def still_same(self, base: Table) -> frozenset[int]:
+        """Parts of `base` that are as they were when this was staged."""
+        known = {part.id: part.content for part in self.base.parts}
+        return frozenset(part.id for part in base.parts if known.get(part.id) == part.content)
+
+    def removed(self, base: Table) -> tuple[list[int], list[Any]]:
+        """Of these parts: those that lost all their rows, and those that lost some, with their deletions."""
+        same = self.still_same(base)
+        before = {part.id: part.content for part in self.base.parts}
+        after = {part.id: part.content for part in self.staged.parts}
+        changed = [part for part in same if part in after and after[part] != before[part]]
+        return sorted(same - after.keys()), [self.staged.dataset.get_fragment(part).metadata for part in changed]
+
+
 def write_parts(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
     """Rows as data files of the table; no version names them yet."""
     from lance.fragment import write_fragments
@@ -74,12 +95,19 @@ def stage(
     remove: Iterable[int] = (),
     clear: bool = False,
     fold: bool = True,
+    like: Earlier | None = None,
 ) -> tuple[Table, Staged]:
-    """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `parts` added, tail folded."""
+    """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `parts` added, tail folded.
+
+    `like`: what was removed there is removed here too, from every part that is still the same, without doing it again.
+    """
     from lance import LanceDataset, LanceOperation
 
     new = [_load_part(text) for text in parts]
     gone, changed = _without(base, remove, clear)
+    if like is not None:
+        gone_before, changed_before = like.removed(base)
+        gone, changed = [*gone_before, *gone], [*changed_before, *changed]
     busy = {*gone, *(fragment.id for fragment in changed)}
     folded = folding.parts_to_fold(base.parts, busy) if fold and not clear else ()
     folded_parts = _fold(base, folded)

@@ -12,7 +12,7 @@ from omnigraph.storage import storage_options_for, sync_files
 from omnigraph.tables import staging
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.staging import Staged
+from omnigraph.tables.staging import Earlier, Staged
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
@@ -100,11 +100,14 @@ class Tables:
         remove: Iterable[int] = (),
         clear: bool = False,
         fold: bool = True,
+        like: Earlier | None = None,
     ) -> Staged:
         """Write `rows` (if any) and make one detached version: see `staging.stage`."""
         with translated(base.path):
             written = () if rows is None else staging.write_parts(base, rows)
-            table, staged = staging.stage(base, parts=(*parts, *written), remove=remove, clear=clear, fold=fold)
+            table, staged = staging.stage(
+                base, parts=(*parts, *written), remove=remove, clear=clear, fold=fold, like=like
+            )
         self.remember(table)
         return staged
 
