@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -69,9 +69,10 @@ def export(
     if format not in FORMATS:
         raise UsageError(f"'{format}' is no format to export", hint=f"one of {', '.join(FORMATS)}")
     keys = _keys(view, types)
+    options = view.stores.tables.options
     pieces = _Pieces(view, format, spark) if engine == "spark" else None
     if format == "jsonl":
-        with _opened(target, "graph.jsonl") as out:
+        with _opened(target, "graph.jsonl", options) as out:
             return sum(_write_lines(view, key, format, out, pieces) for key in keys)
     if not isinstance(target, str | Path) or target == "-":
         raise UsageError(f"{format} is written to a folder", hint="give the path of a folder")
@@ -79,7 +80,7 @@ def export(
     for key in keys:
         if view.table(key) is None:
             continue
-        with _opened(f"{str(target).rstrip('/')}/{_file_name(view, key)}.{format}", "") as out:
+        with _opened(f"{str(target).rstrip('/')}/{_file_name(view, key)}.{format}", "", options) as out:
             count += (
                 _write_parquet(view, key, out, pieces)
                 if format == "parquet"
@@ -106,8 +107,8 @@ def _file_name(view: View, key: str) -> str:
 
 
 @contextlib.contextmanager
-def _opened(target: str | Path | IO[bytes], name_in_folder: str) -> Iterator[IO[bytes]]:
-    """Where the bytes go. A local file appears under its name when it is complete."""
+def _opened(target: str | Path | IO[bytes], name_in_folder: str, options: Mapping[str, str]) -> Iterator[IO[bytes]]:
+    """Where the bytes go. A file appears under its name when it is complete. `options` are those of the graph's store."""
     if not isinstance(target, str | Path):
         yield target
         return
@@ -117,7 +118,7 @@ def _opened(target: str | Path | IO[bytes], name_in_folder: str) -> Iterator[IO[
         return
     text = str(target)
     if scheme_of(text) != "file":
-        with _remote(text, name_in_folder) as out:
+        with _remote(text, name_in_folder, options) as out:
             yield out
         return
     path = Path(text.removeprefix("file://"))
@@ -134,14 +135,14 @@ def _opened(target: str | Path | IO[bytes], name_in_folder: str) -> Iterator[IO[
 
 
 @contextlib.contextmanager
-def _remote(address: str, name_in_folder: str) -> Iterator[IO[bytes]]:
+def _remote(address: str, name_in_folder: str, options: Mapping[str, str]) -> Iterator[IO[bytes]]:
     import tempfile
 
     folder, _, name = address.rpartition("/")
     with tempfile.TemporaryFile() as out:
         yield out
         out.seek(0)
-        open_store(folder).put(name or name_in_folder, out.read())
+        open_store(folder, storage_options=options or None).put(name or name_in_folder, out.read())
 
 
 # ---------------------------------------------------------------- ranges
