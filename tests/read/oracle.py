@@ -380,7 +380,7 @@ def compare_keys(first: list[tuple[Any, bool]], second: list[tuple[Any, bool]]) 
 
 
 def split(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
+    return re.findall(r"\w+", text.lower())
 
 
 def text_matches(e: p.TextMatch, text: str | None, query: str | None) -> bool:

@@ -75,6 +75,9 @@ class Annotation:
     options: tuple[tuple[str, LiteralValue], ...] = ()
 
 
+Metric = Literal["cosine", "l2", "dot"]
+
+
 @dataclass(frozen=True)
 class Embed:
     """`@embed("source", model="m")` on a Vector property."""
@@ -92,6 +95,8 @@ class Property:
     """`@default(value)`, typed as the property (dates as their ISO text); None when there is none."""
     description: str | None = None
     embed: Embed | None = None
+    metric: Metric = "cosine"
+    """How near two vectors are, for nearest(): `@metric("l2")` on a Vector property."""
     annotations: tuple[Annotation, ...] = ()
     declared_directly: bool = True
     interfaces: tuple[str, ...] = ()

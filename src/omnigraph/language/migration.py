@@ -278,7 +278,9 @@ class _TypeChange:
         if sorted(map(repr, before.annotations)) != sorted(map(repr, after.annotations)):
             reason = f"changing annotations without behaviour on '{target}'"
             yield self._refuse(reason, "OG-BC-105", member=after.name)
-        changed = tuple(name for name in ("description", "default") if getattr(before, name) != getattr(after, name))
+        changed = tuple(
+            name for name in ("description", "default", "metric") if getattr(before, name) != getattr(after, name)
+        )
         if changed:
             yield UpdatePropertyMetadata(
                 type_kind=self.kind,
@@ -287,6 +289,7 @@ class _TypeChange:
                 changed=changed,
                 description=after.description,
                 default=after.default,
+                metric=after.metric,
             )
 
     def _embedding(self, property: Property, owner: AnyType) -> tuple[int | str, str | None] | None:

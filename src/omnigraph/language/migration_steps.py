@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from omnigraph.language.catalog import Constraint, LiteralValue, PropertyType
+from omnigraph.language.catalog import Constraint, LiteralValue, Metric, PropertyType
 from omnigraph.language.catalog_json import constraint_json
 
 TypeKind = Literal["interface", "node", "edge"]
@@ -194,12 +194,13 @@ class ExtendEnum(_PropertyChange):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdatePropertyMetadata(_PropertyChange):
-    """`changed` names what is new: description, default."""
+    """`changed` names what is new: description, default, metric."""
 
     kind = "update_property_metadata"
     changed: tuple[str, ...]
     description: str | None = None
     default: LiteralValue | None = None
+    metric: Metric = "cosine"
 
     def line(self) -> str:
         return f"update {' and '.join(self.changed)} of property {self.where()} {self.on()}"

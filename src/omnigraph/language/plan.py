@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from omnigraph.language.catalog import PropertyType, Scalar
+from omnigraph.language.catalog import Metric, PropertyType, Scalar
 
 # ---------------------------------------------------------------- expressions
 
@@ -109,6 +109,7 @@ class Nearest:
 
     property: PropertyRef
     query: Expression
+    metric: Metric = "cosine"
     type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F32, nullable=True))
 
 

@@ -13,6 +13,7 @@ from omnigraph.language.catalog import (
     ConstraintKind,
     Embed,
     LiteralValue,
+    Metric,
     Property,
     PropertyType,
     Scalar,
@@ -29,6 +30,7 @@ from omnigraph.language.schema_syntax import (
 )
 
 MAX_DIMENSION = 2**31 - 1
+METRICS: tuple[Metric, ...] = ("cosine", "l2", "dot")
 RESERVED_NAMES = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
@@ -73,6 +75,7 @@ class _PropertyRules:
         description: str | None = None
         default: LiteralValue | None = None
         embed: Embed | None = None
+        metric: Metric | None = None
         rename: NameSyntax | None = None
         for annotation in self.syntax.annotations:
             match annotation.name:
@@ -95,6 +98,9 @@ class _PropertyRules:
                 case "embed":
                     self._once(annotation, embed)
                     embed = self._embed(annotation, type)
+                case "metric":
+                    self._once(annotation, metric)
+                    metric = self._metric(annotation, type)
                 case "rename_from":
                     self._once(annotation, rename)
                     rename = rename_argument(annotation, self.target, self.source)
@@ -107,6 +113,7 @@ class _PropertyRules:
             default=default,
             description=description,
             embed=embed,
+            metric=metric or "cosine",
             annotations=tuple(kept),
         )
         return PropertyDraft(compiled, self.syntax.place, tuple(constraints), rename)
@@ -180,6 +187,14 @@ class _PropertyRules:
                 raise self.source.error("S506", option.place, target=self.target)
             model = option.value
         return Embed(argument.value, model)
+
+    def _metric(self, annotation: AnnotationSyntax, type: PropertyType) -> Metric:
+        if type.scalar is not Scalar.VECTOR:
+            raise self.source.error("S507", annotation.place, target=self.target)
+        argument = annotation.argument
+        if argument is None or annotation.options or argument.value not in METRICS:
+            raise self.source.error("S508", annotation.place, target=self.target)
+        return METRICS[METRICS.index(argument.value)]
 
     def _default(self, annotation: AnnotationSyntax, type: PropertyType) -> LiteralValue:
         bad_shape = shape(type)

@@ -194,7 +194,7 @@ class _Compilation:
                         raise self.source.error("S301", annotation.place, target=draft.name, name=annotation.name)
                     read = rename_argument if annotation.name == "rename_from" else text_argument
                     setattr(draft, annotation.name, read(annotation, draft.name, self.source))
-                case "key" | "unique" | "index" | "range" | "check" | "embed":
+                case "key" | "unique" | "index" | "range" | "check" | "embed" | "metric":
                     raise self._property_annotation(draft, annotation)
                 case "default":
                     raise self.source.error("S309", annotation.place, kind=draft.kind, owner=draft.name)

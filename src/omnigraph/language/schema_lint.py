@@ -24,7 +24,7 @@ LINT_CODES = {
     "OG-VE-102": "a vector without @index: nearest() reads every row",
 }
 _KNOWN = (
-    "key", "unique", "index", "range", "check", "card", "embed", "description", "instruction", "rename_from", "default"
+    "key", "unique", "index", "range", "check", "card", "embed", "metric", "description", "instruction", "rename_from", "default"
 )  # fmt: skip
 
 

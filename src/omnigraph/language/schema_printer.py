@@ -290,6 +290,8 @@ def _property_syntax(property: Property, constraints: Iterable[Constraint]) -> P
         model = property.embed.model
         options = () if model is None else (OptionSyntax("model", model),)
         annotations.append(AnnotationSyntax("embed", ArgumentSyntax(property.embed.source), options))
+    if property.metric != "cosine":
+        annotations.append(AnnotationSyntax("metric", ArgumentSyntax(property.metric)))
     if property.description is not None:
         annotations.append(AnnotationSyntax("description", ArgumentSyntax(property.description)))
     annotations.extend(_plain(annotation) for annotation in property.annotations)

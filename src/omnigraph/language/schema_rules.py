@@ -93,6 +93,9 @@ _TABLE = (
     ("S504", "@embed source property {source} must be String", "embed a String property; lists and other types cannot be embedded"),
     ("S505", "@embed on {target} has unknown argument '{option}=' (only 'model' is supported)", 'write @embed("property", model="name")'),
     ("S506", "@embed on {target} requires model to be a non-empty string", 'write model="provider/name"'),
+    # vectors
+    ("S507", "@metric is only supported on vector properties ({target})", "remove it, or make the property a Vector(N)"),
+    ("S508", "@metric on {target} must be one of cosine, l2, dot", 'write @metric("cosine"), which is also the default'),
     # defaults
     ("S601", "@default is not supported on {shape} property {target}", "make the property nullable instead"),
     ("S602", "@default on {target} must be {expected}, got {found}", "{advice}"),

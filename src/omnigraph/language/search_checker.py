@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.language import plan
 from omnigraph.language import query_syntax as syntax
-from omnigraph.language.catalog import PropertyType, Scalar
+from omnigraph.language.catalog import Metric, PropertyType, Scalar
 from omnigraph.language.literals import Unfit, fitted
 
 if TYPE_CHECKING:
@@ -94,21 +94,34 @@ def _nearest(checker: ExpressionChecker, call: syntax.Call) -> plan.Nearest:
     if property_.type.scalar is not Scalar.VECTOR:
         message = f"nearest needs a Vector property, not {property_.type}"
         raise _wrong(checker, call, message, call.arguments[0].at)
+    metric = _metric(checker, call, property_)
     query = checker.check(call.arguments[1])
     wanted = PropertyType(Scalar.VECTOR, dimension=property_.type.dimension)
     if isinstance(query, plan.Constant) and query.type.is_list:
         try:
-            return plan.Nearest(property_, fitted(query, wanted))
+            return plan.Nearest(property_, fitted(query, wanted), metric)
         except Unfit as unfit:
             raise _wrong(checker, call, str(unfit), call.arguments[1].at) from None
     if isinstance(query, plan.Constant | plan.Parameter) and not query.type.is_list:
         is_text = query.type.scalar is Scalar.STRING and not (isinstance(query, plan.Constant) and query.value is None)
         if is_text or query.type.dimension == wanted.dimension:
-            return plan.Nearest(property_, query)
+            return plan.Nearest(property_, query, metric)
         if query.type.dimension is not None:
             message = f"{property_.type} is compared with {query.type}: the dimensions differ"
             raise _wrong(checker, call, message, call.arguments[1].at)
     raise _wrong(checker, call, f"nearest looks for {wanted}, a list of numbers or a text", call.arguments[1].at)
+
+
+def _metric(checker: ExpressionChecker, call: syntax.Call, property_: plan.PropertyRef) -> Metric:
+    """The metric of the property. Types of one interface may choose differently; their distances do not compare."""
+    variable = checker.scope.node(property_.variable)
+    assert variable is not None, "the property of a node was checked"
+    nodes = checker.checking.catalog.nodes
+    metrics = {nodes[name].properties[property_.column].metric: name for name in variable.types}
+    if len(metrics) > 1:
+        told = ", ".join(f"{name} has {metric}" for metric, name in sorted(metrics.items()))
+        raise _wrong(checker, call, f"the types of ${property_.variable} differ in @metric: {told}", call.at)
+    return next(iter(metrics), "cosine")
 
 
 def _rrf(checker: ExpressionChecker, call: syntax.Call) -> plan.Rrf:

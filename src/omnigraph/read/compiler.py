@@ -25,7 +25,8 @@ from omnigraph.language.plan import (
 )
 from omnigraph.read.hops import named, table
 from omnigraph.read.patterns import Context, Relation
-from omnigraph.read.shapes import Keys, Output, RelationalQuery, common
+from omnigraph.read.shapes import Keys, Output, Ranked, RelationalQuery, common
+from omnigraph.read.usage import blocks
 from omnigraph.relational.expressions import ExpressionCompiler, column, sql_type
 
 _NO_TIME = dt.datetime(1970, 1, 1)
@@ -75,7 +76,7 @@ class _ReadCompiler:
         self.plan = plan
         self.placeholders: dict[str, tuple[str, PropertyType]] = {}
         self.context = Context(
-            catalog, keys, elide, lambda column, other: _Placeholders(self.placeholders, column, other)
+            catalog, keys, elide, lambda column, other: _Placeholders(self.placeholders, column, other), _ranked(plan)
         )
         self.values: list[exp.Expression] = []
         self.outputs: list[Output] = []
@@ -316,6 +317,22 @@ class _ReadCompiler:
             if output.type_column is not None:
                 keys.append(_ascending(column(output.type_column, "q")))
         return keys
+
+
+def _ranked(plan: ReadPlan) -> tuple[str, Ranked] | None:
+    """What the ranking says about the variable it ranks."""
+    ranking = plan.order[0].expression if plan.order else None
+    if isinstance(ranking, Rrf):
+        arms: tuple[Nearest | Bm25, ...] = (ranking.first, ranking.second)
+    elif isinstance(ranking, Nearest | Bm25):
+        arms = (ranking,)
+    else:
+        return None
+    pattern = plan.pattern
+    alone = len(pattern.bindings) == 1 and not pattern.expansions and not any(blocks(one) for one in pattern.filters)
+    cut = tuple(one for one in (plan.limit, plan.offset) if one is not None)
+    is_cut = alone and plan.limit is not None and not plan.grouped and not plan.distinct
+    return arms[0].property.variable, Ranked(arms, cut if is_cut else None)
 
 
 def _ascending(value: exp.Expression) -> exp.Expression:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from omnigraph.language.catalog import EdgeType, EntityType, PropertyType, Scalar
+from omnigraph.language.catalog import EdgeType, EntityType, Property, Scalar
 from omnigraph.tables import IndexCoverage, IndexSpec
 from omnigraph.tables.indexes import coverage
 from omnigraph.views import View
-
-VECTOR_METRIC = "cosine"
 
 
 def index_specs(entity: EntityType) -> list[IndexSpec]:
@@ -24,15 +22,16 @@ def index_specs(entity: EntityType) -> list[IndexSpec]:
     for constraint in entity.constraints:
         if constraint.kind in ("key", "index") and len(constraint.fields) == 1:
             name = constraint.fields[0]
-            specs += [spec for spec in _for_property(name, entity.properties[name].type) if spec not in specs]
+            specs += [spec for spec in _for_property(entity.properties[name]) if spec not in specs]
     return specs
 
 
-def _for_property(name: str, type: PropertyType) -> Iterator[IndexSpec]:
+def _for_property(property: Property) -> Iterator[IndexSpec]:
+    name, type = property.name, property.type
     if type.is_list or type.scalar is Scalar.BLOB:
         return
     if type.scalar is Scalar.VECTOR:
-        yield IndexSpec(name, "IVF_FLAT", VECTOR_METRIC)
+        yield IndexSpec(name, "IVF_FLAT", property.metric)
         return
     yield IndexSpec(name, "BTREE")
     if type.scalar is Scalar.STRING and not type.enum:

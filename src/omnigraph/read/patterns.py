@@ -39,6 +39,7 @@ from omnigraph.read.shapes import (
     HopInput,
     Keys,
     NodeInput,
+    Ranked,
     common,
 )
 from omnigraph.read.usage import (
@@ -66,6 +67,8 @@ class Context:
     elide: bool
     """Leave out the table of a node that is known by its id alone: its edges vouch for it."""
     expressions: ExpressionFactory
+    ranked: tuple[str, Ranked] | None = None
+    """The variable whose rows the query ranks, which the outermost pattern binds."""
     inputs: list[NodeInput] = field(default_factory=list)
     hops: list[HopInput] = field(default_factory=list)
     definitions: dict[str, Definition] = field(default_factory=dict)
@@ -108,6 +111,7 @@ class Relation:
         """The number of matches of a block, by the identity of its expression."""
         self.block = context.fresh("w")
         self.places = dict(places)
+        self.is_outermost = not places
         self._needed: dict[str, set[str]] = {}
         self._started = False
         for binding in pattern.bindings:
@@ -151,7 +155,9 @@ class Relation:
         extra = tuple(Computed(f"z{index}", one) for index, one in enumerate(computed.get(variable, ())))
         own = tuple(f for f in self.pattern.filters if variables(f) == {variable} and not blocks(f))
         name, place = self.context.fresh("n"), self.places[variable]
-        node = NodeInput(name, variable, place, binding.types, columns, extra, own)
+        ranked = self.context.ranked
+        mine = ranked[1] if ranked is not None and self.is_outermost and ranked[0] == variable else None
+        node = NodeInput(name, variable, place, binding.types, columns, extra, own, mine)
         self.context.inputs.append(node)
         return node
 

@@ -31,7 +31,7 @@ PAIRS_MOST = 65_536
 BUILD_FACTOR = 1.5
 """Building an adjacency is taken to cost this much per edge, against 1 per edge looked up through an index."""
 
-Path = Literal["metadata", "lookup", "scan", "index", "csr", "sql"]
+Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,12 @@ class Reduction:
 
     def _seed(self) -> None:
         for node in self.query.inputs:
-            if self._is_fixed(node):
+            named = self._ids_from_conditions(node) is not None
+            found = None if named else sources.search_nodes(self.view, node, self.values, forced=self.forced)
+            if found is not None:
+                self._keep(node, found.rows)
+                self.choices.append(Choice(f"${node.variable}", "search", found.rows.num_rows, found.how))
+            elif self._is_fixed(node):
                 self._fetch(node)
 
     def _is_fixed(self, node: NodeInput) -> bool:
@@ -113,14 +118,18 @@ class Reduction:
             # The id says it already; a second index would be asked for nothing.
             filters = tuple(one for one in filters if not any(fixes(one, name) for name in self._keys(node)))
         if ids is None or node.computed:
-            rows = sources.read_nodes(self.view, replace(node, filters=filters), self.values, ids)
+            asked = len(node.types) == 1
+            rows = sources.read_nodes(self.view, replace(node, filters=filters), self.values, ids, by_scan=asked)
         else:
             # Rows that are named by their ids may be in memory: conditions are then applied here, not by the store.
             rows = sources.read_nodes(self.view, replace(node, filters=()), self.values, ids)
             rows = self._left(node, filters, rows)
-        self.relations[node.name] = rows
+        self._keep(node, rows)
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
         self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, self._asked(node, ids)))
+
+    def _keep(self, node: NodeInput, rows: pa.Table) -> None:
+        self.relations[node.name] = rows
         if len(node.types) == 1:
             self._ids[node.place] = rows.column(KEY).to_pylist() if self._joins(node.place) else []
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.language.plan import Bm25, Nearest, TextMatch
 from omnigraph.read import text, vectors
+from omnigraph.read.candidates import find_words
 from omnigraph.read.pushdown import Values
 from omnigraph.read.shapes import NodeInput
+from omnigraph.tables import Table
+from omnigraph.tables.byte_cache import memory
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -37,7 +41,7 @@ def _function(
     match expression:
         case Nearest():
             wanted = vector_query(query)
-            return lambda cells: vectors.distances(cells, wanted)
+            return lambda cells: vectors.distances(cells, wanted, expression.metric)
         case TextMatch(kind, _, _, max_edits, _):
             return lambda cells: text.matches(cells, kind, text_query(query), max_edits)
         case Bm25():
@@ -59,11 +63,26 @@ def text_query(query: object) -> str:
 
 def corpus(view: View, types: tuple[str, ...], column: str, query: str) -> text.Statistics:
     """Statistics over every row of the types, whatever the query filters: a score does not depend on the filters."""
-    terms = text.words(query)
-    counts = text.Counts()
+    terms = list(dict.fromkeys(text.words(query)))
+    total, holding = text.Totals(), Counter(dict.fromkeys(terms, 0))
     for type_name in types:
         table = view.table(f"node:{type_name}")
         if table is not None:
-            for batch in table.scan([column]):
-                counts.add(batch.column(0), terms)
-    return counts.statistics(terms)
+            total += _totals(view, table, column)
+            rows = find_words(table, column, terms, [column], every=False, filter=None)
+            batches = table.scan([column]) if rows is None else rows.to_batches()
+            for batch in batches:
+                holding.update(text.holding(batch.column(column), terms))
+    return text.statistics(total, holding)
+
+
+def _totals(view: View, table: Table, column: str) -> text.Totals:
+    """Counted part by part: what is known of a part stays true."""
+    parts = [
+        memory.get(
+            ("totals", view.stores.tables.root, table.path, part.content, column),
+            lambda part=part: text.totals(table.read([column], parts=[part.id]).column(0)),  # type: ignore[misc]
+        )
+        for part in table.parts
+    ]
+    return sum(parts, start=text.Totals())

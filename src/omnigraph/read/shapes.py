@@ -14,7 +14,16 @@ from typing import Literal
 from sqlglot import exp
 
 from omnigraph.language.catalog import PropertyType
-from omnigraph.language.plan import Bm25, Expansion, Expression, Nearest, ResultColumn, TextMatch
+from omnigraph.language.plan import (
+    Bm25,
+    Constant,
+    Expansion,
+    Expression,
+    Nearest,
+    Parameter,
+    ResultColumn,
+    TextMatch,
+)
 
 Keys = Literal["id", "ordinal"]
 """What joins compare: ids as stored, or the places of ids in their sorted order (compact, same order)."""
@@ -44,6 +53,15 @@ class Computed:
 
 
 @dataclass(frozen=True)
+class Ranked:
+    """The query keeps a row only if one of these functions ranks it."""
+
+    arms: tuple[Nearest | Bm25, ...]
+    depth: tuple[Constant | Parameter, ...] | None
+    """Only the first so many (limit + offset) of each are wanted; None when joins or groups stand in between."""
+
+
+@dataclass(frozen=True)
 class NodeInput:
     """The nodes a variable ranges over: columns k, t (several types only), `columns`, `computed`.
 
@@ -58,6 +76,7 @@ class NodeInput:
     columns: tuple[Column, ...]
     computed: tuple[Computed, ...]
     filters: tuple[Expression, ...]
+    ranked: Ranked | None = None
 
 
 @dataclass(frozen=True)

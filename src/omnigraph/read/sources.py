@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.read.candidates import find_candidates
 from omnigraph.read.pushdown import Values, conjunction
 from omnigraph.read.search import Computing
 from omnigraph.read.shapes import KEY, TYPE, HopInput, NodeInput
@@ -24,15 +26,37 @@ def stored_columns(node: NodeInput) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def read_nodes(view: View, node: NodeInput, values: Values, ids: Sequence[str] | None = None) -> pa.Table:
-    """The node's rows: those with these ids, or all; filtered as far as the scan can."""
+@dataclass(frozen=True)
+class Searched:
+    """A node's rows under the names of the tree, and the index that found them."""
+
+    rows: pa.Table
+    how: str
+
+
+def search_nodes(view: View, node: NodeInput, values: Values, *, forced: bool = False) -> Searched | None:
+    """The rows that a search of the node can want, when it has one type and an index knows them."""
+    table = view.table(f"node:{node.types[0]}") if len(node.types) == 1 and node.computed else None
+    found = None if table is None else find_candidates(table, node, stored_columns(node), values, forced=forced)
+    return None if found is None else Searched(shaped(view, node, node.types[0], found.rows, values), found.how)
+
+
+def read_nodes(
+    view: View, node: NodeInput, values: Values, ids: Sequence[str] | None = None, *, by_scan: bool = False
+) -> pa.Table:
+    """The node's rows: those with these ids, or all; filtered as far as the scan can, or as indexes for search know.
+
+    `by_scan`: those indexes were asked already.
+    """
     import pyarrow as pa
 
-    tables = [_read_type(view, node, type_name, values, ids) for type_name in node.types]
+    tables = [_read_type(view, node, type_name, values, ids, by_scan) for type_name in node.types]
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
-def _read_type(view: View, node: NodeInput, type_name: str, values: Values, ids: Sequence[str] | None) -> pa.Table:
+def _read_type(
+    view: View, node: NodeInput, type_name: str, values: Values, ids: Sequence[str] | None, by_scan: bool
+) -> pa.Table:
     import pyarrow as pa
 
     key = f"node:{type_name}"
@@ -43,6 +67,8 @@ def _read_type(view: View, node: NodeInput, type_name: str, values: Values, ids:
         return shaped(view, node, type_name, table.lookup("id", ids, names, filter=filter_text), values)
     if not node.computed:
         return shaped(view, node, type_name, table.read(names, filter_text), values)
+    if not by_scan and (found := find_candidates(table, node, names, values)) is not None:
+        return shaped(view, node, type_name, found.rows, values)
     # A text or a vector is dropped as soon as it is scored: only one batch of them is ever in memory.
     computing = Computing(view, node, values)
     parts = [
@@ -80,7 +106,10 @@ def stream_nodes(view: View, node: NodeInput, values: Values) -> pa.RecordBatchR
             table = view.table(f"node:{type_name}")
             if table is None:
                 continue
-            for batch in table.scan(stored_columns(node), conjunction(node.filters, values)):
+            names = stored_columns(node)
+            found = find_candidates(table, node, names, values) if node.computed else None
+            text = conjunction(node.filters, values)
+            for batch in table.scan(names, text) if found is None else found.rows.to_batches():
                 rows = pa.Table.from_batches([batch])
                 yield from shaped(view, node, type_name, rows, values, computing).to_batches()
 

@@ -1,6 +1,6 @@
 """Words, matching and BM25: one meaning for every engine.
 
-A word is a maximal run of letters, digits and underscores (Unicode), compared in case-folded form. There is no
+A word is a maximal run of letters, their marks, digits and underscores (Unicode), compared in lower case. There is no
 stemming and there are no stop words, so what matches can be told from the text alone.
 
 `search` and `match_text`: every word of the query is a word of the text. `fuzzy`: every word of the query is within
@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -25,12 +28,29 @@ if TYPE_CHECKING:
 K1 = 1.2
 B = 0.75
 
-_WORD = re.compile(r"\w+")
 TextKind = Literal["search", "match_text", "fuzzy"]
+
+_CIRCLED = "\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189"
+"""Letters that Unicode counts among the symbols."""
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
+_COUNTED_WORD = rf"[\p{{L}}\p{{M}}\p{{N}}_{_CIRCLED}]+"
+"""The same words for the engine that counts them column by column."""
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    """Python's \\w knows letters, digits and the underscore, but no marks."""
+    import unicodedata
+
+    marks = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M"]
+    return re.compile(rf"[\w{''.join(marks)}{_CIRCLED}]+")
 
 
 def words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    # Letter by letter: a capital sigma is the same letter wherever it stands in its word.
+    return [word.replace("Σ", "σ").lower() for word in _word().findall(text)]
 
 
 def matches(cells: pa.ChunkedArray | pa.Array, kind: TextKind, query: str, max_edits: int) -> pa.Array:
@@ -50,6 +70,7 @@ def _matches(text: str | None, kind: TextKind, wanted: Sequence[str], max_edits:
     return all(word in present or any(within_edits(word, other, max_edits) for other in present) for word in wanted)
 
 
+@lru_cache(maxsize=65_536)
 def within_edits(first: str, second: str, most: int) -> bool:
     """Is the distance (insert, delete, replace, swap neighbours) at most `most`?"""
     if abs(len(first) - len(second)) > most:
@@ -78,32 +99,44 @@ class Statistics:
     mean_length: float
 
 
-@dataclass
-class Counts:
-    """Gathers statistics batch by batch; sums from several places may be added."""
+@dataclass(frozen=True)
+class Totals:
+    """How many texts some rows have, and how many words those have together."""
 
     documents: int = 0
     length: int = 0
-    holding: dict[str, int] = field(default_factory=dict)
 
-    def add(self, cells: pa.ChunkedArray | pa.Array, terms: Iterable[str]) -> None:
-        wanted = set(terms)
-        for text in cells.to_pylist():
-            if text is None:
-                continue
-            found = words(text)
-            self.documents += 1
-            self.length += len(found)
-            for term in wanted.intersection(found):
-                self.holding[term] = self.holding.get(term, 0) + 1
+    @property
+    def nbytes(self) -> int:
+        return 256
 
-    def statistics(self, terms: Iterable[str]) -> Statistics:
-        total = self.documents
-        weights = tuple(
-            (term, math.log(1 + (total - self.holding.get(term, 0) + 0.5) / (self.holding.get(term, 0) + 0.5)))
-            for term in sorted(set(terms))
-        )
-        return Statistics(weights, self.length / total if total else 0.0)
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(self.documents + other.documents, self.length + other.length)
+
+
+def totals(cells: pa.ChunkedArray | pa.Array) -> Totals:
+    import pyarrow.compute as pc
+
+    length = pc.sum(pc.count_substring_regex(cells, _COUNTED_WORD)).as_py()
+    return Totals(len(cells) - cells.null_count, length or 0)
+
+
+def holding(cells: pa.ChunkedArray | pa.Array, terms: Iterable[str]) -> Counter[str]:
+    """For each of these words the number of texts that have it."""
+    wanted = set(terms)
+    found: Counter[str] = Counter()
+    for text in cells.to_pylist():
+        if text is not None:
+            found.update(wanted.intersection(words(text)))
+    return found
+
+
+def statistics(total: Totals, holding: Mapping[str, int]) -> Statistics:
+    """`holding` has every word of the query, with the number of texts that have it."""
+    weights = tuple(
+        (term, math.log(1 + (total.documents - count + 0.5) / (count + 0.5))) for term, count in sorted(holding.items())
+    )
+    return Statistics(weights, total.length / total.documents if total.documents else 0.0)
 
 
 def scores(cells: pa.ChunkedArray | pa.Array, statistics: Statistics) -> pa.Array:

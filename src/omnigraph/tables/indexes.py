@@ -9,12 +9,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.tables.searching import PARTITION_ROWS
 from omnigraph.tables.table import Table
 
 IndexKind = Literal["BTREE", "INVERTED", "IVF_FLAT"]
 
 BUILDERS_MOST = 2
 """Indexes of a table that are built at the same time: each sorts its column in memory, on one core."""
+WORDS: dict[str, Any] = {
+    "base_tokenizer": "simple",
+    "lower_case": True,
+    "stem": False,
+    "remove_stop_words": False,
+    "ascii_folding": False,
+    "max_token_length": None,
+}
+"""What a text index takes for a word: runs of letters and digits in lower case, all of them, as they are written.
+
+Any word of a text (see `omnigraph.read.text`) consists of such runs, so the index finds every text that has the word."""
 SEGMENTS_MOST = 8
 """An index with more segments is rebuilt as one."""
 
@@ -27,7 +39,8 @@ class IndexSpec:
 
     @property
     def name(self) -> str:
-        return f"{self.column}.{self.kind.lower()}"
+        """Says all of it: an index for another metric is another index."""
+        return f"{self.column}.{self.kind.lower()}" + (f".{self.metric}" if self.metric else "")
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, lis
     known = {part.id for part in base.parts}
     fresh = tuple(part.id for part in table.parts if part.id not in known)
     plans = [
-        SegmentPlan(spec_of(base, entry.name), fresh)
+        SegmentPlan(spec_of(entry.name), fresh)
         for entry in base.dataset.describe_indices()
         if any(part in folded for segment in entry.segments for part in segment.fragment_ids)
     ]
@@ -99,12 +112,9 @@ def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, lis
     return _commit(table, [pair for pair in built if pair[1] is not None])
 
 
-def spec_of(table: Table, name: str) -> IndexSpec:
-    column, _, kind = name.rpartition(".")
-    metric = None
-    if kind == "ivf_flat":
-        metric = str(table.dataset.stats.index_stats(name)["indices"][0]["metric_type"])
-    return IndexSpec(column, kind.upper(), metric)  # type: ignore[arg-type]  # names are ours: always a known kind
+def spec_of(name: str) -> IndexSpec:
+    column, kind, *metric = name.split(".")  # the names of columns have no dots
+    return IndexSpec(column, kind.upper(), *metric)  # type: ignore[arg-type]  # names are ours: always a known kind
 
 
 def _build(table: Table, plan: SegmentPlan) -> Any:
@@ -115,7 +125,9 @@ def _build(table: Table, plan: SegmentPlan) -> Any:
         if not has_vectors(table, spec.column, plan.parts):
             return None
         rows = sum(part.rows for part in table.parts if part.id in set(plan.parts))
-        options = {"num_partitions": max(1, rows // 4_096), "metric": spec.metric or "cosine"}
+        options = {"num_partitions": max(1, rows // PARTITION_ROWS), "metric": spec.metric}
+    elif spec.kind == "INVERTED":
+        options = WORDS
     built = table.dataset.create_index_uncommitted(
         spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(plan.parts), **options
     )

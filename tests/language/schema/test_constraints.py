@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.language.catalog import Annotation, Catalog, Constraint, Embed, NodeType
+from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
 from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema_printer import format_schema
 
 
 def node(members: str, header: str = "node A") -> NodeType:
@@ -86,6 +88,14 @@ def test_descriptions_instructions_and_annotations_without_behaviour() -> None:
 )
 def test_embed(annotation: str, expected: Embed) -> None:
     assert node(f"p: String? v: Vector(3)? {annotation}").properties["v"].embed == expected
+
+
+@pytest.mark.parametrize(("annotation", "expected"), [("", "cosine"), ('@metric("l2")', "l2"), ("@metric(dot)", "dot")])
+def test_metric(annotation: str, expected: str) -> None:
+    made = compile_schema(f"node A {{ v: Vector(3)? {annotation} }}")
+    assert made.nodes["A"].properties["v"].metric == expected
+    assert compile_schema(format_schema(made)).nodes == made.nodes
+    assert catalog_from_json(catalog_to_json(made)) == made
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ ACCEPTED: list[Row] = [
     ("higher minimum", [("0..2", "1..2")], [("change_cardinality", "validate", "OG-ED-102", "change cardinality of edge type 'LivesIn' from 0..2 to 1..2")]),
     ("describe type", [("node City", 'node City @description("d") @instruction("i")')], [("update_type_metadata", "metadata", None, "update description and instruction of node type 'City'")]),
     ("describe property", [("name: String", 'name: String @description("d")')], [("update_property_metadata", "metadata", None, "update description of property 'City.name' on node 'City'")]),
+    ("new metric", [("v: Vector(3)? ", 'v: Vector(3)? @metric("dot") ')], [("update_property_metadata", "metadata", None, "update metric of property 'Person.v' on node 'Person'")]),
     ("new default", [("name: String", 'name: String @default("x")')], [("update_property_metadata", "metadata", None, "update default of property 'City.name' on node 'City'")]),
     ("drop edge", [("edge Knows: Person -> Person\n", "")], [("drop_type", "metadata", "OG-DS-103", "drop edge type 'Knows' (soft mode)")]),
     ("drop node with its edge", [("node City { name: String }\n", ""), ("edge LivesIn: Person -> City @card(0..2) { since: Date? @index }\n", "")], [

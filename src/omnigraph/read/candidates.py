@@ -1,0 +1,182 @@
+"""Rows that a search can want, found through its indexes, so that functions are computed for few rows.
+
+Text indexes give every row that can match; what does not is dropped when the function itself is computed. A vector index
+looks at the most promising part of a large table, which is what `@index` on a vector asks for: there `nearest` may
+miss a row. Its order is exact among the rows it finds, and the same on every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.language.plan import Binary, Bm25, Expression, Nearest, TextMatch
+from omnigraph.read import text, vectors
+from omnigraph.read.pushdown import Values, condition, conjunction
+from omnigraph.read.shapes import NodeInput
+from omnigraph.tables import IndexSpec, Table
+from omnigraph.tables.indexes import coverage
+from omnigraph.tables.searching import find_nearest, find_text
+from omnigraph.tables.table import ROW_ID
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT_ROWS_LEAST = 10_000
+"""A smaller table is scanned."""
+TEXT_SHARE = 8
+"""Words that more than one row in so many has are not looked up."""
+DOT_ABOVE = "\u0307"
+"""A capital I with a dot is an i and this mark in lower case, which the index of the lower-case word takes apart."""
+EXACT_BYTES = 64 * 1024 * 1024
+"""Up to so many bytes of vectors are compared one by one."""
+SURPLUS = 16
+"""Rows found beyond those wanted, to see whether rows at the same distance were cut off."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The rows (columns as asked for), and how they were found."""
+
+    rows: pa.Table
+    how: str
+
+
+def find_candidates(
+    table: Table, node: NodeInput, columns: Sequence[str], values: Values, *, forced: bool = False
+) -> Candidates | None:
+    """None when the table is to be scanned. `forced` uses every index there is, whatever the sizes."""
+    return _Finder(table, node, columns, values, forced).find()
+
+
+def words_of(values: Values, expression: Expression) -> list[str]:
+    """The distinct words of a search function's query."""
+    _, query = values.of(expression)
+    return list(dict.fromkeys(text.words(query))) if isinstance(query, str) else []
+
+
+def find_words(
+    table: Table,
+    column: str,
+    words: Sequence[str],
+    columns: Sequence[str],
+    *,
+    every: bool,
+    filter: str | None,
+    forced: bool = False,
+) -> pa.Table | None:
+    """The rows that have every (or any) word, if an index knows, the table is large, and they are not too many."""
+    if not words or any(DOT_ABOVE in word for word in words):
+        return None
+    if not (forced or table.rows >= TEXT_ROWS_LEAST) or not _covered(table, IndexSpec(column, "INVERTED")):
+        return None
+    limit = table.rows + 1 if forced else table.rows // TEXT_SHARE
+    rows = find_text(table, column, words, columns, every=every, filter=filter, limit=limit)
+    return None if rows.num_rows >= limit else rows
+
+
+def _covered(table: Table, spec: IndexSpec) -> bool:
+    """Does the index cover at least half of the rows?"""
+    state = coverage(table, [spec])[spec.name]
+    return state.covered_rows > 0 and state.covered_rows >= state.pending_rows
+
+
+class _Finder:
+    def __init__(self, table: Table, node: NodeInput, columns: Sequence[str], values: Values, forced: bool) -> None:
+        self.table = table
+        self.node = node
+        self.columns = columns
+        self.values = values
+        self.forced = forced
+        self.filter = conjunction(node.filters, values)
+
+    def find(self) -> Candidates | None:
+        for one in _conjuncts(self.node.filters):
+            if isinstance(one, TextMatch) and one.kind != "fuzzy":
+                rows = self._words(one, every=True)
+                if rows is not None:
+                    return Candidates(rows.drop_columns([ROW_ID]), f"text index of {one.property.column}")
+        ranked = self.node.ranked
+        if ranked is None:
+            return None
+        found = []
+        for arm in ranked.arms:
+            rows = self._words(arm, every=False) if isinstance(arm, Bm25) else self._nearest(arm)
+            if rows is None:
+                return None
+            found.append(rows)
+        named = " and ".join(dict.fromkeys(_named(arm) for arm in ranked.arms))
+        return Candidates(_union(found).drop_columns([ROW_ID]), named)
+
+    def _words(self, search: TextMatch | Bm25, *, every: bool) -> pa.Table | None:
+        words = words_of(self.values, search.query)
+        column = search.property.column
+        return find_words(self.table, column, words, self.columns, every=every, filter=self.filter, forced=self.forced)
+
+    def _nearest(self, arm: Nearest) -> pa.Table | None:
+        """The nearest rows, when every condition can be applied by the search itself and ties are not cut."""
+        _, query = self.values.of(arm.query)
+        depth = self._depth()
+        column = arm.property.column
+        if depth is None or not isinstance(query, list) or not self._is_large(column):
+            return None
+        if not _covered(self.table, IndexSpec(column, "IVF_FLAT", arm.metric)):
+            return None
+        limit = depth * 2 + SURPLUS
+        wanted = [float(number) for number in query]
+        rows = find_nearest(
+            self.table,
+            column,
+            wanted,
+            list(dict.fromkeys([*self.columns, column])),
+            metric=arm.metric,
+            filter=self.filter,
+            limit=limit,
+        )
+        distances = sorted(
+            one for one in vectors.distances(rows.column(column), wanted, arm.metric).to_pylist() if one is not None
+        )
+        if rows.num_rows >= limit and (len(distances) < limit or distances[depth - 1] == distances[-1]):
+            return None
+        return rows.select([*self.columns, ROW_ID])
+
+    def _depth(self) -> int | None:
+        ranked = self.node.ranked
+        if ranked is None or ranked.depth is None:
+            return None
+        if any(condition(one, self.values) is None for one in self.node.filters):
+            return None
+        depth = sum(int(str(self.values.of(cut)[1])) for cut in ranked.depth)
+        return depth if depth > 0 else None
+
+    def _is_large(self, column: str) -> bool:
+        dimension = self.table.schema.field(column).type.list_size
+        return self.forced or self.table.rows * dimension * 4 > EXACT_BYTES
+
+
+def _named(arm: Nearest | Bm25) -> str:
+    kind = "text index" if isinstance(arm, Bm25) else "vector index"
+    return f"{kind} of {arm.property.column}"
+
+
+def _conjuncts(filters: Sequence[Expression]) -> Iterator[Expression]:
+    for one in filters:
+        match one:
+            case Binary("and", left, right, _):
+                yield from _conjuncts((left, right))
+            case _:
+                yield one
+
+
+def _union(found: Sequence[pa.Table]) -> pa.Table:
+    """Each row once."""
+    import pyarrow as pa
+
+    if len(found) == 1:
+        return found[0]
+    rows = pa.concat_tables(found)
+    first: dict[int, int] = {}
+    for place, row in enumerate(rows.column(ROW_ID).to_pylist()):
+        first.setdefault(row, place)
+    return rows.take(list(first.values()))

@@ -1,0 +1,76 @@
+"""Rows found through a text or vector index. Parts that the index does not cover are searched too, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.tables.lance_errors import translated
+from omnigraph.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DISTANCE = "_distance"
+
+PARTITION_ROWS = 4_096
+"""Rows that a vector index puts together, on average."""
+PROBED_LEAST = 32
+PROBED_SHARE = 8
+"""At least this many partitions, and at least one in so many, are looked at."""
+
+
+def find_text(
+    table: Table,
+    column: str,
+    words: Sequence[str],
+    columns: Sequence[str],
+    *,
+    every: bool,
+    filter: str | None,
+    limit: int,
+) -> pa.Table:
+    """Up to `limit` rows whose text has every (or any) of these words, among those the filter keeps, with row ids.
+
+    The index's words are pieces of ours, so a row found may lack a word as a whole; none that has it is missing.
+    """
+    from lance.query import FullTextOperator, MatchQuery
+
+    operator = FullTextOperator.AND if every else FullTextOperator.OR
+    with translated(table.path):
+        return table.dataset.scanner(
+            columns=list(columns),
+            full_text_query=MatchQuery(" ".join(words), column, operator=operator),
+            filter=filter,
+            prefilter=True,
+            limit=limit,
+            with_row_id=True,
+            disable_scoring_autoprojection=True,
+        ).to_table()
+
+
+def find_nearest(
+    table: Table,
+    column: str,
+    query: Sequence[float],
+    columns: Sequence[str],
+    *,
+    metric: str,
+    filter: str | None,
+    limit: int,
+) -> pa.Table:
+    """About the `limit` nearest rows among those the filter keeps, nearest first, with row ids and `_distance`."""
+    import pyarrow as pa
+
+    probed = max(PROBED_LEAST, table.rows // PARTITION_ROWS // PROBED_SHARE)
+    wanted = {
+        "column": column,
+        "q": pa.array(query, pa.float32()),
+        "k": limit,
+        "metric": metric,
+        "minimum_nprobes": probed,
+    }
+    with translated(table.path):
+        return table.dataset.scanner(
+            columns=[*columns, DISTANCE], nearest=wanted, filter=filter, prefilter=True, with_row_id=True
+        ).to_table()
