@@ -148,7 +148,7 @@ def _scanned(view: View, plan: ReadPlan, values: Values, *, reduced: bool = True
     """Every table in full; `reduced` lets scans apply conditions and leaves out tables that add nothing."""
     prepared = prepare(plan, view.catalog, "id", elide=reduced)
     query = prepared.query
-    inputs = query.inputs if reduced else [replace(one, filters=()) for one in query.inputs]
+    inputs = query.inputs if reduced else [replace(one, filters=(), ranked=None) for one in query.inputs]
     relations: dict[str, Any] = {}
     choices = []
     for one in inputs:
