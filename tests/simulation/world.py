@@ -147,12 +147,14 @@ class SimStore(Store):
     def put(self, key: str, data: bytes) -> None:
         self._call(key, lambda: self.world.write(key, data))
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
         def apply() -> None:
             if key in self.world.objects.held:
                 raise ObjectExists("exists", key=key)
             self.world.write(key, data)
 
+        if beside is not None:
+            beside()
         self._call(key, apply, data)
 
     def list(self, prefix: str, *, limit: int | None = None) -> builtins.list[ObjectInfo]:

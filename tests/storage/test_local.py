@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import shutil
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from omnigraph.errors import (
     StoragePermanent,
     StorageTransient,
 )
-from omnigraph.storage import LocalStore, open_store, sync_files
+from omnigraph.storage import Durability, LocalStore, open_store, sync_files
 
 
 class Trace:
@@ -65,14 +66,71 @@ def test_a_write_syncs_the_file_then_names_it_then_syncs_the_folders(
     )
 
 
-def test_every_later_write_syncs_its_folders_up_to_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    LocalStore(tmp_path).create("a/1", b"")
+def folders_synced(trace: Trace, root: Path) -> set[str]:
+    """Of the writes since the last look, relative to the root."""
+    paths = [Path(path) for name, path in trace.calls if name == "fsync"]
+    trace.calls.clear()
+    return {str(path.relative_to(root)) for path in paths if path.is_dir()}
+
+
+def test_the_name_of_a_folder_is_made_durable_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each process: the one that made the folder may not have come to it yet."""
+    (tmp_path / "a/b").mkdir(parents=True)
     trace = Trace(monkeypatch)
-    LocalStore(tmp_path).create("a/2", b"")
-    assert sorted([call for call in trace.calls if call[0] == "fsync"][1:]) == [
-        ("fsync", str(tmp_path)),
-        ("fsync", str(tmp_path / "a")),
-    ]
+    LocalStore(tmp_path).create("a/b/1", b"")
+    assert folders_synced(trace, tmp_path) == {"a/b", "a", "."}
+    LocalStore(tmp_path).create("a/b/2", b"")
+    sync_files([tmp_path / "a/b/2"], root=tmp_path)
+    assert folders_synced(trace, tmp_path) == {"a/b"}
+    LocalStore(tmp_path).create("a/3", b"")
+    LocalStore(tmp_path / "a").create("b/4", b"")
+    assert folders_synced(trace, tmp_path) == {"a/b", "a"}
+
+
+def test_a_folder_that_was_made_again_has_a_new_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the file system gives it the number of the old one, as it likes to do."""
+    store = LocalStore(tmp_path)
+    store.create("a/b/1", b"")
+    shutil.rmtree(tmp_path / "a/b")
+    (tmp_path / "a/b").mkdir()
+    trace = Trace(monkeypatch)
+    store.create("a/b/1", b"")
+    assert folders_synced(trace, tmp_path) == {"a/b", "a"}
+
+
+def test_a_failed_sync_of_a_folder_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    real = os.fsync
+
+    def broken(handle: int) -> None:
+        if os.readlink(f"/proc/self/fd/{handle}") == str(tmp_path):
+            raise OSError(errno.EIO, "broken")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(StoragePermanent):
+        store.create("a/1", b"")
+    monkeypatch.setattr(os, "fsync", real)
+    trace = Trace(monkeypatch)
+    store.create("a/2", b"")
+    assert folders_synced(trace, tmp_path) == {"a", "."}
+
+
+@pytest.mark.parametrize("durability", ["disk", "process"])
+def test_what_must_be_finished_first_is_finished_before_the_object_is_seen(
+    tmp_path: Path, durability: Durability
+) -> None:
+    store = LocalStore(tmp_path, durability=durability)
+    seen: list[bool] = []
+    store.create("a", b"", beside=lambda: seen.append((tmp_path / "a").exists()))
+    assert seen == [False]
+
+    def fail() -> None:
+        raise StorageTransient("the sync failed", key="t")
+
+    with pytest.raises(StorageTransient, match="the sync failed"):
+        store.create("b", b"", beside=fail)
+    assert [info.key for info in store.list("")] == ["a"]
 
 
 def test_process_durability_syncs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
-from omnigraph.storage import local
 from omnigraph.storage.failpoints import Failpoint, arm
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
@@ -24,9 +24,9 @@ class Disk:
         self.named: set[str] = set()
         """What the folders held when they were synced."""
         self.checked = 0
-        self._real_sync, self._real_link = local.os.fsync, local.os.link
-        monkeypatch.setattr(local.os, "fsync", self._sync)
-        monkeypatch.setattr(local.os, "link", self._link)
+        self._real_sync, self._real_link = os.fsync, os.link
+        monkeypatch.setattr(os, "fsync", self._sync)
+        monkeypatch.setattr(os, "link", self._link)
 
     def _sync(self, handle: int) -> None:
         self._real_sync(handle)

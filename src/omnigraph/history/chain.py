@@ -154,14 +154,15 @@ class Chain:
 
     # ------------------------------------------------------------ writing
 
-    def append(self, entry: Entry, *, prepared_at: float) -> Entry | None:
+    def append(self, entry: Entry, *, prepared_at: float, beside: Callable[[], None] | None = None) -> Entry | None:
         """Create the entry at its position, and give it as it stands in the chain. None: it is not there and cannot get there.
 
         `prepared_at` is when the entry before it was last known to be the head. OutcomeUnknown only if the store stays
         silent: an answer that got lost is looked up, and a request that may still arrive is repeated at the same
-        position, where it can win at most once.
+        position, where it can win at most once. `beside` must be finished before the entry may be seen; it may be called
+        again.
         """
-        held = self._create(entry)
+        held = self._create(entry, beside)
         if held is None:
             return None
         stale = self.clock() - prepared_at >= PROBE_WINDOW_S
@@ -170,19 +171,30 @@ class Chain:
         reach(Failpoint.PUBLISH_BEFORE_ACK)
         return self._remember(held, prepared_at)
 
-    def _create(self, entry: Entry) -> Entry | None:
+    def _create(self, entry: Entry, beside: Callable[[], None] | None) -> Entry | None:
         """Put the entry at its position. None when another one holds it.
 
         An entry of the same id is ours. Its bytes need not be: two processes may publish the same prepared plan.
         """
         key, data = key_of(entry.branch, entry.position), encode_entry(entry)
+        unfinished = False
+
+        def first() -> None:
+            nonlocal unfinished
+            assert beside is not None
+            unfinished = True
+            beside()
+            unfinished = False
+
         for _ in range(CREATE_ATTEMPTS):
             try:
                 reach(Failpoint.PUBLISH_BEFORE_CREATE)
-                self.store.create(key, data)
+                self.store.create(key, data, beside=first if beside else None)
                 reach(Failpoint.PUBLISH_AFTER_CREATE)
                 return entry
             except (ObjectExists, StorageTransient):
+                if unfinished:
+                    raise  # It failed, not the create. And a sync that failed once may not be believed the second time.
                 reach(Failpoint.PUBLISH_BEFORE_READBACK)
                 try:
                     holder = self.find(entry.branch, entry.position)

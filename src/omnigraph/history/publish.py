@@ -127,16 +127,26 @@ Rebase = Callable[[PublishPlan, Snapshot], PublishPlan]
 
 @dataclass(frozen=True)
 class Member:
-    """One plan of a group, with its writer's rebase (None: the plan cannot be rebased)."""
+    """One plan of a group, with its writer's rebase (None: the plan cannot be rebased).
+
+    Not `staged`: the plan's tables have no new versions yet, and `rebase` makes them on whatever snapshot is the newest.
+    """
 
     plan: PublishPlan
     rebase: Rebase | None = None
+    staged: bool = True
+
+
+Together = Callable[[Snapshot, Mapping[int, PublishPlan]], Mapping[int, PublishPlan]]
+"""Put several plans on a snapshot at once, each on top of the one before it in the order of the answer. A plan that is left
+out goes on by itself, after them: leaving one out is always right."""
 
 
 @dataclass
 class _Trial:
     """One attempt of a group on one head, by the index of the member."""
 
+    open: list[int] = field(default_factory=list)
     steps: dict[int, CommitStep] = field(default_factory=dict)
     done: dict[int, Commit] = field(default_factory=dict)
     refused: dict[int, OmnigraphError] = field(default_factory=dict)
@@ -174,11 +184,16 @@ class Publisher:
         return outcome
 
     def publish_group(
-        self, members: Sequence[Member], *, before_create: Callable[[], None] | None = None
+        self,
+        members: Sequence[Member],
+        *,
+        together: Together | None = None,
+        before_create: Callable[[], None] | None = None,
     ) -> list[Commit | OmnigraphError]:
         """Several plans of one branch as one entry: each gets its own commit, in order, or its own error.
 
-        `before_create` is called when every plan has been rebased, before anything becomes visible.
+        `together` stages those that can be staged at once. `before_create` is called when every plan stands on its
+        snapshot, before anything becomes visible; it may be called again.
 
         The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
         A plan whose commit is in the branch already (published twice, or an answer was lost) gets that commit.
@@ -188,19 +203,17 @@ class Publisher:
             alone = [self.publish_group([member], before_create=before_create) for member in members]
             return [outcome for (outcome,) in alone]
         branch = members[0].plan.branch
-        current = [member.plan for member in members]
-        head, prepared_at, confirmed = self._start(branch, current)
+        current = list(members)
+        head, prepared_at, confirmed = self._start(branch, [member.plan for member in members])
         for attempt in range(ATTEMPTS_MOST):
-            trial = self._try_on(head, members, current)
+            trial = self._try_on(head, current, together)
             if trial.refused and not confirmed:
                 head, prepared_at = self._look(branch)
                 confirmed = True
                 continue
             if trial.steps:
                 entry = self._entry(head, list(trial.steps.values()), trial.merged_lines)
-                if before_create is not None:
-                    before_create()
-                published = self.chain.append(entry, prepared_at=prepared_at)
+                published = self.chain.append(entry, prepared_at=prepared_at, beside=before_create)
                 if published is None:
                     if attempt:
                         self.sleep(self.jitter() * min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2**attempt))
@@ -229,28 +242,45 @@ class Publisher:
             raise BranchNotFound(f"branch '{branch}' does not exist", hint="see the list of branches")
         return newest, looked_at
 
-    def _try_on(self, head: Entry, members: Sequence[Member], current: list[PublishPlan]) -> _Trial:
+    def _try_on(self, head: Entry, current: list[Member], together: Together | None) -> _Trial:
         """Each plan's step on top of the one before it. A refusal counts for this head only: a plan that was refused for
         what a neighbour in the group did is tried again when that neighbour does not get in."""
         snapshot = head.head
-        trial = _Trial()
-        for index, member in enumerate(members):
+        trial = self._begun(head, current)
+        joined: Mapping[int, PublishPlan] = {}
+        if together is not None:
+            able = {index: current[index].plan for index in trial.open if _may_join(current[index], head)}
+            joined = together(snapshot, able) if able else {}
+        for index in (*joined, *(index for index in trial.open if index not in joined)):
             try:
-                done = self._published(current[index], head)
-                if done is not None:
-                    trial.done[index] = done
-                    continue
-                plan = self._onto(current[index], member.rebase, head, snapshot)
+                plan = joined.get(index)
+                if plan is None:
+                    plan = self._onto(current[index], head, snapshot)
+                    current[index] = replace(current[index], plan=plan, staged=True)
                 if plan.merged is not None:
                     source = self.lineage.entry_of(plan.merged)
                     trial.merged_lines.update(self.lineage.lines_at(source, plan.merged))
             except OmnigraphError as error:
                 trial.refused[index] = error
                 continue
-            current[index] = plan
             step = self._step(plan, snapshot, head.position + 1)
             trial.steps[index] = step
             snapshot = apply_step(snapshot, step)
+        return trial
+
+    def _begun(self, head: Entry, current: Sequence[Member]) -> _Trial:
+        """A trial that knows which plans the branch has already."""
+        trial = _Trial()
+        for index, member in enumerate(current):
+            try:
+                done = self._published(member.plan, head)
+            except OmnigraphError as error:
+                trial.refused[index] = error
+                continue
+            if done is None:
+                trial.open.append(index)
+            else:
+                trial.done[index] = done
         return trial
 
     def _published(self, plan: PublishPlan, head: Entry) -> Commit | None:
@@ -259,8 +289,9 @@ class Publisher:
             return None
         return self.log.find(head, plan.commit_id)
 
-    def _onto(self, plan: PublishPlan, rebase: Rebase | None, head: Entry, snapshot: Snapshot) -> PublishPlan:
+    def _onto(self, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
         """The plan made to stand on `snapshot`."""
+        plan, rebase = member.plan, member.rebase
         if not head.alive or head.line != plan.line:
             raise BranchReplaced(
                 f"branch '{plan.branch}' was deleted while this write was prepared",
@@ -269,13 +300,13 @@ class Publisher:
         if plan.if_commit is not None and snapshot.commit.id != plan.if_commit:
             raise PreconditionFailed(plan.branch, plan.if_commit, snapshot.commit.id)
         # By place, not by id: a commit of this group that lost its first position stands elsewhere with other content.
-        if plan.base == snapshot.commit.ref:
+        if plan.base == snapshot.commit.ref and member.staged:
             return plan
         if plan.schema != snapshot.schema:
             raise ExpectedVersionMismatch("schema", plan.base.seq, snapshot.commit.ref.seq)
         moved = {change.key for change in plan.changes if change.base != snapshot.table(change.key)}
         moved |= {key for key in plan.reads if plan.read_states.get(key) != snapshot.table(key)}
-        if not moved and plan.merged is None:
+        if not moved and plan.merged is None and member.staged:
             return replace(plan, base=snapshot.commit.ref)
         for change in plan.changes:
             if change.mode == "strict" and change.key in moved:
@@ -319,6 +350,19 @@ class Publisher:
             tail=tail,
             segments=segments,
         )
+
+
+def _may_join(member: Member, head: Entry) -> bool:
+    """Whether only the plan's rows decide if it fits on this head: everything else about it is as it should be."""
+    plan = member.plan
+    return (
+        not member.staged
+        and head.alive
+        and plan.line == head.line
+        and plan.if_commit is None
+        and plan.schema == head.head.schema
+        and all(change.mode in ("insert", "upsert") for change in plan.changes)
+    )
 
 
 def _knows(head: Entry, plan: PublishPlan) -> bool:

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import functools
 import heapq
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from omnigraph.errors import ObjectExists, ObjectMissing, StoragePermanent
 from omnigraph.storage.os_errors import typed_os_error
 from omnigraph.storage.store import TEMPORARY_PREFIX, ObjectInfo, Store, checked_key, checked_prefix
-
-Durability = Literal["disk", "process"]
+from omnigraph.storage.syncing import Durability, sync_folders, sync_if_there, sync_in_background
 
 _FOLDER_ATTEMPTS = 20
-_SYNCING_THREADS = 16
 """How often a write makes its folder anew when a concurrent delete keeps taking the empty folder away."""
 
 
@@ -51,10 +46,10 @@ class LocalStore(Store):
         with self._typed("write", key):
             self._write(key, data, os.replace)
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
         path = self._path(key)
         try:
-            self._write(key, data, _link_and_drop)
+            self._write(key, data, _link_and_drop, beside)
         except FileExistsError as error:
             if os.path.isdir(path):
                 raise StoragePermanent(
@@ -133,22 +128,40 @@ class LocalStore(Store):
             else:
                 yield _joined(folder, name)
 
-    def _write(self, key: str, data: bytes, finish: Callable[[str, str], None]) -> None:
+    def _write(
+        self,
+        key: str,
+        data: bytes,
+        finish: Callable[[str, str], None],
+        beside: Callable[[], None] | None = None,
+    ) -> None:
         path = self._path(key)
         temporary, handle, made = self._open_temporary(os.path.dirname(path))
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                if self.durability == "disk":
-                    os.fsync(file.fileno())
+                self._sync_beside(file.fileno(), beside)
             finish(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
         if self.durability == "disk":
-            # Gone when somebody has already deleted the object and with it the empty folder.
-            _side_by_side(_sync_if_there, [*_folders_up_to(os.path.dirname(path), self.root), *made])
+            sync_folders(os.path.dirname(path), self.root, made)
+
+    def _sync_beside(self, handle: int, beside: Callable[[], None] | None) -> None:
+        """Sync an open file, and do the other work at the same time."""
+        if beside is None:
+            if self.durability == "disk":
+                os.fsync(handle)
+        elif self.durability == "disk":
+            syncing = sync_in_background(handle)
+            try:
+                beside()
+            finally:
+                syncing.result()
+        else:
+            beside()
 
     def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
         """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""
@@ -173,7 +186,7 @@ class LocalStore(Store):
             return
         folder = os.path.dirname(path)
         if self.durability == "disk":
-            _sync_if_there(folder)
+            sync_if_there(folder)
         # rmdir refuses a folder that has anything in it, so a concurrent writer's file keeps its folder.
         with contextlib.suppress(OSError):
             while folder != self.root:
@@ -191,87 +204,9 @@ class LocalStore(Store):
             raise typed_os_error(error, doing, key, self.uri) from error
 
 
-def sync_files(
-    paths: Iterable[str | os.PathLike[str]],
-    *,
-    root: str | os.PathLike[str] | None = None,
-    durability: Durability = "disk",
-) -> None:
-    """Make files written by others durable: each file, and each distinct folder once, all side by side.
-
-    With `root`, the folders between a file and `root` are included, `root` too: give it whenever one of those folders
-    may be new. Does nothing with durability "process".
-    """
-    if durability == "process":
-        return
-    folders: set[str] = set()
-    files = [os.path.abspath(path) for path in paths]
-    for path in files:
-        parent = os.path.dirname(path)
-        folders.update([parent] if root is None else _folders_up_to(parent, os.path.abspath(root)))
-    _side_by_side(_sync_typed, [*files, *sorted(folders)])
-
-
-def _side_by_side(sync: Callable[[str], None], paths: Sequence[str]) -> None:
-    """Syncs that wait together are merged by the file system into few flushes; one after the other each pays its own."""
-    if len(paths) == 1:
-        sync(paths[0])
-    else:
-        list(_syncing_threads().map(sync, paths))
-
-
-@functools.cache
-def _syncing_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_SYNCING_THREADS, thread_name_prefix="omnigraph-sync")
-
-
-os.register_at_fork(after_in_child=_syncing_threads.cache_clear)
-
-
-def _sync_typed(path: str) -> None:
-    with _typed_for(path):
-        _sync(path)
-
-
-@contextlib.contextmanager
-def _typed_for(path: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise ObjectMissing(f"'{path}' is not there to be made durable", key=path) from error
-    except OSError as error:
-        raise typed_os_error(error, "make durable", os.path.basename(path), os.path.dirname(path)) from error
-
-
 def _link_and_drop(temporary: str, path: str) -> None:
     os.link(temporary, path)
     os.unlink(temporary)
-
-
-def _sync(path: str) -> None:
-    """A file or a folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sync_if_there(folder: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        _sync(folder)
-
-
-def _folders_up_to(folder: str, root: str) -> list[str]:
-    """`folder` and its parents up to `root`, deepest first.
-
-    All of them, at every write: another process may have made a folder and not yet have synced its parent.
-    """
-    chain = [folder]
-    while folder != root and len(folder) > len(root):
-        folder = os.path.dirname(folder)
-        chain.append(folder)
-    return chain
 
 
 def _parents_to_make(root: str) -> tuple[str, ...]:

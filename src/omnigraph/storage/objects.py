@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -69,7 +69,9 @@ class ObjectStore(Store):
         with self._typed("write", checked_key(key)):
             obstore.put(self._client, key, data)
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
+        if beside is not None:
+            beside()
         with self._typed("create", checked_key(key)):
             obstore.put(self._client, key, data, mode="create")
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import UsageError
-from omnigraph.storage.local import Durability, LocalStore
+from omnigraph.storage.local import LocalStore
 from omnigraph.storage.options import scheme_of
 from omnigraph.storage.store import Store
+from omnigraph.storage.syncing import Durability
 
 
 def open_store(uri: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk") -> Store:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import builtins
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -42,8 +43,11 @@ class Store(abc.ABC):
         """Write or replace, atomically: a reader sees the old bytes or the new ones."""
 
     @abc.abstractmethod
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
         """Write only if the key is free, atomically: of any number of callers exactly one succeeds.
+
+        `beside` is work that must be finished before the object may be seen; a store may write meanwhile. What it raises
+        is raised here, and nothing is created.
 
         `ObjectExists` otherwise. When an answer was lost on the way and the request was repeated below, the caller
         can meet `ObjectExists` for its own object: only reading it back tells.

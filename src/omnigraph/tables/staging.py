@@ -6,8 +6,11 @@ were written once can be put on any later version of the same table, so losing a
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 ROWS_PER_PART = 1_048_576
 BYTES_PER_PART = 512 * 1024 * 1024
+VERSION_THREADS = 8
+"""Versions of one run that are made at the same time."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,42 @@ def stage(
         parts=tuple(parts),
         files=tuple(dict.fromkeys(files)),
     )
+
+
+def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Table, Staged]]:
+    """A version for each prefix of `additions`: the first adds the first parts, the second those and its own, and so on.
+
+    They all stand on `base` and need not wait for each other. The rows of a longer one have the same ids and addresses as
+    in a shorter one.
+    """
+    from lance import LanceDataset, LanceOperation
+
+    loaded = [[_load_part(text) for text in parts] for parts in additions]
+    prefixes = [[part for parts in loaded[: end + 1] for part in parts] for end in range(len(loaded))]
+
+    def commit(prefix: list[Any]) -> Table:
+        operation = LanceOperation.Append(prefix)
+        dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
+        reach(Failpoint.TABLE_STAGED_VERSION)
+        return Table(base.path, dataset)
+
+    tables = list(_version_threads().map(commit, prefixes))
+    rows = base.rows
+    result = []
+    for table, own, texts in zip(tables, loaded, additions, strict=True):
+        added = sum(part.physical_rows for part in own)
+        rows += added
+        files = (*_data_files(own), version_file(table.version))
+        result.append((table, Staged(base.path, base.version, table.version, rows, added, 0, tuple(texts), files)))
+    return result
+
+
+@functools.cache
+def _version_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(VERSION_THREADS, thread_name_prefix="omnigraph-stage")
+
+
+os.register_at_fork(after_in_child=_version_threads.cache_clear)
 
 
 def replace_parts(base: Table, old: Sequence[int], parts: Sequence[str]) -> tuple[Table, Staged]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,23 @@ class Tables:
             )
         self.remember(table)
         return staged
+
+    def stage_run(
+        self, base: Table, additions: Sequence[Sequence[str]], rows: pa.Table, *, fold: bool = True
+    ) -> list[Staged]:
+        """A version for each prefix of `additions` (the parts of one write each): see `staging.stage_run`.
+
+        The last one is what later writes stand on: it holds the run's `rows` as one part.
+        """
+        if len(additions) == 1:
+            return [self.stage(base, parts=additions[0], fold=fold)]
+        with translated(base.path):
+            run = staging.stage_run(base, additions[:-1])
+        for table, _ in run:
+            self.remember(table)
+        last = self.stage(base, rows=rows, fold=fold)
+        own = rows.num_rows - sum(staged.added for _, staged in run)
+        return [*(staged for _, staged in run), replace(last, added=own)]
 
     def stage_index(self, base: Table, specs: Iterable[Any]) -> Staged | None:
         """One version with every wanted index covering every row; None when nothing was missing."""

@@ -1,7 +1,7 @@
 """Group commit: transactions of one process that publish to one branch at the same time share one entry.
 
 The first to arrive publishes for itself and whoever came meanwhile; then the next in the queue does, with those who wait
-by then. Each member gets its own commit or its own error.
+by then. Each member gets its own commit or its own error. What the members only add is checked and staged at once.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
-from omnigraph.history import Commit, Member
+from omnigraph.history import Commit, Member, PublishPlan
 from omnigraph.tables import Staged
 from omnigraph.views import Stores
+from omnigraph.write.joint import JointStage
+from omnigraph.write.proposal import Proposal
 
 GROUP_MOST = 64
 
@@ -23,6 +25,7 @@ class _Waiting:
     """`woken` without an outcome: this one leads now."""
 
     member: Member
+    proposal: Proposal | None = None
     woken: threading.Event = field(default_factory=threading.Event)
     outcome: Commit | OmnigraphError | None = None
 
@@ -30,15 +33,23 @@ class _Waiting:
 class GroupCommitter:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
-        self._rebased = threading.local()
-        """What the members of this thread's group put on a newer version: made durable together, before the publish."""
+        self._staged = threading.local()
+        """The versions made for this thread's group: they are made durable together, before the publish."""
         self._queues: dict[str, list[_Waiting]] = {}
         """By branch; the first of a queue leads. No queue: nobody is publishing."""
         self._lock = threading.Lock()
 
+    def propose(self, proposal: Proposal, plan: PublishPlan) -> Commit:
+        """Publish a write whose rows are there and whose versions are not."""
+        member = Member(plan, proposal.rebase(self._sync_later), staged=False)
+        return self._publish_waiting(_Waiting(member, proposal))
+
     def publish(self, member: Member) -> Commit:
-        waiting = _Waiting(member)
-        branch = member.plan.branch
+        """Publish a plan that is staged."""
+        return self._publish_waiting(_Waiting(member))
+
+    def _publish_waiting(self, waiting: _Waiting) -> Commit:
+        branch = waiting.member.plan.branch
         with self._lock:
             queue = self._queues.setdefault(branch, [])
             queue.append(waiting)
@@ -90,9 +101,13 @@ class GroupCommitter:
     def _publish(self, group: list[_Waiting]) -> list[Commit | OmnigraphError]:
         """The outcomes of the group, or of its first member alone."""
         publisher = self.stores.history.publisher
-        self._rebased.staged = []
+        self._staged.versions = []
         try:
-            return publisher.publish_group([waiting.member for waiting in group], before_create=self._sync_rebased)
+            return publisher.publish_group(
+                [waiting.member for waiting in group],
+                together=JointStage(self.stores, [waiting.proposal for waiting in group], self._sync_later),
+                before_create=self._sync_staged,
+            )
         except OutcomeUnknown as error:
             return [OutcomeUnknown(error.message, commit_id=waiting.member.plan.commit_id) for waiting in group]
         except OmnigraphError as error:
@@ -101,13 +116,13 @@ class GroupCommitter:
             # Something that one member met while it was rebased: the others do not pay for it.
             if len(group) == 1:
                 raise
-            return publisher.publish_group([group[0].member], before_create=self._sync_rebased)
+            return publisher.publish_group([group[0].member], before_create=self._sync_staged)
 
-    def sync_later(self, staged: Sequence[Staged]) -> None:
-        """For the rebase of a member: called while its group is published, by the thread that does it."""
-        self._rebased.staged += staged
+    def _sync_later(self, versions: Sequence[Staged]) -> None:
+        """Called while a group is published, by the thread that does it."""
+        self._staged.versions += versions
 
-    def _sync_rebased(self) -> None:
-        staged, self._rebased.staged = self._rebased.staged, []
-        if staged:
-            self.stores.tables.sync(staged)
+    def _sync_staged(self) -> None:
+        if self._staged.versions:
+            self.stores.tables.sync(self._staged.versions)
+            self._staged.versions = []

@@ -1,7 +1,7 @@
 """From deltas to a plan: stage each table, name what was read; and the same again on a newer snapshot.
 
-A plan is enough to rebase it: the new rows are read back from the parts it staged. A writer that still holds the rows
-passes them, which saves the reading.
+A plan that is staged is enough to rebase it: the new rows are read back from the parts it staged. A writer that still
+holds the rows passes them, which saves the reading.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import ExpectedVersionMismatch, InputError
 from omnigraph.history import CommitKind, Entry, PublishPlan, Rebase, Snapshot, TableChange, TableState
 from omnigraph.storage.failpoints import Failpoint, reach
-from omnigraph.tables import Staged
+from omnigraph.tables import Staged, Table
 from omnigraph.views import Stores, View
 from omnigraph.write.constraints import Addresses, Deltas, affected_reads, check_deltas
 from omnigraph.write.delta import Delta
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Sync = Callable[[Sequence[Staged]], None]
+"""Makes versions durable, or sees to it that somebody does before they are published."""
+Parts = Mapping[str, tuple[str, ...]]
+"""Per table key: the written parts."""
+
+Result = TypeVar("Result")
 
 STAGING_THREADS = 8
 PARTS_IN_A_HURRY_MOST = 48
@@ -42,9 +47,26 @@ def stage_plan(
     if_commit: str | None = None,
 ) -> PublishPlan:
     """Stage every delta (tables in parallel), make the files durable, and say it all in one plan."""
-    reach(Failpoint.TXN_BEFORE_STAGE)
-    changes = _stage_all(view, deltas, addresses, {})
-    reach(Failpoint.TXN_AFTER_STAGE)
+    parts = write_rows(view, deltas)
+    changes = stage_versions(view, deltas, addresses, parts, view.stores.tables.sync)
+    return new_plan(
+        view, entry, deltas, changes, commit_id=commit_id, kind=kind, actor=actor, message=message, if_commit=if_commit
+    )
+
+
+def new_plan(
+    view: View,
+    entry: Entry,
+    deltas: Deltas,
+    changes: tuple[TableChange, ...],
+    *,
+    commit_id: str,
+    kind: CommitKind = "mutation",
+    actor: str | None = None,
+    message: str | None = None,
+    if_commit: str | None = None,
+) -> PublishPlan:
+    """A plan made on `view`, and what it read there."""
     reads = affected_reads(view, list(deltas.values()))
     return PublishPlan(
         commit_id=commit_id,
@@ -62,35 +84,63 @@ def stage_plan(
     )
 
 
-def _stage_all(
-    view: View, deltas: Deltas, addresses: Addresses, parts: Mapping[str, tuple[str, ...]], sync: Sync | None = None
-) -> tuple[TableChange, ...]:
-    def one(delta: Delta) -> tuple[TableChange, Staged]:
-        return _stage(view, delta, addresses.get(delta.key, {}), parts.get(delta.key))
+def write_rows(view: View, deltas: Deltas) -> Parts:
+    """The rows of every delta as parts of its table, tables side by side; no version holds them yet."""
+    reach(Failpoint.TXN_BEFORE_STAGE)
 
-    live = [delta for delta in deltas.values() if not delta.is_empty]
-    if len(live) < 2:
-        staged = [one(delta) for delta in live]
-    else:
-        with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
-            staged = list(pool.map(one, live))
-    (sync or view.stores.tables.sync)([version for _, version in staged])
+    def one(delta: Delta) -> tuple[str, ...]:
+        if not delta.rows.num_rows:
+            return ()
+        return view.stores.tables.write_parts(view.table_or_new(delta.key), rows_to_write(view, delta))
+
+    written = side_by_side(one, list(deltas.values()))
+    reach(Failpoint.TXN_AFTER_STAGE)
+    return dict(zip(deltas, written, strict=True))
+
+
+def rows_to_write(view: View, delta: Delta) -> pa.Table:
+    """The delta's rows as the table holds them: by now nothing required is missing."""
+    return delta.rows.cast(view.schema(delta.key))
+
+
+def stage_versions(
+    view: View, deltas: Deltas, addresses: Addresses, parts: Parts, sync: Sync, *, in_a_hurry: bool = False
+) -> tuple[TableChange, ...]:
+    """One version a table, on top of the view's, with the parts that were written before. `sync` hears of them all."""
+
+    def one(delta: Delta) -> tuple[TableChange, Staged]:
+        return _stage(view, delta, addresses.get(delta.key, {}), parts[delta.key], in_a_hurry)
+
+    staged = side_by_side(one, [delta for delta in deltas.values() if not delta.is_empty])
+    sync([version for _, version in staged])
     return tuple(change for change, _ in staged)
 
 
+def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> list[Result]:
+    """The work for each table, at the same time when there are several."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
+        return list(pool.map(work, items))
+
+
+def folds(base: Table, in_a_hurry: bool) -> bool:
+    """Who lost a race is in a hurry; but where every write loses one, somebody has to fold."""
+    return not in_a_hurry or len(base.parts) > PARTS_IN_A_HURRY_MOST
+
+
 def _stage(
-    view: View, delta: Delta, addresses: Mapping[str, int], parts: tuple[str, ...] | None
+    view: View, delta: Delta, addresses: Mapping[str, int], parts: tuple[str, ...], in_a_hurry: bool
 ) -> tuple[TableChange, Staged]:
-    """One table. `parts`: the rows as they were staged before, on another version; otherwise they are written now."""
     base = view.table_or_new(delta.key)
-    tables = view.stores.tables
-    rows = delta.rows.cast(view.schema(delta.key)) if parts is None and delta.rows.num_rows else None
     remove = [address for id, address in addresses.items() if id in delta.superseded]
-    # A rebase is in a hurry; but where every write is rebased, somebody has to fold.
-    fold = parts is None or len(base.parts) > PARTS_IN_A_HURRY_MOST
-    staged = tables.stage(base, rows=rows, parts=parts or (), remove=remove, clear=delta.clear, fold=fold)
-    before = view.state(delta.key)
-    state = TableState(base.path, staged.version, (before.number if before else 0) + 1, staged.rows)
+    fold = folds(base, in_a_hurry)
+    staged = view.stores.tables.stage(base, parts=parts, remove=remove, clear=delta.clear, fold=fold)
+    return table_change(delta, view.state(delta.key), staged), staged
+
+
+def table_change(delta: Delta, before: TableState | None, staged: Staged) -> TableChange:
+    state = TableState(staged.path, staged.version, (before.number if before else 0) + 1, staged.rows)
     note = {
         "parts": list(staged.parts),
         "strict": sorted(delta.strict),
@@ -100,30 +150,32 @@ def _stage(
         "version": staged.version,
         "path": staged.path,
     }
-    return TableChange(delta.key, delta.mode, before, state, note), staged
+    return TableChange(delta.key, delta.mode, before, state, note)
 
 
-def rebase_plan(stores: Stores, held: Mapping[str, Delta] | None = None, sync: Sync | None = None) -> Rebase:
-    """A rebase for any plan made by `stage_plan`: check again against what arrived, put the same parts on it.
-
-    `sync` makes the new versions durable before the publish; by default that happens at once.
-    """
+def rebase_plan(stores: Stores, held: Mapping[str, Delta] | None = None) -> Rebase:
+    """A rebase for any plan made by `stage_plan`: check again against what arrived, put the same parts on it."""
 
     def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         view = stores.view(snapshot)
         deltas = {change.key: held[change.key] if held else _delta_of(stores, view, change) for change in plan.changes}
-        try:
-            addresses = check_deltas(view, deltas, values=False)
-        except InputError as error:
-            raise _lost_to(plan, deltas, snapshot, error) from None
+        addresses = check_again(view, plan, deltas)
         moved = {change.key for change in plan.changes if change.base != snapshot.table(change.key)}
         parts = {change.key: tuple(change.staged["parts"]) for change in plan.changes}
         again = {key: delta for key, delta in deltas.items() if key in moved}
-        restaged = {change.key: change for change in _stage_all(view, again, addresses, parts, sync)}
-        changes = tuple(restaged.get(change.key, change) for change in plan.changes)
-        return replace(plan, changes=changes)
+        restaged = stage_versions(view, again, addresses, parts, stores.tables.sync, in_a_hurry=True)
+        by_key = {change.key: change for change in restaged}
+        return replace(plan, changes=tuple(by_key.get(change.key, change) for change in plan.changes))
 
     return rebase
+
+
+def check_again(view: View, plan: PublishPlan, deltas: Deltas) -> Addresses:
+    """The rules against a newer view, and where the rows are now that the deltas supersede."""
+    try:
+        return check_deltas(view, deltas, values=False)
+    except InputError as error:
+        raise _lost_to(plan, deltas, view.snapshot, error) from None
 
 
 def _lost_to(plan: PublishPlan, deltas: Deltas, snapshot: Snapshot, error: InputError) -> Exception:

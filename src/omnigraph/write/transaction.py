@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
-from omnigraph.history import Commit, Member
+from omnigraph.history import Commit
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
@@ -18,8 +18,9 @@ from omnigraph.write.delta import Delta
 from omnigraph.write.group import GroupCommitter
 from omnigraph.write.matching import Matcher, Row
 from omnigraph.write.pending import Pending
+from omnigraph.write.proposal import Proposal
 from omnigraph.write.receipt import Receipt
-from omnigraph.write.staging import rebase_plan, stage_plan
+from omnigraph.write.staging import stage_plan, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,17 +250,15 @@ class Transaction:
         commit: Commit | None = None
         if deltas:
             addresses = check_deltas(self.view, deltas)
-            plan = stage_plan(
-                self.view,
+            proposal = Proposal(self.view, deltas, addresses, write_rows(self.view, deltas))
+            plan = proposal.plan(
                 self.entry,
-                deltas,
-                addresses,
                 commit_id=self.stores.history.new_id(),
                 actor=self.actor,
                 message=self.message,
                 if_commit=self.if_commit,
             )
-            commit = self.committer.publish(Member(plan, rebase_plan(self.stores, deltas, self.committer.sync_later)))
+            commit = self.committer.propose(proposal, plan)
         types = {key: pending.counts() for key, pending in self._pending.items()}
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt

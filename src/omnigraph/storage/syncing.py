@@ -1,0 +1,180 @@
+"""Making files on local disk durable: their bytes, their names, and the names of the folders that lead to them.
+
+Syncs that wait together are merged by the file system into few flushes; one after the other each pays its own. And the
+name of a folder needs to be made durable once, not at every write into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal
+
+from omnigraph.errors import ObjectMissing
+from omnigraph.storage.os_errors import typed_os_error
+
+Durability = Literal["disk", "process"]
+
+_THREADS = 16
+_FOLDERS_HELD = 256
+
+
+def sync_files(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    durability: Durability = "disk",
+) -> None:
+    """Make files written by others durable: each file, and each distinct folder once, all side by side.
+
+    With `root`, the folders between a file and `root` are included, `root` too, unless their names are known to be
+    durable: give it whenever one of those folders may be new. Does nothing with durability "process".
+    """
+    if durability == "process":
+        return
+    files = [os.path.abspath(path) for path in paths]
+    parents = dict.fromkeys(os.path.dirname(path) for path in files)
+    if root is None:
+        _side_by_side(_sync_typed, [*files, *parents])
+        return
+    with _new_names(parents, os.path.abspath(root)) as folders:
+        _side_by_side(_sync_typed, [*files, *folders])
+
+
+def sync_folders(folder: str, root: str, more: Sequence[str] = ()) -> None:
+    """Make the names in `folder` durable, and its own. Folders may be gone: who deletes the last file takes its folder."""
+    with _new_names([folder], root) as folders:
+        _side_by_side(sync_if_there, [*folders, *more])
+
+
+def sync_if_there(folder: str) -> None:
+    """A folder that may be gone by now."""
+    with contextlib.suppress(FileNotFoundError):
+        _sync(folder)
+
+
+def sync_in_background(handle: int) -> Future[None]:
+    """Begin to sync an open file."""
+    return _threads().submit(os.fsync, handle)
+
+
+# ---------------------------------------------------------------- folders
+
+
+class _HeldFolders:
+    """Folders whose names, up to the root, are durable.
+
+    A folder may be deleted and made again, by any process, and then its new name is not durable. An open handle tells the
+    two apart: as long as it is held no other folder can have the same number.
+    """
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[str, str], tuple[int, tuple[int, int]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def knows(self, path: str, root: str) -> bool:
+        with self._lock:
+            held = self._held.get((path, root))
+            if held is None:
+                return False
+            if held[1] == _number(path):
+                self._held.move_to_end((path, root))
+                return True
+            os.close(self._held.pop((path, root))[0])
+            return False
+
+    def hold(self, path: str, root: str, handle: int) -> None:
+        """Takes the handle, which was opened before the names of `path` and of all above it were synced."""
+        number = _number_of(os.fstat(handle))
+        with self._lock:
+            if (path, root) in self._held or number != _number(path):
+                os.close(handle)
+                return
+            self._held[path, root] = (handle, number)
+            while len(self._held) > _FOLDERS_HELD:
+                os.close(self._held.popitem(last=False)[1][0])
+
+
+_durable = _HeldFolders()
+
+
+@contextlib.contextmanager
+def _new_names(folders: Iterable[str], root: str) -> Iterator[list[str]]:
+    """What to sync so that these folders' entries are durable, and their own names up to `root`; it is done in the block.
+
+    An unknown folder's parent is among it even if the folder is old: another process may have made it and not have synced
+    its parent yet.
+    """
+    wanted: dict[str, None] = {}
+    opened: dict[str, int] = {}
+    try:
+        for folder in folders:
+            wanted[folder] = None
+            while len(folder) > len(root) and folder not in opened and not _durable.knows(folder, root):
+                with contextlib.suppress(FileNotFoundError):
+                    opened[folder] = os.open(folder, os.O_RDONLY)
+                folder = os.path.dirname(folder)
+                wanted[folder] = None
+        yield list(wanted)
+        while opened:
+            folder, handle = opened.popitem()
+            _durable.hold(folder, root, handle)
+    finally:
+        for handle in opened.values():
+            os.close(handle)
+
+
+def _number(path: str) -> tuple[int, int] | None:
+    try:
+        return _number_of(os.stat(path))
+    except OSError:
+        return None
+
+
+def _number_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+# ---------------------------------------------------------------- syncing
+
+
+def _side_by_side(sync: Callable[[str], None], paths: Sequence[str]) -> None:
+    """All of them, the last one by the caller itself."""
+    others = [_threads().submit(sync, path) for path in paths[:-1]]
+    try:
+        for path in paths[-1:]:
+            sync(path)
+    finally:
+        for other in others:
+            other.result()
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="omnigraph-sync")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
+def _sync_typed(path: str) -> None:
+    try:
+        _sync(path)
+    except FileNotFoundError as error:
+        raise ObjectMissing(f"'{path}' is not there to be made durable", key=path) from error
+    except OSError as error:
+        raise typed_os_error(error, "make durable", os.path.basename(path), os.path.dirname(path)) from error
+
+
+def _sync(path: str) -> None:
+    """A file or a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

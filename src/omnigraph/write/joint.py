@@ -1,0 +1,114 @@
+"""Members of a group staged at once: checked together, and for each table one run of versions, one for each member.
+
+Each commit stays readable by itself, so each has its own version of every table it changed; but they are made side by
+side on the same base. It is done for members that only add rows. If all their rows together keep every rule, so does
+each member on top of those before it: no rule that more rows could mend is involved, and no member relies on a node that
+another one writes. When that does not work out, nobody is staged here, and each member by itself finds out who is in the
+wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.history import PublishPlan, Snapshot, TableChange
+from omnigraph.tables import Staged
+from omnigraph.views import Stores, View
+from omnigraph.write.constraints import check_deltas
+from omnigraph.write.delta import Delta
+from omnigraph.write.proposal import Proposal
+from omnigraph.write.staging import Sync, folds, rows_to_write, side_by_side, table_change
+
+ROWS_MOST = 1_000
+"""A member with more rows is staged by itself: the rows of a run are written a second time, as one part."""
+
+Members = Mapping[int, Proposal]
+
+
+class JointStage:
+    """For one publish of one group: called with each head that is tried."""
+
+    def __init__(self, stores: Stores, proposals: Sequence[Proposal | None], sync: Sync) -> None:
+        self._stores = stores
+        self._proposals = proposals
+        self._sync = sync
+        self._last: tuple[Snapshot, Members, dict[int, PublishPlan]] | None = None
+
+    def __call__(self, snapshot: Snapshot, plans: Mapping[int, PublishPlan]) -> Mapping[int, PublishPlan]:
+        members = self._apart(plans)
+        if len(members) < 2:
+            return {}
+        if self._last is not None and self._last[:2] == (snapshot, members):
+            return self._last[2]
+        view = self._stores.view(snapshot)
+        deltas = _joined(members.values())
+        try:
+            if any(check_deltas(view, deltas, values=False).values()):
+                return {}  # Rows have arrived that some members replace.
+            changes = self._stage(view, deltas, members)
+        except OmnigraphError:
+            return {}
+        staged = {index: replace(plans[index], changes=tuple(changes[index])) for index in members}
+        self._last = (snapshot, members, staged)
+        return staged
+
+    def _apart(self, indexes: Iterable[int]) -> Members:
+        """Members that only add, in order, none of which needs a node that another one writes."""
+        chosen: dict[int, Proposal] = {}
+        written: set[tuple[str, str]] = set()
+        needed: set[tuple[str, str]] = set()
+        for index in indexes:
+            proposal = self._proposals[index]
+            if proposal is None or not proposal.only_adds or proposal.rows > ROWS_MOST:
+                continue
+            if written.isdisjoint(proposal.needs) and needed.isdisjoint(proposal.writes):
+                chosen[index] = proposal
+                written |= proposal.writes
+                needed |= proposal.needs
+        return chosen
+
+    def _stage(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, list[TableChange]]:
+        """Each member's changes; a table's versions in the order of the members."""
+        in_a_hurry = self._last is not None
+        tables = self._stores.tables
+
+        def one(delta: Delta) -> list[tuple[int, TableChange, Staged]]:
+            base = view.table_or_new(delta.key)
+            own = {index: member for index, member in members.items() if delta.key in member.deltas}
+            additions = [member.parts[delta.key] for member in own.values()]
+            run = tables.stage_run(base, additions, rows_to_write(view, delta), fold=folds(base, in_a_hurry))
+            before = view.state(delta.key)
+            changes = []
+            for (index, member), staged in zip(own.items(), run, strict=True):
+                change = table_change(member.deltas[delta.key], before, staged)
+                before = change.state
+                changes.append((index, change, staged))
+            return changes
+
+        result: dict[int, list[TableChange]] = {index: [] for index in members}
+        for changes in side_by_side(one, list(deltas.values())):
+            self._sync([staged for _, _, staged in changes])
+            for index, change, _ in changes:
+                result[index].append(change)
+        return result
+
+
+def _joined(members: Collection[Proposal]) -> dict[str, Delta]:
+    """What the members add, as if one of them did it all."""
+    import pyarrow as pa
+
+    by_key: dict[str, list[Delta]] = {}
+    for member in members:
+        for key, delta in member.deltas.items():
+            by_key.setdefault(key, []).append(delta)
+    return {
+        key: replace(
+            deltas[0],
+            rows=pa.concat_tables([delta.rows for delta in deltas]),
+            fresh=frozenset().union(*(delta.fresh for delta in deltas)),
+            strict=frozenset().union(*(delta.strict for delta in deltas)),
+        )
+        for key, deltas in by_key.items()
+    }
