@@ -1,0 +1,122 @@
+"""Counts over trees on a graph that is large enough for both ways: few nodes one by one, and whole arrays."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from read.graphs import commit, new_graph, query
+
+from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query_compiler import compile_query
+from omnigraph.read import counting, execution, explain, factored, grouping
+from omnigraph.read.counting import Counting
+from omnigraph.read.reduction import Choice
+from omnigraph.views import View
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  tier: enum(free, pro) }
+node City { name: String @key  country: String }
+node Topic { name: String @key  weight: I64? }
+edge Knows: Person -> Person
+edge LivesIn: Person -> City
+edge Likes: Person -> Topic
+"""
+PEOPLE, CITIES, TOPICS = 400, 60, 20
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> View:
+    chance = random.Random(5)
+    people, cities, topics = (
+        [f"{kind}{n}" for n in range(size)] for kind, size in {"p": PEOPLE, "c": CITIES, "t": TOPICS}.items()
+    )
+    records: list[dict[str, Any]] = [
+        {
+            "type": "Person",
+            "data": {"name": one, "age": chance.choice([None, *range(20, 60)]), "tier": chance.choice(["free", "pro"])},
+        }
+        for one in people
+    ]
+    records += [{"type": "City", "data": {"name": one, "country": f"country {n % 7}"}} for n, one in enumerate(cities)]
+    records += [{"type": "Topic", "data": {"name": one, "weight": chance.choice([None, 1, 5])}} for one in topics]
+    records += [{"edge": "Knows", "from": chance.choice(people), "to": chance.choice(people[:80])} for _ in range(2000)]
+    records += [
+        {"edge": "LivesIn", "from": one, "to": chance.choice(cities)} for one in people if chance.random() < 0.9
+    ]
+    records += [{"edge": "Likes", "from": one, "to": chance.choice(topics)} for one in people for _ in range(2)]
+    folder: Path = tmp_path_factory.mktemp("counting")
+    return commit(new_graph(str(folder), SCHEMA), records)
+
+
+QUERIES = [
+    "match { $p likes $t $p livesIn $c $t.name = 't7' $c.name = 'c17' } return { count($p) as n, sum($p.age) as s }",
+    "match { $p likes $t $p livesIn $c $t.name = 't7' $p.tier = 'pro' } return { $c.name as c, count($p) as n, avg($p.age) as a }",
+    "match { $p likes $t $p livesIn $c $t.name = 't7' $p.age > 21 } return { $c.country as c, count($p) as n, count($p.age) as k }",
+    "match { $a knows $b $b livesIn $c $c.name = 'c3' } return { $c.name as c, $b.name as b, count($a) as n, sum($a.age) as s }",
+    "match { $a $e:knows $b $b livesIn $c $c.name = 'c3' } return { $b.name as b, count($e) as n }",
+    "match { $a knows $b $b livesIn $c $c.name = 'c3' } return { $a.tier as t, $c.country as l, count($b) as n, sum($b.age) as s }",
+    "match { $a knows $b $b knows $c $c.name = 'p11' } return { $a.tier as t, count($b) as n, avg($b.age) as m }",
+    "match { $a <knows> $b $b livesIn $c $c.name in ['c1', 'c2'] $a.age > 30 } return { $b.tier as t, count($a) as n }",
+    "match { $p livesIn $c $p likes $t $c.country = 'country 3' $t.weight = 5 } return { $t.name as t, $c.name as c, count($p) as n }",
+    "match { $p livesIn $c $c.name = 'nowhere' } return { $c.name as c, count($p) as n }",
+    "match { $p livesIn $c $c.name = 'nowhere' } return { count($p) as n, sum($p.age) as s }",
+    "match { $a knows $b $b likes $t $t.name = 't3' $b.tier = 'pro' } return { $t.name as t, sum($t.weight) as w, count($a) as n }",
+    "match { $a knows $b $b livesIn $c } return { $b.name as b, $c.name as c, count($a) as n } order { n desc } limit 4",
+    "match { $f knows $p $p livesIn $c $f.age < 22 } return { $p.tier as t, $c.country as l, count($f) as n } order { n } offset 2",
+]
+
+
+@pytest.mark.parametrize("text", QUERIES)
+@pytest.mark.parametrize("share", [0, 2, counting.FEW_SHARE, 10**9])
+@pytest.mark.parametrize("rows", [0, grouping.ROWS_MOST])
+def test_counts_are_those_of_a_join(
+    view: View, monkeypatch: pytest.MonkeyPatch, text: str, share: int, rows: int
+) -> None:
+    written = f"query q() {{ {text.replace(chr(39), chr(34))} }}"
+    expected = query(view, written, mode="scan").to_json()
+    counted = []
+    run = factored.Factored.run
+    monkeypatch.setattr(counting, "FEW_SHARE", share)
+    monkeypatch.setattr(grouping, "ROWS_MOST", rows)
+    monkeypatch.setattr(execution.Reduction, "run", lambda _: False)
+    monkeypatch.setattr(factored.Factored, "run", lambda *given: counted.append(1) or run(*given))
+    assert query(view, written).to_json() == expected
+    assert counted == [1], "counted without making the rows"
+
+
+def test_few_nodes_are_followed_and_many_are_not(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, int]] = []
+    narrow = Counting._narrow
+
+    def watched(self: Counting) -> None:
+        narrow(self)
+        seen.append({variable: len(nodes) for variable, nodes in self.few.items()})
+
+    monkeypatch.setattr(Counting, "_narrow", watched)
+    monkeypatch.setattr(execution.Reduction, "run", lambda _: False)
+    query(
+        view,
+        'query q() { match { $p likes $t $p livesIn $c $c.name = "c17" } return { count($p) as n } }',
+    )
+    query(view, 'query q() { match { $p likes $t $p.tier = "pro" } return { count($t) as n } }')
+    assert seen[0]["c"] == 1
+    assert 0 < seen[0]["p"] <= PEOPLE // counting.FEW_SHARE
+    assert seen[1] == {}
+
+
+def explained(view: View, text: str) -> tuple[Choice, ...]:
+    plan = compile_query(text, view.catalog)
+    assert isinstance(plan, ReadPlan)
+    return explain(view, plan, {}).choices
+
+
+def test_too_many_matches_of_the_group_key_are_left_to_the_engine(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "query q() { match { $a knows $b $b livesIn $c } return { $a.name as a, $c.name as c, count($b) as n } }"
+    expected = query(view, text, mode="scan").to_json()
+    assert {choice.estimate for choice in explained(view, text)} == {"summed"}
+    monkeypatch.setattr(factored, "MATCHES_MOST", 100)
+    assert {choice.estimate for choice in explained(view, text)} != {"summed"}
+    assert query(view, text).to_json() == expected
