@@ -61,6 +61,8 @@ QUERIES = [
     "match { $a knows $b $b knows $c $c.name = 'p11' } return { $a.tier as t, count($b) as n, avg($b.age) as m }",
     "match { $a <knows> $b $b livesIn $c $c.name in ['c1', 'c2'] $a.age > 30 } return { $b.tier as t, count($a) as n }",
     "match { $p livesIn $c $p likes $t $c.country = 'country 3' $t.weight = 5 } return { $t.name as t, $c.name as c, count($p) as n }",
+    "match { $p livesIn $c $p.name in ['p1', 'p2', 'p3', 'p4'] $c.country != 'country 3' $c.country != 'country 1' } "
+    "return { $c.name as c, count($p) as n }",
     "match { $p livesIn $c $c.name = 'nowhere' } return { $c.name as c, count($p) as n }",
     "match { $p livesIn $c $c.name = 'nowhere' } return { count($p) as n, sum($p.age) as s }",
     "match { $a knows $b $b likes $t $t.name = 't3' $b.tier = 'pro' } return { $t.name as t, sum($t.weight) as w, count($a) as n }",
