@@ -53,6 +53,7 @@ edge CityIn: City -> State
 edge StateIn: State -> Country
 edge HasInterest: Person -> Interest
 """
+SHORT_REPEAT = 200
 CITIES, STATES, COUNTRIES, INTERESTS = 600, 60, 3, 41
 COUNTRY_NAMES = ["United States", "United Kingdom", "Canada"]
 
@@ -64,6 +65,10 @@ class Query:
     sql: str
     cypher: str
     params: dict[str, Any]
+
+    def repeats(self, least: int) -> int:
+        """Short reads are measured as a server sees them that has answered some: often."""
+        return max(least, SHORT_REPEAT) if self.name.startswith("s") else least
 
 
 QUERIES = [
@@ -312,13 +317,13 @@ def measure(run: Callable[[Query], list[tuple[Any, ...]]], query: Query, repeat:
 
 def peers(python: str, folder: Path, repeat: int) -> dict[str, dict[str, tuple[str, float, float]]]:
     """Run the other engines in their own environment; what does not install is left out."""
-    request = {"folder": str(folder), "repeat": repeat, "queries": [[q.name, q.cypher, q.params] for q in QUERIES]}
+    request = {"folder": str(folder), "queries": [[q.name, q.cypher, q.params, q.repeats(repeat)] for q in QUERIES]}
     script = Path(__file__).with_name("peers.py")
     answer = subprocess.run(
         [python, str(script)], input=json.dumps(request), capture_output=True, text=True, check=False
     )
+    print(answer.stderr, end="", file=sys.stderr)
     if answer.returncode != 0:
-        print(answer.stderr, file=sys.stderr)
         return {}
     return json.loads(answer.stdout.splitlines()[-1])
 
@@ -336,7 +341,9 @@ def main() -> None:
     graph = folder / f"graph-{options.persons}-{options.edges}"
     view = Stores.open(str(graph)).head()[1] if graph.exists() else load(graph, tables)
     engines = {"omnigraph": ours(view), "duckdb": plain_duckdb(tables)}
-    results = {name: {q.name: measure(run, q, options.repeat) for q in QUERIES} for name, run in engines.items()}
+    results = {
+        name: {q.name: measure(run, q, q.repeats(options.repeat)) for q in QUERIES} for name, run in engines.items()
+    }
     if options.peers:
         exchange = folder / "tables"
         exchange.mkdir(exist_ok=True)

@@ -1,12 +1,14 @@
 """Other engines on the benchmark's tables, run in an environment of their own (see bench_reads.py).
 
 Reads a request from standard input (folder of Parquet tables, repeats, queries) and answers, on the last line of
-standard output, {engine: {query: [check sum, first ms, median ms]}}. An engine that is not installed is left out.
+standard output, {engine: {query: [check sum, first ms, median ms]}}. An engine that is not installed is left out, and so
+is a query that an engine refuses; standard error says why.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 import tempfile
@@ -66,16 +68,44 @@ def ladybug(folder: Path) -> Any:
     return run
 
 
+def lance_graph(folder: Path) -> Any:
+    """Its own dialect: values are written out, and matches are counted with `count(*)`, which is the same here."""
+    import lance_graph as engine
+    import pyarrow.parquet as pq
+
+    builder = engine.GraphConfig.builder()
+    for name, (_, columns) in NODES.items():
+        builder = builder.with_node_label(name, columns.split()[0])
+    for name in EDGES:
+        builder = builder.with_relationship(name, "src", "dst")
+    config = builder.build()
+    files = {name: spec[0] for name, spec in (NODES | EDGES).items()}
+    tables = {name: pq.read_table(folder / f"{file}.parquet") for name, file in files.items()}
+
+    def run(query: str, params: dict[str, Any]) -> list[list[Any]]:
+        text = re.sub(r"count\(\w+\)", "count(*)", query)
+        text = re.sub(r"\$(\w+)", lambda found: json.dumps(params[found[1]]).replace('"', "'"), text)
+        table = engine.CypherQuery(text).with_config(config).execute(tables)
+        return [list(row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+    return run
+
+
 def main() -> None:
     request = json.loads(sys.stdin.read())
     answers: dict[str, dict[str, tuple[str, float, float]]] = {}
-    try:
-        run = ladybug(Path(request["folder"]))
-    except ImportError:
-        run = None
-    if run is not None:
-        found = {name: measure(run, cypher, params, request["repeat"]) for name, cypher, params in request["queries"]}
-        answers["ladybug"] = found
+    for engine, opened in (("ladybug", ladybug), ("lance-graph", lance_graph)):
+        try:
+            run = opened(Path(request["folder"]))
+        except ImportError as error:
+            print(f"{engine} is left out: {error}", file=sys.stderr)
+            continue
+        answers[engine] = {}
+        for name, cypher, params, repeat in request["queries"]:
+            try:
+                answers[engine][name] = measure(run, cypher, params, repeat)
+            except (ValueError, RuntimeError) as error:
+                print(f"{engine} refuses {name}: {str(error)[:200]}", file=sys.stderr)
     print(json.dumps(answers))
 
 
