@@ -128,7 +128,8 @@ class Counting:
         import numpy as np
 
         _, targets = self.adjacency(one).expand(self.few[one.near])
-        reached = np.unique(targets)
+        ordered = np.sort(targets)
+        reached = ordered[np.diff(ordered, prepend=-1) != 0]
         known = self.few.get(one.far)
         if known is None and one.far in self._masks:
             reached = reached[self._masks.pop(one.far)[reached] != 0]

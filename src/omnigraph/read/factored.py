@@ -39,27 +39,24 @@ class FactoredForm:
     matched: tuple[str, ...]
     links: tuple[Branch, ...]
     """Each leads from a variable before to the next one of `matched`."""
-    groupings: dict[str, Grouping] = field(default_factory=dict, compare=False)
-    """By schema."""
+    groupings: tuple[Grouping, Grouping] = field(init=False, compare=False)
+    """For matches of which several, or each one by itself, make a group."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groupings", (Grouping(self.plan, unique=False), Grouping(self.plan, unique=True)))
 
     @property
     def types(self) -> dict[str, str]:
         return {binding.variable: binding.types[0] for binding in self.plan.pattern.bindings}
 
-    def grouping(self, catalog: Catalog) -> Grouping:
-        if catalog.hash not in self.groupings:
-            self.groupings[catalog.hash] = Grouping(self.plan, self._is_unique(catalog))
-        return self.groupings[catalog.hash]
-
-    def _is_unique(self, catalog: Catalog) -> bool:
-        """Does the group key tell all matches of its variables apart?"""
-        told = set()
+    def named(self, catalog: Catalog) -> set[str]:
+        """The variables whose nodes the group key tells apart: by their id, or by their key."""
+        found = set()
         for one in (one.expression for one in self.plan.projections):
-            if isinstance(one, EntityRef) or (
-                isinstance(one, PropertyRef) and catalog.nodes[self.types[one.variable]].key == (one.column,)
-            ):
-                told.add(one.variable)
-        return told == set(self.matched)
+            is_key = isinstance(one, PropertyRef) and catalog.nodes[self.types[one.variable]].key == (one.column,)
+            if isinstance(one, EntityRef) or is_key:
+                found.add(one.variable)  # type: ignore[union-attr]  # one of the two
+        return found
 
 
 def factored_form(plan: ReadPlan) -> FactoredForm | None:
@@ -222,7 +219,14 @@ class Factored:
             else:
                 cells = self.compact.column(self.form.types[expression.variable], _stored(expression))
                 arrays[f"c{place}"] = cells.take(nodes)
-        return self.form.grouping(self.view.catalog).run(pa.table(arrays), self._cut())
+        return self.form.groupings[self._is_unique(matches)].run(pa.table(arrays), self._cut())
+
+    def _is_unique(self, matches: dict[str, np.ndarray]) -> bool:
+        """Is each match a group of its own? So it is when its nodes are all named, or one is that is in no other match."""
+        import numpy as np
+
+        named = self.form.named(self.view.catalog)
+        return named == set(matches) or any(np.bincount(matches[one]).max(initial=0) <= 1 for one in sorted(named))
 
     def _nodes(self, variable: str, matches: dict[str, np.ndarray]) -> np.ndarray:
         """The ordinals of a variable's nodes, per match."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from omnigraph.language.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
+from omnigraph.read.counting import largest
 from omnigraph.read.direct import is_ordered
 from omnigraph.read.hops import named, table
 from omnigraph.relational.expressions import column, to_sql
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 ROWS_MOST = 2_000
@@ -24,7 +27,6 @@ EXACT_MOST = 2**53
 
 Cut = tuple[int, int | None]
 """Offset and limit."""
-Row = list[Any]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Grouping:
 
     def run(self, rows: pa.Table, cut: Cut) -> pa.Table:
         """The tree's columns (r0 …)."""
-        if rows.num_rows <= ROWS_MOST and all(is_ordered(one.expression) for one in self._keys):
+        if rows.num_rows <= ROWS_MOST and self._is_exact:
             found = self._by_hand(rows, cut)
             if found is not None:
                 return found
@@ -49,50 +51,49 @@ class Grouping:
             self.texts[cut] = to_sql(self._ordered(self._summed(), *cut), "duckdb")
         return engine.run(self.texts[cut], {}, {"g": rows})
 
-    @property
-    def _keys(self) -> list[Any]:
-        return [one for one in self.plan.projections if not isinstance(one.expression, Aggregate)]
+    @cached_property
+    def _is_exact(self) -> bool:
+        """Does Python tell groups apart, and order them, as SQL does?"""
+        return all(is_ordered(self.plan.projections[place].expression) for place in self._keys)
+
+    @cached_property
+    def _keys(self) -> list[int]:
+        """The places of the group key among the projections."""
+        return [place for place, one in enumerate(self.plan.projections) if not isinstance(one.expression, Aggregate)]
 
     # ------------------------------------------------------------ by hand
 
     def _by_hand(self, rows: pa.Table, cut: Cut) -> pa.Table | None:
-        """None when a sum leaves the range in which Python and SQL agree on every digit."""
+        """None when a sum may leave the range in which Python and SQL agree on every digit."""
         import pyarrow as pa
 
-        shown = [one.expression for one in self.plan.projections]
-        keys = [place for place, one in enumerate(shown) if not isinstance(one, Aggregate)]
-        sums = [place for place, one in enumerate(shown) if isinstance(one, Aggregate)]
-        cells = [rows.column(f"c{place}").to_pylist() for place in keys]
-        numbers = [rows.column(f"{kind}{place}").to_pylist() for place in sums for kind in "sn"]
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for place, key in enumerate(zip(*cells, strict=True)):
-            own = [column[place] for column in numbers]
-            known = groups.get(key)
-            groups[key] = own if known is None else [a + b for a, b in zip(known, own, strict=True)]
-        if any(abs(number) > EXACT_MOST for own in groups.values() for number in own):
-            return None
-        found: list[Row] = []
-        for key, own in groups.items():
-            row: Row = [None] * len(shown)
-            for place, cell in zip(keys, key, strict=True):
-                row[place] = cell
-            for index, place in enumerate(sums):
-                row[place] = _value(shown[place], own[2 * index], own[2 * index + 1])
-            found.append(row)
+        cells = [rows.column(f"c{place}").to_pylist() for place in self._keys]
+        first: dict[tuple[Any, ...], int] = {}
+        groups = [first.setdefault(key, len(first)) for key in zip(*cells, strict=True)]
+        columns: list[list[Any]] = [[] for _ in self.plan.projections]
+        types = [rows.schema.field(f"c{place}").type if place in self._keys else None for place in range(len(columns))]
+        for place, known in zip(self._keys, zip(*first, strict=True) if first else cells, strict=True):
+            columns[place] = list(known)
+        for place, projection in enumerate(self.plan.projections):
+            if isinstance(projection.expression, Aggregate):
+                sums, counts = (_totals(rows.column(f"{kind}{place}"), groups, len(first)) for kind in "sn")
+                if sums is None or counts is None:
+                    return None
+                columns[place] = _values(projection.expression, sums, counts)
+                types[place] = pa.int64() if projection.expression.function == "count" else pa.float64()
         offset, limit = cut
-        found = self._sorted(found, keys)[offset : None if limit is None else offset + limit]
-        types = [rows.schema.field(f"c{p}").type if p in keys else _type(shown[p]) for p in range(len(shown))]
-        columns = zip(*found, strict=True) if found else [()] * len(shown)
-        arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
-        return pa.table(arrays, names=[f"r{place}" for place in range(len(shown))])
+        kept = self._order(columns)[offset : None if limit is None else offset + limit]
+        arrays = [pa.array([one[place] for place in kept], type_) for one, type_ in zip(columns, types, strict=True)]
+        return pa.table(arrays, names=[f"r{place}" for place in range(len(columns))])
 
-    def _sorted(self, rows: list[Row], keys: list[int]) -> list[Row]:
-        """Least significant key first: sorting is stable."""
+    def _order(self, columns: list[list[Any]]) -> list[int]:
+        """The groups in the plan's order, then by their keys. Least significant first: sorting is stable."""
         shown = [one.expression for one in self.plan.projections]
         order = [(shown.index(one.expression), one.descending) for one in self.plan.order]
-        for place, descending in reversed([*order, *((place, False) for place in keys)]):
-            rows = sorted(rows, key=_nulls_first(place), reverse=descending)
-        return rows
+        found = list(range(len(columns[0])))
+        for place, descending in reversed([*order, *((place, False) for place in self._keys)]):
+            found.sort(key=_nulls_first(columns[place]), reverse=descending)
+        return found
 
     # ------------------------------------------------------------ in the engine
 
@@ -121,22 +122,26 @@ class Grouping:
         return outer if limit is None else outer.limit(limit)
 
 
-def _value(aggregate: Any, total: int, count: int) -> int | float | None:
-    if aggregate.function == "count":
-        return count
-    if count == 0:
+def _totals(column: pa.ChunkedArray, groups: list[int], size: int) -> np.ndarray | None:
+    """Numbers summed by group; None when that may not be exact."""
+    import numpy as np
+
+    numbers = column.to_numpy()
+    if len(numbers) * largest(numbers) > EXACT_MOST:
         return None
-    return float(total) / count if aggregate.function == "avg" else float(total)
+    return numbers if size == len(groups) else np.bincount(groups, weights=numbers, minlength=size).astype(np.int64)
 
 
-def _type(aggregate: Any) -> pa.DataType:
-    import pyarrow as pa
+def _values(aggregate: Aggregate, sums: np.ndarray, counts: np.ndarray) -> list[Any]:
+    if aggregate.function == "count":
+        return list(counts.tolist())
+    divisors = counts.tolist() if aggregate.function == "avg" else [1] * len(counts)
+    pairs = zip(sums.tolist(), counts.tolist(), divisors, strict=True)
+    return [None if count == 0 else total / divisor for total, count, divisor in pairs]
 
-    return pa.int64() if aggregate.function == "count" else pa.float64()
 
-
-def _nulls_first(place: int) -> Callable[[Row], tuple[bool, Any]]:
-    return lambda row: (row[place] is not None, row[place])
+def _nulls_first(values: list[Any]) -> Callable[[int], Any]:
+    return (lambda place: (values[place] is not None, values[place])) if None in values else values.__getitem__
 
 
 def _combined(aggregate: Aggregate, place: int) -> exp.Expression:
