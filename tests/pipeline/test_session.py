@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from omnigraph import errors
 from omnigraph.pipeline import java
 from omnigraph.pipeline.progress import PlainProgress, RichProgress, Status, progress_for
 from omnigraph.pipeline.runner import LocalRunner, SparkRunner
@@ -63,6 +65,22 @@ def test_the_session_is_set_for_the_work_and_is_found_again(spark: Any) -> None:
     assert spark.sparkContext.getConf().get("spark.ui.enabled") == "false"
     assert spark.sparkContext.master.endswith(",3]")
     assert cores_of(spark) >= 1
+
+
+def test_spark_connect_without_its_packages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import SparkSession
+
+    from omnigraph.pipeline.session import spark_session
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    for module in ("grpc", "zstandard"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        errors.UsageError, match="Spark Connect needs packages that are not installed: grpcio"
+    ) as caught:
+        spark_session()
+    assert caught.value.hint == "pip install 'pyspark[connect]', or use Spark without SPARK_REMOTE"
 
 
 class Seen:

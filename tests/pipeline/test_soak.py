@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pipeline.conftest import Write, person
+from pipeline.conftest import Write, knows, person
 from pipeline.test_races import many_writers
 
 import omnigraph as og
@@ -76,15 +76,60 @@ def test_a_large_load_lands_beside_a_stream_without_pause(tmp_path: Path, mode: 
     stream = subprocess.Popen([sys.executable, "-c", STREAM, graph.uri, str(ended)], stdout=subprocess.PIPE, text=True)
     assert stream.stdout is not None
     assert stream.stdout.readline() == "started\n"
-    first = rows if mode == "append" else rows - 1_000
-    graph.load({"Row": wide(first, first + rows, "new")}, mode=mode, engine="local")
-    ended.touch()
-    count = int(stream.communicate()[0])
+    first = rows if mode == "append" else rows // 2
+    try:
+        graph.load({"Row": wide(first, first + rows, "new")}, mode=mode, engine="local")
+    finally:
+        ended.touch()
+        count = int(stream.communicate()[0])
     table = graph.stores.head()[1].table("node:Row")
     assert table is not None
     assert table.rows == first + rows + min(count, 50)
     assert table.count("a = 'new'") == rows
     print(f"{mode}: landed among {count} commits of the stream, with {len(graph.recovery.list())} plans left")
+
+
+# ---------------------------------------------------------------- Connect
+
+CONNECTED = """
+import sys
+import omnigraph as og
+from omnigraph.pipeline.session import spark_session
+from omnigraph.pipeline.source import register
+graph = og.open(sys.argv[1])
+graph.load(sys.argv[2], mode="append", show_progress=True)
+spark = spark_session()
+assert type(spark).__module__ == "pyspark.sql.connect.session", type(spark)
+graph.load({"Person": spark.createDataFrame([("b", 20), ("c", 30)], "email string, age int")}, mode="merge", spark=spark)
+register(spark)
+source = spark.read.format("omnigraph").option("graph", sys.argv[1]).option("type", "Person").option("columns", "id,age")
+found = {tuple(row) for frame in (source.load(), graph.spark(spark).table("Person", ["id", "age"])) for row in frame.collect()}
+assert found == {("a", 1), ("b", 20), ("c", 30)}, found
+frame = spark.createDataFrame([("d", 40)], "email string, age int")
+frame.write.format("omnigraph").option("graph", sys.argv[1]).option("type", "Person").mode("append").save()
+try:
+    graph.load({"Person": spark.createDataFrame([("z", 500)], "email string, age int")}, mode="append", spark=spark)
+except og.errors.RejectedRecords as error:
+    assert "value 500 > max 150" in error.message
+query = "query q() { match { $p: Person  $p.age > 10 } return { $p.email } }"
+assert graph.query(query, engine="spark", spark=spark).table.num_rows == 3
+assert graph.export(sys.argv[3], spark=spark) == 5
+spark.stop()
+"""
+
+
+def test_everything_works_through_a_connect_session(graph: og.Graph, write: Write, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    pytest.importorskip("zstandard", reason="Spark Connect needs pyspark[connect]")
+    source = write("in.jsonl", person("a", age=1), person("b", age=2), knows("a", "b"))
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECTED, graph.uri, source, str(tmp_path / "out.jsonl")],
+        env={**os.environ, "SPARK_REMOTE": "local[2]"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 5
 
 
 # ---------------------------------------------------------------- a cluster

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.errors import PipelineFailed, UsageError
 from omnigraph.pipeline import java
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
     remote = master if master and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
     builder = SparkSession.builder.appName(app_name)
     if remote and (master is None or master == remote):
-        return _configured(builder.remote(remote), _SQL).getOrCreate()
+        return _connected(builder, remote)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _configured(builder, _SQL).getOrCreate()
     chosen = master or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
@@ -45,6 +47,47 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
         session = _configured(builder.master(chosen), settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _connected(builder: Any, remote: str) -> SparkSession:
+    """A session of Spark Connect: at a server (`sc://host`), or in a JVM that is started here (`local[2]`)."""
+    missing = [package for module, package in _CONNECT.items() if not _can_import(module)]
+    if missing:
+        # PySpark itself would end the program without a word, or name one of them only.
+        raise UsageError(
+            f"Spark Connect needs packages that are not installed: {', '.join(missing)}",
+            hint="pip install 'pyspark[connect]', or use Spark without SPARK_REMOTE",
+        )
+    if remote.startswith("local"):
+        _prepare_environment(local=True)
+    from pyspark.errors import PySparkException
+
+    try:
+        session: SparkSession = _configured(builder.remote(remote), _SQL).getOrCreate()
+    except PySparkException as error:
+        said = str(error).strip().splitlines()
+        raise PipelineFailed(
+            f"no Spark session at '{remote}': {said[0] if said else type(error).__name__}",
+            hint="check the address in SPARK_REMOTE, and that a Spark Connect server runs there",
+        ) from None
+    return session
+
+
+_CONNECT = {
+    "grpc": "grpcio",
+    "grpc_status": "grpcio-status",
+    "google.rpc": "googleapis-common-protos",
+    "zstandard": "zstandard",
+}
+"""Modules that PySpark's Connect client imports, and the packages they come in."""
+
+
+def _can_import(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True
 
 
 _SQL = {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_PART = 1_048_576
 BYTES_PER_PART = 512 * 1024 * 1024
+ADDED_APART = 65_536
 VERSION_THREADS = 8
 """Versions of one run that are made at the same time."""
 
@@ -116,23 +117,27 @@ def stage(
     busy = {*gone, *(fragment.id for fragment in changed)}
     folded = folding.parts_to_fold(base.parts, busy) if fold and not clear else ()
     folded_parts = _fold(base, folded)
+    added = sum(fragment.physical_rows for fragment in new)
+    # For rows that come with a removal Lance looks up each one's past; the many of a load come by themselves instead.
+    apart = added > ADDED_APART
+    dataset = base.dataset
     if gone or changed or folded:
         operation = LanceOperation.Update(
             removed_fragment_ids=[*gone, *(part.id for part in folded)],
             updated_fragments=changed,
-            new_fragments=[*(_load_part(text) for text in folded_parts), *new],
+            new_fragments=[*(_load_part(text) for text in folded_parts), *(() if apart else new)],
             fields_modified=[],
         )
-    else:
+        dataset = LanceDataset.commit(dataset, operation, read_version=base.version, detached=True)
+    if dataset is base.dataset or apart:
         operation = LanceOperation.Append(new)
-    dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
+        dataset = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
     result = Table(base.path, dataset)
     files = [*_data_files(new), *_deletion_files(changed), version_file(result.version)]
     if folded:
         files += _data_files(_load_part(text) for text in folded_parts)
         result, index_files = indexes.cover_again(result, base, {part.id for part in folded})
         files += index_files
-    added = sum(fragment.physical_rows for fragment in new)
     rows = sum(part.rows for part in result.parts)
     reach(Failpoint.TABLE_STAGED_VERSION)
     return result, Staged(
