@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from greenlet import greenlet
@@ -108,7 +109,9 @@ class Actor:
         plans = [self._plan_on(head, kinds[int(self.world.random.random() * len(kinds))]) for _ in range(count)]
         for plan in plans:
             self.model.meant(plan, head.head)
-        outcomes = self.history.publisher.publish_group([Member(plan, self._rebase) for plan in plans])
+        staged = count == 2
+        members = [Member(plan, self._rebase, staged) for plan in plans]
+        outcomes = self.history.publisher.publish_group(members, together=self._together)
         for plan, outcome in zip(plans, outcomes, strict=True):
             if isinstance(outcome, Commit):
                 self.model.acknowledged(outcome)
@@ -166,6 +169,20 @@ class Actor:
                 change = replace(change, base=now, state=self.model.next_version(now, change.key, plan.commit_id))
             changes.append(change)
         return replace(plan, changes=tuple(changes))
+
+    def _together(self, snapshot: Snapshot, plans: Mapping[int, PublishPlan]) -> Mapping[int, PublishPlan]:
+        """The changes of several plans, each on top of the one before it; the last of three goes by itself."""
+        tables = dict(snapshot.tables)
+        staged = {}
+        for index, plan in list(plans.items())[:2]:
+            self.model.meant(plan, snapshot)
+            changes = []
+            for change in plan.changes:
+                now = tables.get(change.key)
+                tables[change.key] = self.model.next_version(now, change.key, plan.commit_id)
+                changes.append(replace(change, base=now, state=tables[change.key]))
+            staged[index] = replace(plan, changes=tuple(changes))
+        return staged
 
     # ------------------------------------------------------------ branches, tags, retention, reads
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from omnigraph.errors import ObjectExists, StorageTransient
-from omnigraph.history import branches, retention, tags
+from omnigraph.history import branches, publish, retention, tags
 from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
-from omnigraph.history.publish import Publisher, PublishPlan
+from omnigraph.history.publish import Member, Publisher, PublishPlan
 from omnigraph.history.values import Entry, Snapshot
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -22,7 +21,7 @@ _onto = Publisher._onto
 def taken_position_is_ours(patch: pytest.MonkeyPatch) -> None:
     """A create that meets an object takes it for its own, without reading it."""
 
-    def create(self: Chain, entry: Entry) -> Entry | None:
+    def create(self: Chain, entry: Entry, _: object) -> Entry | None:
         with suppress(ObjectExists, StorageTransient):
             self.store.create(key_of(entry.branch, entry.position), encode_entry(entry))
         return entry
@@ -33,7 +32,7 @@ def taken_position_is_ours(patch: pytest.MonkeyPatch) -> None:
 def taken_position_is_anothers(patch: pytest.MonkeyPatch) -> None:
     """A create that meets an object, or hears nothing, takes it for somebody else's, and nobody looks for the commit."""
 
-    def create(self: Chain, entry: Entry) -> Entry | None:
+    def create(self: Chain, entry: Entry, _: object) -> Entry | None:
         try:
             self.store.create(key_of(entry.branch, entry.position), encode_entry(entry))
         except (ObjectExists, StorageTransient):
@@ -47,7 +46,9 @@ def taken_position_is_anothers(patch: pytest.MonkeyPatch) -> None:
 def own_bytes_are_remembered(patch: pytest.MonkeyPatch) -> None:
     """An entry found with our id is taken to have our bytes, though another process published the same plan."""
     create = Chain._create
-    patch.setattr(Chain, "_create", lambda self, entry: entry if create(self, entry) is not None else None)
+    patch.setattr(
+        Chain, "_create", lambda self, entry, beside: entry if create(self, entry, beside) is not None else None
+    )
 
 
 def published_plans_are_published_again(patch: pytest.MonkeyPatch) -> None:
@@ -57,8 +58,8 @@ def published_plans_are_published_again(patch: pytest.MonkeyPatch) -> None:
 def strict_changes_are_carried_over(patch: pytest.MonkeyPatch) -> None:
     """Nothing is checked again when somebody else was first."""
 
-    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        return replace(plan, base=snapshot.commit.ref, line=head.line)
+    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        return replace(member.plan, base=snapshot.commit.ref, line=head.line)
 
     patch.setattr(Publisher, "_onto", onto)
 
@@ -66,8 +67,9 @@ def strict_changes_are_carried_over(patch: pytest.MonkeyPatch) -> None:
 def read_tables_may_move(patch: pytest.MonkeyPatch) -> None:
     """Tables a plan relied on are not looked at (write skew)."""
 
-    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        blind = _onto(self, replace(plan, reads=()), rebase, head, snapshot)
+    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        plan = member.plan
+        blind = _onto(self, replace(member, plan=replace(plan, reads=())), head, snapshot)
         return replace(blind, reads=plan.reads)
 
     patch.setattr(Publisher, "_onto", onto)
@@ -76,10 +78,11 @@ def read_tables_may_move(patch: pytest.MonkeyPatch) -> None:
 def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
     """A plan rebased on a neighbour of its group stays there although that neighbour moved."""
 
-    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
+    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        plan = member.plan
         if plan.base.id == snapshot.commit.id and plan.line == head.line:
             return plan
-        return _onto(self, plan, rebase, head, snapshot)
+        return _onto(self, member, head, snapshot)
 
     patch.setattr(Publisher, "_onto", onto)
 
@@ -87,10 +90,16 @@ def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
 def deleted_branches_are_written(patch: pytest.MonkeyPatch) -> None:
     """The life of a branch is not looked at: a plan goes to whatever has the name now."""
 
-    def onto(self: Publisher, plan: PublishPlan, rebase: Any, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        return _onto(self, replace(plan, line=head.line), rebase, replace(head, op="commit"), snapshot)
+    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
+        plan = replace(member.plan, line=head.line)
+        return _onto(self, replace(member, plan=plan), replace(head, op="commit"), snapshot)
 
     patch.setattr(Publisher, "_onto", onto)
+
+
+def everybody_may_join(patch: pytest.MonkeyPatch) -> None:
+    """Plans that are staged together are not asked whether they fit."""
+    patch.setattr(publish, "_may_join", lambda member, head: not member.staged)
 
 
 def lines_are_named_by_branch_alone(patch: pytest.MonkeyPatch) -> None:
@@ -160,6 +169,7 @@ RULES: tuple[Patch, ...] = (
     read_tables_may_move,
     groups_judge_by_id,
     deleted_branches_are_written,
+    everybody_may_join,
     lines_are_named_by_branch_alone,
     swept_positions_are_reused,
     sweep_takes_young_entries,
