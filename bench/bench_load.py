@@ -1,6 +1,7 @@
 """Loading into a graph against the least a load can be: Spark reading the same files and writing Parquet, unchecked.
 
     python bench/bench_load.py [--nodes 100000] [--edges 1000000] [--memory 6g] [--folder DIR]
+    python bench/bench_load.py --upsert 5000000    a fifth as many keys into so many rows, half of them new
 
 Prints wall times, rows a second, ratios, the stages of each load, and the peak memory of all processes together.
 """
@@ -17,14 +18,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import omnigraph as og
-from omnigraph.pipeline.frames import graph_tables
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.progress import Status
 from omnigraph.pipeline.session import spark_session
-from omnigraph.pipeline.source import register
 
 SCHEMA = """
 node Person {
@@ -73,19 +72,26 @@ class Memory:
             self.peak = max(self.peak, _tree_bytes(os.getpid()))
 
 
-def _tree_bytes(root: int) -> int:
-    parents: dict[int, list[int]] = {}
+def process_tree(root: int) -> list[int]:
+    """A process and all below it."""
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    total, todo = 0, [root]
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, todo = [], [root]
     while todo:
-        process = todo.pop()
-        todo += parents.get(process, [])
+        found.append(todo.pop())
+        todo += children.get(found[-1], [])
+    return found
+
+
+def _tree_bytes(root: int) -> int:
+    total = 0
+    for process in process_tree(root):
         try:
             total += int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except OSError:
@@ -131,9 +137,13 @@ def main() -> None:
     parser.add_argument("--memory", default="6g")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--engine", choices=["spark", "local"], default="spark")
+    parser.add_argument("--upsert", type=int)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     try:
+        if options.upsert:
+            upsert(folder, options.upsert, options.memory, options.engine)
+            return
         run(folder, options.nodes, options.edges, options.memory, options.engine)
     finally:
         shutil.rmtree(folder)
@@ -173,26 +183,46 @@ def run(folder: Path, nodes: int, edges: int, memory: str, engine: str) -> None:
     )
     print(f"{'':34} {merge / least_merge:8.2f} times the least; stages {shown(stages, merge)}")
     assert graph.stores.head()[1].rows("node:Person") == nodes + nodes // 10
-    scans(spark, graph, folder, edges)
     spark.stop()
 
 
-def scans(spark: Any, graph: og.Graph, folder: Path, edges: int) -> None:
-    """Every edge through the data source and as a view, against the same rows from Parquet."""
-    register(spark)
-    tables = graph_tables(graph.stores.head()[1], spark)
-    source = spark.read.format("omnigraph").option("graph", str(folder / "graph")).option("type", "Knows")
-    tables.table("Knows").write.parquet(str(folder / "edges"))
-    frames = {
-        "scan: Parquet": spark.read.parquet(str(folder / "edges")),
-        "scan: data source": source.load(),
-        "scan: view": tables.table("Knows"),
-        "scan: data source, two columns": source.option("columns", "src,dst").load(),
-        "scan: data source, filtered": source.option("filter", "weight < 10").load(),
-    }
-    for name, frame in frames.items():
-        frame.write.format("noop").mode("overwrite").save()  # the first run compiles
-        measured(name, edges, lambda frame=frame: frame.write.format("noop").mode("overwrite").save())
+def upsert(folder: Path, rows: int, memory: str, engine: str) -> None:
+    """Keys into rows, from Parquet files, and what is there afterwards."""
+    keys = rows // 5
+    first = rows - keys // 2
+    write_rows(folder / "base", 0, rows, "old")
+    write_rows(folder / "change", first, first + keys, "new")
+    spark = spark_session(memory=memory) if engine == "spark" else None
+    graph = og.init(folder / "graph", schema="node Row { k: I64 @key  a: String  b: F64 }")
+    steps: list[tuple[str, int, Literal["append", "merge"]]] = [("base", rows, "append"), ("change", keys, "merge")]
+    for name, count, mode in steps:
+        stages = Stages()
+        seconds = measured(
+            f"{mode} {count:,} keys ({engine})",
+            count,
+            lambda name=name, mode=mode, stages=stages: load(
+                graph.stores, folder / name, mode=mode, type="Row", engine=engine, spark=spark, progress=stages
+            ),
+        )
+        print(f"{'':34} stages {shown(stages, seconds)}")
+    table = graph.stores.head()[1].table("node:Row")
+    assert table is not None
+    assert table.rows == rows + keys // 2
+    assert table.count("a = 'new'") == keys
+    assert table.count(f"a = 'old' AND k >= {first}") == 0
+    print(f"{table.rows:,} rows, {keys:,} of them new or replaced: as it should be")
+
+
+def write_rows(folder: Path, first: int, last: int, word: str) -> None:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    for number, start in enumerate(range(first, last, 500_000)):
+        keys = np.arange(start, min(start + 500_000, last))
+        rows = pa.table({"k": keys, "a": pa.repeat(pa.scalar(word), len(keys)), "b": keys / 2})
+        pq.write_table(rows, folder / f"{number}.parquet")
 
 
 def bare(spark: Any, data: Path, out: Path) -> None:
