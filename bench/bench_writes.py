@@ -2,13 +2,16 @@
 
 Every insert is a transaction of its own that is on disk before it is acknowledged. DuckDB and SQLite write a file database
 with a primary key; SQLite in WAL mode with synchronous=FULL, each thread on its own connection; DuckDB with one cursor a thread.
-OmniGraph's insert also makes a commit with its own record in the history.
+OmniGraph's insert also makes a commit with its own record in the history. "bare" is the least that one such commit needs of
+what it is built on, in a plain program without checks, keys or history: one row written, one version that names it, both
+synced with their folders, and one small file linked to its name and synced. Each thread has a table of its own.
 
     python bench/bench_writes.py [seconds per measurement]
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 import tempfile
@@ -69,7 +72,45 @@ def sqlite_at(folder: Path) -> Callable[[], Insert]:
     return writer
 
 
-SYSTEMS = {"omnigraph": omnigraph_at, "duckdb": duckdb_at, "sqlite": sqlite_at}
+def bare_at(folder: Path) -> Callable[[], Insert]:
+    import lance
+    import pyarrow as pa
+    from lance import LanceDataset, LanceOperation
+    from lance.fragment import write_fragments
+
+    chain = folder / "chain"
+    chain.mkdir()
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("age", pa.int32())])
+
+    def writer() -> Insert:
+        table = folder / f"bare-{threading.get_ident()}-{time.monotonic_ns()}"
+        first = lance.write_dataset(schema.empty_table(), str(table), mode="create", enable_stable_row_ids=True)
+
+        def insert(name: str) -> None:
+            rows = pa.table({"id": [name], "age": [1]}, schema=schema)
+            (part,) = write_fragments(rows, first, mode="append")
+            made = LanceDataset.commit(first, LanceOperation.Append([part]), read_version=1, detached=True)
+            named = [table / "data" / part.files[0].path, table / "_versions" / f"d{made.version}.manifest"]
+            temporary = chain / f".{table.name} {name}"
+            temporary.write_bytes(b"x" * 2_000)
+            for path in (*named, *(path.parent for path in named), temporary):
+                sync(path)
+            os.link(temporary, chain / f"{table.name} {name}")
+            temporary.unlink()
+            sync(chain)
+
+        return insert
+
+    return writer
+
+
+def sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+
+
+SYSTEMS = {"omnigraph": omnigraph_at, "bare": bare_at, "duckdb": duckdb_at, "sqlite": sqlite_at}
 
 
 def measure(new_writer: Callable[[], Insert], threads: int, seconds: float, label: str) -> float:
@@ -107,7 +148,7 @@ def main(seconds: float) -> None:
         for system, new_writer in writers.items():
             rates[system] = [measure(new_writer, count, seconds, f"t{count}") for count in THREADS]
             print(f"{system:>12}" + "".join(f"{rate:>18.0f}" for rate in rates[system]))
-        for system in ("duckdb", "sqlite"):
+        for system in ("bare", "duckdb", "sqlite"):
             ratios = (ours / theirs for ours, theirs in zip(rates["omnigraph"], rates[system], strict=True))
             print(f"omnigraph / {system:<7}" + "".join(f"{ratio:>11.2f}x      " for ratio in ratios))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from history.small_graph import SmallGraph, reapply
@@ -219,8 +220,8 @@ def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> N
     plan = slow.plan()
     create = slow.store.create
 
-    def create_then_sleep(key: str, data: bytes) -> None:
-        create(key, data)
+    def create_then_sleep(key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
+        create(key, data, beside=beside)
         slow.store.create = create  # type: ignore[method-assign]
         graph.commits(3)
         aged(graph)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROWS_PER_PART = 1_048_576
 BYTES_PER_PART = 512 * 1024 * 1024
 ADDED_APART = 65_536
-VERSION_THREADS = 8
+VERSION_THREADS = 3
 """Versions of one run that are made at the same time."""
 
 
@@ -83,14 +83,14 @@ def write_parts(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[st
     )
     reach(Failpoint.TABLE_STAGED_DATA)
     _keep_keys(table, written, rows)
-    return tuple(json.dumps(fragment.to_json()) for fragment in written)
+    return tuple(_part_text(fragment) for fragment in written)
 
 
 def _keep_keys(table: Table, written: Sequence[Any], rows: pa.Table | pa.RecordBatchReader) -> None:
     """What was just written need not be read back to look up its keys."""
     if table.keys is None or len(written) != 1 or not hasattr(rows, "num_rows") or rows.num_rows > PART_ROWS_MOST:
         return
-    files = tuple(file.path for file in written[0].files)
+    files = tuple(file._path for file in written[0].files)
     table.keys.put(table.path, (files, ""), PartKeys.of_written(rows))
 
 
@@ -222,6 +222,12 @@ def stored_rows(table: Table) -> dict[int, int]:
     return {fragment.fragment_id: fragment.physical_rows for fragment in table.dataset.get_fragments()}
 
 
+def _part_text(fragment: Any) -> str:
+    """A part that was just written: no deletions, no row ids yet. (The public `path` builds a class at every access.)"""
+    files = [{"path": file._path, **{k: v for k, v in vars(file).items() if k != "_path"}} for file in fragment.files]
+    return json.dumps({"id": fragment.id, "files": files, "physical_rows": fragment.physical_rows})
+
+
 def _load_part(text: str) -> Any:
     from lance.fragment import FragmentMetadata
 
@@ -272,7 +278,7 @@ def _kept_rows(base: Table, parts: Sequence[Part]) -> pa.Table | None:
 
 
 def _data_files(fragments: Iterable[Any]) -> list[str]:
-    return [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+    return [f"data/{file._path}" for fragment in fragments for file in fragment.files]
 
 
 def _deletion_files(fragments: Iterable[Any]) -> list[str]:

@@ -83,7 +83,10 @@ class Pending:
         """The pending rows as Arrow, in the order they were made."""
         import pyarrow as pa
 
-        return pa.Table.from_pylist(list(self.rows.values()), schema=_nullable(schema))
+        rows = self.rows.values()
+        columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+        # Missing required values are found by the rules, with their message, not by Arrow.
+        return pa.Table.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
 
     def delta(self, schema: pa.Schema) -> Delta:
         is_edge = isinstance(self.entity, EdgeType)
@@ -107,10 +110,3 @@ class Pending:
 
 def _same(old: Row, new: Row) -> bool:
     return all(old.get(name) == value for name, value in new.items())
-
-
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    """Missing required values are found by the rules, with their message, not by Arrow."""
-    import pyarrow as pa
-
-    return pa.schema([pa.field(field.name, field.type, True) for field in schema])

@@ -100,7 +100,9 @@ def write_rows(view: View, deltas: Deltas) -> Parts:
 
 def rows_to_write(view: View, delta: Delta) -> pa.Table:
     """The delta's rows as the table holds them: by now nothing required is missing."""
-    return delta.rows.cast(view.schema(delta.key))
+    import pyarrow as pa
+
+    return pa.Table.from_arrays(delta.rows.columns, schema=view.schema(delta.key))
 
 
 def stage_versions(

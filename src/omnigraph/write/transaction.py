@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
-from omnigraph.history import Commit
+from omnigraph.history import Commit, PublishPlan
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
@@ -49,6 +49,7 @@ class Transaction:
         self.message = message
         self.if_commit = if_commit
         self.entry, self.view = stores.head(branch)
+        self.catalog = self.view.catalog
         self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self._pending: dict[str, Pending] = {}
         self._finished = False
@@ -107,7 +108,10 @@ class Transaction:
     def pending(self, entity: EntityType) -> Pending:
         if self._finished:
             raise UsageError("this transaction has ended", hint="begin another one")
-        return self._pending.setdefault(entity.table_key, Pending(entity))
+        pending = self._pending.get(entity.table_key)
+        if pending is None:
+            pending = self._pending[entity.table_key] = Pending(entity)
+        return pending
 
     def apply_update(self, node: NodeType, row: Row, values: Mapping[str, object], *, is_pending: bool) -> None:
         new = dict(row)
@@ -179,7 +183,7 @@ class Transaction:
 
     def _insert(self, type_name: str, values: Mapping[str, object], *, strict: bool) -> str:
         data = dict(values)
-        catalog = self.view.catalog
+        catalog = self.catalog
         word = "from_" if "from_" in data else "from"
         if type_name in catalog.edges and (word in data or type_name not in catalog.nodes):
             source, target = data.pop(word, None), data.pop("to", None)
@@ -206,7 +210,7 @@ class Transaction:
         return (found[0] if found else None), False
 
     def _entity(self, name: str, *kinds: type[NodeType] | type[EdgeType]) -> Any:
-        catalog = self.view.catalog
+        catalog = self.catalog
         found: EntityType | None = None
         if NodeType in kinds:
             found = catalog.nodes.get(name)
@@ -249,19 +253,23 @@ class Transaction:
         self._finished = True
         commit: Commit | None = None
         if deltas:
-            addresses = check_deltas(self.view, deltas)
-            proposal = Proposal(self.view, deltas, addresses, write_rows(self.view, deltas))
-            plan = proposal.plan(
-                self.entry,
-                commit_id=self.stores.history.new_id(),
-                actor=self.actor,
-                message=self.message,
-                if_commit=self.if_commit,
-            )
-            commit = self.committer.propose(proposal, plan)
+            commit = self.committer.propose(*self._proposal(deltas))
         types = {key: pending.counts() for key, pending in self._pending.items()}
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt
+
+    def _proposal(self, deltas: Mapping[str, Delta]) -> tuple[Proposal, PublishPlan]:
+        """Checked, with the rows written."""
+        addresses = check_deltas(self.view, deltas)
+        proposal = Proposal(self.view, deltas, addresses, write_rows(self.view, deltas))
+        plan = proposal.plan(
+            self.entry,
+            commit_id=self.stores.history.new_id(),
+            actor=self.actor,
+            message=self.message,
+            if_commit=self.if_commit,
+        )
+        return proposal, plan
 
 
 def _records(rows: Any) -> Iterator[Mapping[str, object]]:
