@@ -11,11 +11,14 @@ from uuid import uuid4
 
 from sqlglot import exp
 
+from omnigraph.errors import UsageError
 from omnigraph.language.plan import ReadPlan
 from omnigraph.pipeline.frames import GraphTables
+from omnigraph.pipeline.runner import failure_of
 from omnigraph.pipeline.spark_types import for_spark
 from omnigraph.read.compiler import compile_read
 from omnigraph.read.execution import finish, instant
+from omnigraph.read.hops import is_level
 from omnigraph.read.pushdown import Values, conjunction
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.shapes import KEY, TYPE, HopInput, NodeInput, RelationalQuery
@@ -26,7 +29,14 @@ from omnigraph.views import View
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ZONE = "spark.sql.session.timeZone"
+SETTINGS = {
+    # Instants are UTC in every literal of the tree.
+    "spark.sql.session.timeZone": "UTC",
+    # What Spark 4.3 knows of a checkpoint's columns it asks for under wrong names when checkpoints are united, and fails.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+
+_OUT_OF_RANGE = ("ARITHMETIC_OVERFLOW", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_INVALID_INPUT")
 
 
 def run_read_on_spark(
@@ -37,31 +47,81 @@ def run_read_on_spark(
     *,
     now: dt.datetime | None = None,
 ) -> Result:
-    """Run a read as one Spark job on one snapshot; the same rows in the same order as in process."""
+    """Run a read on Spark, on one snapshot; the same rows in the same order as in process."""
     from omnigraph.pipeline.session import spark_session
 
     started = time.perf_counter()
     session = spark or spark_session()
     values = Values(parameters, instant(now))
     query = compile_read(plan, view.catalog)
-    frames = _relations(view, query, values, session)
-    names = {name: f"og_{uuid4().hex}_{name}" for name in frames}
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(names[name])
-    read = time.perf_counter()
-    try:
-        with _in_utc(session):
-            table = session.sql(to_sql(_bound(query, values, names), "spark")).toArrow()
-    finally:
-        for name in names.values():
-            session.catalog.dropTempView(name)
+    with _typed_failures(), _set(session), _Relations(session, query, values) as relations:
+        for name, frame in _inputs(view, query, values, session).items():
+            relations.add(name, frame)
+        far = [hop for hop in query.hops if hop.expansion.max_hops > 1]
+        for hop in far:
+            relations.walk(hop)
+        read = time.perf_counter()
+        table = relations.run(query.whole([hop.name for hop in far])).toArrow()
     ran = time.perf_counter()
     final = finish(view, query, _stored_types(table))
     timing = Timing(read - started, ran - read, time.perf_counter() - started)
     return Result(final, plan.columns, view.snapshot.commit, timing)
 
 
-def _relations(view: View, query: RelationalQuery, values: Values, spark: SparkSession) -> dict[str, DataFrame]:
+class _Relations:
+    """The relations of one query as temporary views, under names of its own; dropped at the end."""
+
+    def __init__(self, spark: SparkSession, query: RelationalQuery, values: Values) -> None:
+        self._spark = spark
+        self._query = query
+        self._arguments = query.arguments(values.parameters, values.now)
+        self._mark = uuid4().hex
+        self._names: dict[str, str] = {}
+
+    def __enter__(self) -> _Relations:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._names.values():
+            self._spark.catalog.dropTempView(name)
+
+    def add(self, name: str, frame: DataFrame) -> None:
+        self._names[name] = f"og_{self._mark}_{name}"
+        frame.createOrReplaceTempView(self._names[name])
+
+    def run(self, tree: exp.Query) -> DataFrame:
+        return self._spark.sql(to_sql(self._bound(tree), "spark"))
+
+    def walk(self, hop: HopInput) -> None:
+        """An expansion of several hops, one level after the other: Spark would write out every level anew wherever the
+        next ones mention it, which doubles with each hop."""
+        nothing: DataFrame | None = None
+        for name, query in self._query.definitions[hop.name]():
+            if not is_level(name):
+                self.add(name, self.run(query))
+                continue
+            if nothing is None:
+                level = self.run(query).localCheckpoint()
+                nothing = level if level.isEmpty() else None
+            self.add(name, level)
+
+    def _bound(self, tree: exp.Query) -> exp.Expression:
+        """The tree with its parameters as literals and its relations under the names of this run."""
+
+        def replaced(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Limit | exp.Offset):
+                return _cut(node, self._arguments)
+            if isinstance(node, exp.Placeholder):
+                return value(self._arguments[node.name], self._query.placeholders[node.name][1])
+            if isinstance(node, exp.Table) and node.name in self._names:
+                alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+                return exp.Table(this=exp.to_identifier(self._names[node.name], quoted=True), alias=alias)
+            return node
+
+        return tree.copy().transform(replaced)
+
+
+def _inputs(view: View, query: RelationalQuery, values: Values, spark: SparkSession) -> dict[str, DataFrame]:
     tables = GraphTables(view, spark)
     frames = {one.name: _nodes(view, tables, one, values) for one in query.inputs}
     return frames | {hop.edges: _edges(tables, hop, values) for hop in query.hops}
@@ -95,23 +155,6 @@ def _edges(tables: GraphTables, hop: HopInput, values: Values) -> DataFrame:
     return frame.select(*(frame[name] for name in names), *aliased)
 
 
-def _bound(query: RelationalQuery, values: Values, names: Mapping[str, str]) -> exp.Expression:
-    """The tree with its parameters as literals and its relations under the names of this run."""
-    arguments = query.arguments(values.parameters, values.now)
-
-    def replaced(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Limit | exp.Offset):
-            return _cut(node, arguments)
-        if isinstance(node, exp.Placeholder):
-            return value(arguments[node.name], query.placeholders[node.name][1])
-        if isinstance(node, exp.Table) and node.name in names:
-            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
-            return exp.Table(this=exp.to_identifier(names[node.name], quoted=True), alias=alias)
-        return node
-
-    return query.whole().transform(replaced)
-
-
 def _cut(cut: exp.Limit | exp.Offset, arguments: Mapping[str, Any]) -> exp.Expression:
     """A limit or offset as a bare number: Spark takes no cast there."""
     placeholder = cut.find(exp.Placeholder)
@@ -121,14 +164,30 @@ def _cut(cut: exp.Limit | exp.Offset, arguments: Mapping[str, Any]) -> exp.Expre
 
 
 @contextmanager
-def _in_utc(spark: SparkSession) -> Iterator[None]:
-    """Instants are UTC in every literal of the tree."""
-    before = spark.conf.get(ZONE)
-    spark.conf.set(ZONE, "UTC")
+def _typed_failures() -> Iterator[None]:
+    """What Spark has to say, in our words: a value that does not fit is the query's fault, the rest is the work's."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if any(word in str(error) for word in _OUT_OF_RANGE):
+            raise UsageError("a value is out of range") from None
+        raise failure_of(error) from None
+
+
+@contextmanager
+def _set(spark: SparkSession) -> Iterator[None]:
+    """The settings that the tree relies on."""
+    before = {name: spark.conf.get(name) for name in SETTINGS}
+    for name, setting in SETTINGS.items():
+        spark.conf.set(name, setting)
     try:
         yield
     finally:
-        spark.conf.set(ZONE, before)
+        for name, setting in before.items():
+            spark.conf.set(name, setting)
 
 
 def _stored_types(table: Any) -> Any:

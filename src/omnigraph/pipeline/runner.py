@@ -192,5 +192,5 @@ def failure_of(error: BaseException) -> OmnigraphError:
         said = said.split("; Recent", 1)[0]
     return PipelineFailed(
         f"the work on Spark stopped: {said[:500]}",
-        hint="nothing was written; the Spark log has more, then run it again",
+        hint="nothing was changed; the Spark log has more, then run it again",
     )

@@ -106,7 +106,7 @@ def _driver_settings(memory: str | None) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.driver.memory": memory or _memory(),
         "spark.driver.maxResultSize": "0",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={java.logging_file()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={java.logging_file()} -XX:+ExitOnOutOfMemoryError",
         "spark.python.worker.reuse": "true",
         "spark.buffer.size": str(PIPE_BYTES),
         "spark.task.maxFailures": str(TASK_ATTEMPTS),

@@ -65,6 +65,11 @@ def _steps(hop: HopInput) -> exp.Query:
     return queries[0] if len(queries) == 1 else exp.union(*queries, distinct=True)
 
 
+def is_level(name: str) -> bool:
+    """Is it one of `define`'s relations that hold what is reached at one distance (or a single step)?"""
+    return name.rpartition("_")[2].startswith(("level", "step"))
+
+
 def _levels(hop: HopInput, expansion: Expansion, sources: exp.Query | None) -> list[tuple[str, exp.Query]]:
     step, levels, seen = f"{hop.name}_step", f"{hop.name}_level", f"{hop.name}_seen"
     first = exp.select(column(SOURCE), column(TARGET)).from_(table(step))
