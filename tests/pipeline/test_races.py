@@ -13,6 +13,7 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.rebasing import LoadRebase
 from omnigraph.storage.failpoints import Failpoint, arm
+from omnigraph.tables import staging
 
 
 def many_writers(graph: og.Graph, write: Write, tmp_path: Path, turns: int) -> None:
@@ -88,6 +89,9 @@ TIE = 'query tie() {{ insert Knows {{ from: "{}", to: "{}" }} }}'
 MOVES: dict[str, tuple[str, list[Any], list[str], int, str | None]] = {
     "rows of other keys": ("append", [person("x"), knows("a", "x")], [PUT.format("y", 1)], 0, None),
     "a row that was replaced meanwhile": ("merge", [person("a", age=1)], [PUT.format("a", 2), PUT.format("a", 3)], 0, None),
+    "rows beside one that is replaced": (
+        "merge", [person("a", age=1)], [PUT.format("x", 2), PUT.format("y", 3), PUT.format("z", 4)], 0, None,
+    ),
     "a row that went meanwhile": ("merge", [person("c", age=1)], [DROP.format("c")], 0, None),
     "a row that went and came back": ("merge", [person("c", age=1)], [DROP.format("c"), PUT.format("c", 9)], 0, None),
     "an end that was stored anew": ("append", [knows("a", "c")], [PUT.format("c", 2)], 0, None),
@@ -98,12 +102,15 @@ MOVES: dict[str, tuple[str, list[Any], list[str], int, str | None]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("many", [False, True], ids=["few rows", "staged as many rows are"])
 @pytest.mark.parametrize("move", MOVES)
 def test_only_what_others_touched_is_checked_again(
-    move: str, graph: og.Graph, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    move: str, many: bool, graph: og.Graph, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others commit before every attempt of the load; it is checked in full only when they touched its keys."""
     mode, records, mutations, in_full, said = MOVES[move]
+    if many:
+        monkeypatch.setattr(staging, "ADDED_APART", 0)
     graph.load(write("setup.jsonl", person("a"), person("b"), person("c")), mode="append", engine="local")
     made: list[LoadRebase] = []
     rebase = LoadRebase.__call__
