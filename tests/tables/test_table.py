@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tables.small_tables import SmallTables, rows
 
-from omnigraph.tables import IndexSpec, Table, Tables, column, equals, in_list, literal
+from omnigraph.tables import IndexSpec, Table, Tables, column, equals, in_list, indexes, literal
 from omnigraph.tables import table as table_module
 from omnigraph.tables.indexes import SEGMENTS_MOST, coverage
 
@@ -151,3 +152,24 @@ def test_a_vector_index_is_skipped_until_there_are_vectors_and_found_after(tmp_p
     indexed = tables.open("nodes/V", staged.version)
     near = indexed.dataset.to_table(nearest={"column": "v", "q": vectors[42], "k": 1}, columns=["id"])
     assert near["id"].to_pylist() == ["v42"]
+
+
+def test_a_large_index_is_built_as_several_segments_that_may_travel(
+    tables: SmallTables, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown = table
+    for first in range(100, 600, 100):
+        grown = tables.put(grown, range(first, first + 100), fold=False)
+    monkeypatch.setattr(indexes, "SEGMENT_ROWS", 100)
+    spec = IndexSpec("id", "BTREE")
+    plans = indexes.plan_segments(grown, [spec])
+    assert 1 < len(plans) <= indexes.SEGMENTS_AT_ONCE
+    assert sorted(part for plan in plans for part in plan.parts) == sorted(part.id for part in grown.parts)
+    built = [pickle.loads(pickle.dumps(tables.build_segment(grown.path, grown.version, plan))) for plan in plans]
+    staged = tables.stage_segments(grown, plans, built)
+    assert staged is not None
+    indexed = tables.at(staged)
+    state = coverage(indexed, [spec])[spec.name]
+    assert (state.segments, state.pending_rows) == (len(plans), 0)
+    for number in (7, 150, 599):
+        assert indexed.lookup("id", [f"e{number}"], ["n"])["n"].to_pylist() == [number]

@@ -19,7 +19,8 @@ from omnigraph.pipeline.target import Place, Target
 from omnigraph.read.indexes import index_specs
 from omnigraph.relational import rules
 from omnigraph.storage.failpoints import Failpoint, reach
-from omnigraph.tables import Staged
+from omnigraph.tables import Staged, Table
+from omnigraph.tables.indexes import SegmentPlan, plan_segments
 from omnigraph.tables.staging import Earlier
 from omnigraph.views import View
 
@@ -71,6 +72,19 @@ Locate = Callable[[list[Finding]], list[tuple[str | None, int | None]]]
 def stage_incoming(view: View, key: str, rows: int, given: bool, parts: tuple[str, ...]) -> tuple[Incoming, Staged]:
     staged = view.stores.tables.stage(view.table_or_new(key), parts=parts, clear=True, fold=False)
     return Incoming(key, rows, given, parts, Place(staged.path, staged.version)), staged
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A task: a part of an index to build."""
+
+    target: Target
+    place: Place
+    plan: SegmentPlan
+
+
+def build_segment(task: Segment) -> Any:
+    return task.target.tables.build_segment(task.place.path, task.place.version, task.plan)
 
 
 class Assembly:
@@ -132,7 +146,24 @@ class Assembly:
     def _index_all(
         self, changes: Mapping[str, TableChange], done: Mapping[str, TableChange] | None
     ) -> tuple[TableChange, ...]:
-        return tuple(change if done and key in done else self._index(change) for key, change in sorted(changes.items()))
+        """Indexes in the same commit where many rows came; otherwise they stay pending, and reads scan the new parts."""
+        tables = self.view.stores.tables
+        wanted: dict[str, tuple[Table, list[SegmentPlan]]] = {}
+        for key, change in changes.items():
+            is_worth_it = self.index and self.incoming[key].rows >= INDEX_ROWS_LEAST
+            if is_worth_it and change.state is not None and not (done and key in done):
+                table = tables.open(change.state.path, change.state.version)
+                wanted[key] = (table, plan_segments(table, index_specs(self.view.entity(key))))
+        tasks = [Segment(self.target, Place.of(table), plan) for table, plans in wanted.values() for plan in plans]
+        built = iter(self.runner.map("indexes", build_segment, tasks) if tasks else [])
+        indexed = dict(changes)
+        for key, (table, plans) in wanted.items():
+            staged = tables.stage_segments(table, plans, [next(built) for _ in plans])
+            state = changes[key].state
+            if staged is not None and state is not None:
+                self.staged.append(staged)
+                indexed[key] = replace(changes[key], state=replace(state, version=staged.version))
+        return tuple(indexed[key] for key in sorted(indexed))
 
     def reads(self) -> tuple[str, ...]:
         """Tables the checks relied on beside those that change: ends of new edges, edges of replaced nodes."""
@@ -159,18 +190,6 @@ class Assembly:
             version, rows = staged.version, staged.rows
         state = TableState(one.place.path, version, (before.number if before else 0) + 1, rows)
         return TableChange(one.key, _MODES[self.mode], before, state, one.to_json())
-
-    def _index(self, change: TableChange) -> TableChange:
-        """Indexes in the same commit when many rows came; otherwise they stay pending, and reads scan the new parts."""
-        if not self.index or change.state is None or self.incoming[change.key].rows < INDEX_ROWS_LEAST:
-            return change
-        tables = self.view.stores.tables
-        table = tables.open(change.state.path, change.state.version)
-        staged = tables.stage_index(table, index_specs(self.view.entity(change.key)))
-        if staged is None:
-            return change
-        self.staged.append(staged)
-        return replace(change, state=replace(change.state, version=staged.version))
 
     # ------------------------------------------------------------ rules
 

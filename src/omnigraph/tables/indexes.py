@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables.searching import PARTITION_ROWS
-from omnigraph.tables.table import Table
+from omnigraph.tables.table import Part, Table
 
 IndexKind = Literal["BTREE", "INVERTED", "IVF_FLAT"]
 
@@ -28,7 +28,10 @@ WORDS: dict[str, Any] = {
 
 Any word of a text (see `omnigraph.read.text`) consists of such runs, so the index finds every text that has the word."""
 SEGMENTS_MOST = 8
-"""An index with more segments is rebuilt as one."""
+"""An index with more segments is rebuilt as few."""
+SEGMENT_ROWS = 16_000_000
+SEGMENTS_AT_ONCE = 4
+"""A segment for each so many rows, up to so many: they may be built on as many machines."""
 
 
 @dataclass(frozen=True)
@@ -81,21 +84,37 @@ def plan_segments(table: Table, specs: Iterable[IndexSpec]) -> list[SegmentPlan]
     """What is missing for every index to cover every part."""
     plans = []
     for state in coverage(table, specs).values():
-        missing = tuple(part.id for part in table.parts if part.id not in state.parts)
+        missing = [part for part in table.parts if part.id not in state.parts]
         whole = state.segments == 0 or state.segments >= SEGMENTS_MOST
         if missing:
-            parts = tuple(part.id for part in table.parts) if whole else missing
-            plans.append(SegmentPlan(state.spec, parts, replace=whole and state.segments > 0))
+            groups = _groups(table.parts if whole else missing)
+            plans += [SegmentPlan(state.spec, group, replace=whole and state.segments > 0) for group in groups]
     return plans
 
 
-def stage_segments(table: Table, plans: Sequence[SegmentPlan], handle: Callable[[], Table]) -> tuple[Table, list[str]]:
-    """One version with these segments built, side by side, and the files that must be durable.
+def _groups(parts: Sequence[Part]) -> list[tuple[int, ...]]:
+    """The parts in order, cut into runs of about equal rows."""
+    rows = sum(part.rows for part in parts)
+    size = max(SEGMENT_ROWS, -(-rows // SEGMENTS_AT_ONCE))
+    groups: list[list[int]] = [[]]
+    held = 0
+    for part in parts:
+        if held >= size:
+            groups.append([])
+            held = 0
+        groups[-1].append(part.id)
+        held += part.rows
+    return [tuple(group) for group in groups]
 
-    `handle` opens the table anew: Lance lets nobody read through a handle while an index is built through it.
-    """
+
+def build_segments(plans: Sequence[SegmentPlan], handle: Callable[[], Table]) -> list[Any]:
+    """The segments, side by side in this process. `handle` opens the table anew (see `build_segment`)."""
     with ThreadPoolExecutor(max_workers=BUILDERS_MOST) as pool:
-        built = list(pool.map(lambda plan: _build(handle(), plan), plans))
+        return list(pool.map(lambda plan: build_segment(handle(), plan), plans))
+
+
+def stage_segments(table: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]) -> tuple[Table, list[str]]:
+    """One version with these segments, and the files that must be durable."""
     return _commit(table, [pair for pair in zip(plans, built, strict=True) if pair[1] is not None])
 
 
@@ -108,7 +127,7 @@ def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, lis
         for entry in base.dataset.describe_indices()
         if any(part in folded for segment in entry.segments for part in segment.fragment_ids)
     ]
-    built = [(plan, _build(table, plan)) for plan in plans]
+    built = [(plan, build_segment(table, plan)) for plan in plans]
     return _commit(table, [pair for pair in built if pair[1] is not None])
 
 
@@ -117,8 +136,11 @@ def spec_of(name: str) -> IndexSpec:
     return IndexSpec(column, kind.upper(), *metric)  # type: ignore[arg-type]  # names are ours: always a known kind
 
 
-def _build(table: Table, plan: SegmentPlan) -> Any:
-    """The segment, which no version names yet; None when there is nothing to build it from."""
+def build_segment(table: Table, plan: SegmentPlan) -> Any:
+    """The segment, which no version names yet; None when there is nothing to build it from. It may travel.
+
+    The table's handle must be nobody else's: Lance lets nobody read through it while an index is built through it.
+    """
     spec = plan.spec
     options: dict[str, Any] = {}
     if spec.kind == "IVF_FLAT":
@@ -145,11 +167,12 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
     if not made:
         return table, []
     live = {part.id for part in table.parts}
+    replaced = {plan.spec.name: plan.replace for plan, _ in made}
     stale = [
         old
-        for plan, _ in made
-        for old in _segments(table, plan.spec.name)
-        if plan.replace or not any(part in live for part in old.fragment_ids)
+        for name, replace in replaced.items()
+        for old in _segments(table, name)
+        if replace or not any(part in live for part in old.fragment_ids)
     ]
     new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in made]
     operation = LanceOperation.CreateIndex(new, stale)

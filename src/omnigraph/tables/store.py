@@ -19,6 +19,8 @@ from omnigraph.tables.table import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from omnigraph.tables.indexes import SegmentPlan
+
 TABLES_CACHED = 512
 INDEX_CACHE_BYTES = 512 * 1024 * 1024
 METADATA_CACHE_BYTES = 256 * 1024 * 1024
@@ -137,7 +139,22 @@ class Tables:
         if not plans:
             return None
         with translated(base.path):
-            table, files = indexes.stage_segments(base, plans, lambda: self._opened(base.path, base.version))
+            built = indexes.build_segments(plans, lambda: self._opened(base.path, base.version))
+        return self.stage_segments(base, plans, built)
+
+    def build_segment(self, path: str, version: int, plan: SegmentPlan) -> Any:
+        """A segment of an index, for `stage_segments`, which may run in another process."""
+        from omnigraph.tables import indexes
+
+        with translated(path):
+            return indexes.build_segment(self._opened(path, version), plan)
+
+    def stage_segments(self, base: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]) -> Staged | None:
+        """One version with these segments; None when there was nothing to build them from."""
+        from omnigraph.tables import indexes
+
+        with translated(base.path):
+            table, files = indexes.stage_segments(base, plans, built)
         if table.version == base.version:
             return None
         self.remember(table)
