@@ -21,7 +21,7 @@ from omnigraph.views import View
 
 FILES = files()
 BIG = {"type": "A", "data": {"name": "a", "big": 2**62}}
-EVERY = 12
+EVERY = 5
 """One case in so many is run each time."""
 
 
