@@ -113,6 +113,8 @@ except og.errors.RejectedRecords as error:
     assert "value 500 > max 150" in error.message
 query = "query q() { match { $p: Person  $p.age > 10 } return { $p.email } }"
 assert graph.query(query, engine="spark", spark=spark).table.num_rows == 3
+far = 'query q() { match { $p: Person { email: "a" }  $p knows{1,3} $q } return { $q.email as e } }'
+assert graph.query(far, engine="spark", spark=spark).rows == [{"e": "b"}]
 assert graph.export(sys.argv[3], spark=spark) == 5
 spark.stop()
 """
