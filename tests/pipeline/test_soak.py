@@ -49,7 +49,7 @@ def wide(first: int, last: int, word: str) -> pa.Table:
 
 
 def test_two_loads_and_a_stream_of_mutations_at_once(graph: og.Graph, write: Write, tmp_path: Path) -> None:
-    many_writers(graph, write, tmp_path, turns=25)
+    many_writers(graph, write, tmp_path, turns=8)
 
 
 STREAM = """
