@@ -42,16 +42,11 @@ def stage_plan(
     *,
     commit_id: str,
     kind: CommitKind = "mutation",
-    actor: str | None = None,
-    message: str | None = None,
-    if_commit: str | None = None,
 ) -> PublishPlan:
     """Stage every delta (tables in parallel), make the files durable, and say it all in one plan."""
     parts = write_rows(view, deltas)
     changes = stage_versions(view, deltas, addresses, parts, view.stores.tables.sync)
-    return new_plan(
-        view, entry, deltas, changes, commit_id=commit_id, kind=kind, actor=actor, message=message, if_commit=if_commit
-    )
+    return new_plan(view, entry, deltas, changes, commit_id=commit_id, kind=kind)
 
 
 def new_plan(
