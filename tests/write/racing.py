@@ -10,9 +10,8 @@ import pyarrow as pa
 
 import omnigraph as og
 from omnigraph.errors import OmnigraphError
-from omnigraph.history import Member
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.write import Delta, check_deltas, rebase_plan, stage_plan
+from omnigraph.write import Delta, Proposal, check_deltas, write_rows
 
 HELD = ("Ada", "Bob", "Cy")
 """People who are there before the race."""
@@ -45,8 +44,9 @@ def overwrite(graph: og.Graph, message: str, who: str) -> None:
     rows = pa.Table.from_pylist(image, schema=arrow_schema(person))
     deltas = {"node:Person": Delta(person, rows, "strict", clear=True)}
     addresses = check_deltas(view, deltas)
-    plan = stage_plan(view, entry, deltas, addresses, commit_id=graph.stores.history.new_id(), message=message)
-    graph._committer.publish(Member(plan, rebase_plan(graph.stores, deltas)))
+    proposal = Proposal(view, deltas, addresses, write_rows(view, deltas))
+    plan = proposal.plan(entry, commit_id=graph.stores.history.new_id(), message=message)
+    graph._committer.propose(proposal, plan)
 
 
 WRITES = {

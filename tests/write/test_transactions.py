@@ -19,10 +19,9 @@ from omnigraph.errors import (
     UniqueViolation,
     UsageError,
 )
-from omnigraph.history import Member, PublishPlan
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.storage.failpoints import Failpoint, arm, raising
-from omnigraph.write import Delta, check_deltas, rebase_plan, stage_plan
+from omnigraph.write import Delta, Proposal, check_deltas, write_rows
 
 
 @pytest.fixture
@@ -195,8 +194,8 @@ def overwrite(graph: og.Graph, **images: list[dict[str, object]]) -> None:
         rows = pa.Table.from_pylist(image, schema=arrow_schema(entity))
         deltas[entity.table_key] = Delta(entity, rows, "strict", clear=True)
     addresses = check_deltas(view, deltas)
-    plan = stage_plan(view, entry, deltas, addresses, commit_id=graph.stores.history.new_id(), kind="load")
-    graph.stores.history.publisher.publish(PublishPlan.from_json(plan.to_json()), rebase_plan(graph.stores))
+    proposal = Proposal(view, deltas, addresses, write_rows(view, deltas))
+    graph._committer.propose(proposal, proposal.plan(entry, commit_id=graph.stores.history.new_id()))
 
 
 def image(*names: str) -> list[dict[str, object]]:
@@ -240,19 +239,15 @@ def test_an_overwrite_with_one_id_twice(graph: og.Graph) -> None:
 # ---------------------------------------------------------------- plans
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_a_plan_from_elsewhere_is_rebased_by_what_it_staged(graph: og.Graph, held: bool) -> None:
-    """A plan that was stored and read back knows its rows from the tables alone."""
+def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
     tx = og.Transaction(graph.stores, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     tx.insert("Knows", id="k9", from_="Dee", to="Bob")
-    deltas = tx._deltas()
-    plan = stage_plan(tx.view, tx.entry, deltas, check_deltas(tx.view, deltas), commit_id=graph.stores.history.new_id())
+    proposed = tx._proposal(tx._deltas())
     with graph.transaction() as other:
         other.insert("Person", name="Eve")
         other.insert("Knows", id="k8", from_="Eve", to="Eve")
-    member = Member(PublishPlan.from_json(plan.to_json()), rebase_plan(graph.stores, deltas if held else None))
-    graph._committer.publish(member)
+    graph._committer.propose(*proposed)
     assert content(graph) == changed(
         FILLED,
         node_Person={"Dee": {"name": "Dee", "nick": "d"}, "Eve": {"name": "Eve"}},
@@ -260,17 +255,13 @@ def test_a_plan_from_elsewhere_is_rebased_by_what_it_staged(graph: og.Graph, hel
     )
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_a_plan_from_elsewhere_is_checked_again(graph: og.Graph, held: bool) -> None:
+def test_a_proposal_is_checked_again_against_what_arrived(graph: og.Graph) -> None:
     tx = og.Transaction(graph.stores, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
-    deltas = tx._deltas()
-    plan = stage_plan(tx.view, tx.entry, deltas, check_deltas(tx.view, deltas), commit_id=graph.stores.history.new_id())
+    proposed = tx._proposal(tx._deltas())
     with graph.transaction() as other:
         other.insert("Person", name="Eve", nick="d")
     before = content(graph)
     with pytest.raises(OmnigraphError, match=r"@unique violation on Person\.nick: value 'd' held by 'Eve' and 'Dee'"):
-        graph._committer.publish(
-            Member(PublishPlan.from_json(plan.to_json()), rebase_plan(graph.stores, deltas if held else None))
-        )
+        graph._committer.propose(*proposed)
     assert content(graph) == before

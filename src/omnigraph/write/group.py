@@ -44,10 +44,6 @@ class GroupCommitter:
         member = Member(plan, proposal.rebase(self._sync_later), staged=False)
         return self._publish_waiting(_Waiting(member, proposal))
 
-    def publish(self, member: Member) -> Commit:
-        """Publish a plan that is staged."""
-        return self._publish_waiting(_Waiting(member))
-
     def _publish_waiting(self, waiting: _Waiting) -> Commit:
         branch = waiting.member.plan.branch
         with self._lock:

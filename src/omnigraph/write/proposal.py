@@ -11,8 +11,8 @@ from functools import cached_property
 from omnigraph.history import Entry, PublishPlan, Rebase, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
-from omnigraph.write.constraints import Addresses, Deltas
-from omnigraph.write.staging import Parts, Sync, check_again, new_plan, stage_versions
+from omnigraph.write.constraints import Addresses, Deltas, affected_reads
+from omnigraph.write.staging import Parts, Sync, check_again, stage_versions
 
 Ids = frozenset[tuple[str, str]]
 """(table key, entity id)"""
@@ -41,12 +41,17 @@ class Proposal:
         for key, delta in self.deltas.items():
             before = self.view.state(key)
             changes.append(TableChange(key, delta.mode, before, before))
-        return new_plan(
-            self.view,
-            entry,
-            self.deltas,
-            tuple(changes),
+        reads = affected_reads(self.view, list(self.deltas.values()))
+        return PublishPlan(
             commit_id=commit_id,
+            branch=entry.branch,
+            line=entry.line,
+            base=self.view.snapshot.commit.ref,
+            schema=self.view.snapshot.schema,
+            changes=tuple(changes),
+            reads=reads,
+            read_states={key: self.view.state(key) for key in reads},
+            kind="mutation",
             actor=actor,
             message=message,
             if_commit=if_commit,

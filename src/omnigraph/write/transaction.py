@@ -20,7 +20,7 @@ from omnigraph.write.matching import Matcher, Row
 from omnigraph.write.pending import Pending
 from omnigraph.write.proposal import Proposal
 from omnigraph.write.receipt import Receipt
-from omnigraph.write.staging import stage_plan, write_rows
+from omnigraph.write.staging import stage_versions, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,9 +236,11 @@ class Transaction:
         if not deltas:
             return self.view
         addresses = superseded_addresses(self.view, deltas)
-        plan = stage_plan(self.view, self.entry, deltas, addresses, commit_id=self.stores.history.new_id())
+        parts = write_rows(self.view, deltas)
+        # Nobody else will ever read these versions: they need not be durable.
+        changes = stage_versions(self.view, deltas, addresses, parts, lambda _: None)
         tables = dict(self.view.snapshot.tables)
-        tables.update({change.key: change.state for change in plan.changes if change.state is not None})
+        tables.update({change.key: change.state for change in changes if change.state is not None})
         return self.stores.view(replace(self.view.snapshot, tables=tables))
 
     def _deltas(self) -> dict[str, Delta]:
