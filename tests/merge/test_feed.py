@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import random
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ import omnigraph as og
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history.chain import key_of
 from omnigraph.merge import Block, FeedPage
+
+LETTERS = string.ascii_letters + string.digits + "-_"
 
 
 @pytest.fixture
@@ -159,14 +162,14 @@ def test_a_cursor_is_bound_to_graph_branch_life_and_filter(graph: og.Graph, tmp_
     graph.branches.create("work")
     other = og.init(tmp_path / "other", schema=model.SCHEMA)
     page_token = graph.changes(start="beginning", limit=1).next_page_token
-    damaged = main[:-1] + ("A" if main[-1] != "A" else "B")
     for target, branch, cursor, filters in [
         (other, "main", main, {}),
         (graph, "work", main, {}),
         (graph, "work", work, {}),
         (graph, "main", main, {"ops": ["insert"]}),
         (graph, "main", page_token, {}),
-        (graph, "main", damaged, {}),
+        *((graph, "main", main[:-1] + letter, {}) for letter in LETTERS if letter != main[-1]),
+        (graph, "main", f"{main}=", {}),
         (graph, "main", "nonsense", {}),
         (graph, "main", "é", {}),
         (graph, "main", "A" * 5_000, {}),
