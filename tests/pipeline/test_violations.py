@@ -11,7 +11,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline import assembly, checks
+from omnigraph.pipeline import checks, keyed_rows
 
 NOT_JSON = "not valid JSON: Expecting property name enclosed in double quotes at column 2"
 RECORDS: list[tuple[Any, str]] = [
@@ -160,22 +160,10 @@ def test_a_broken_rule_is_found_in_buckets_and_through_lookups(
     """As in large loads: a table checked bucket by bucket, and a small load into a table much larger."""
     if way == "buckets":
         monkeypatch.setattr(checks, "BUCKET_ROWS", 1)
-        monkeypatch.setattr(checks, "LOOKUP_MOST", 0)
+        monkeypatch.setattr(keyed_rows, "LOOKUP_MOST", 0)
     else:
-        monkeypatch.setattr(checks, "LOOKUP_FACTOR", 0)
+        monkeypatch.setattr(keyed_rows, "LOOKUP_FACTOR", 0)
     check_case(case, graph, write, {"engine": "local"}, tmp_path)
-
-
-@pytest.mark.spark
-def test_checks_run_as_spark_tasks(
-    graph: og.Graph, write: Write, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in large loads; small ones are checked in the driver."""
-    monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
-    monkeypatch.setattr(checks, "BUCKET_ROWS", 2)
-    check_case("too many edges", graph, write, {"engine": "spark", "spark": spark}, tmp_path)
-    moved = [person("a", handle="x"), person("b", handle="ah"), knows("a", "a", id="e1")]
-    assert graph.load(write("moved.jsonl", *moved), mode="merge", spark=spark).total_entities == 3
 
 
 def check_case(case: str, graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from omnigraph.merge.workers import HERE, Workers
 from omnigraph.relational import duck
 from omnigraph.relational.expressions import column, to_sql
 from omnigraph.tables import Part, Table
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,6 @@ SCAN_FRACTION = 8
 fetched by address."""
 ADDRESSES_MOST = 4_096
 IDS_PER_TASK = 1_048_576
-OFFSET_BITS = 32
 QUERIES_KEPT = 1_024
 
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.merge.changed import OFFSET_BITS, chunk_rows, parts_by_files, rows_at
+from omnigraph.merge.changed import chunk_rows, parts_by_files, rows_at
 from omnigraph.merge.entities import TypeMerge
 from omnigraph.merge.projection import has_columns_of, project
 from omnigraph.tables import Part, Staged, Table, Tables
 from omnigraph.tables.staging import adopted, stored_rows
+from omnigraph.tables.table import OFFSET_BITS
 
 if TYPE_CHECKING:
     import numpy as np

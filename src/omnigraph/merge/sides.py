@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.merge.bases import NO_BASE, Bases, Differences, stored_type
-from omnigraph.merge.changed import DELETE, OFFSET_BITS, SAME, UPDATE, parts_by_files
+from omnigraph.merge.changed import DELETE, SAME, UPDATE, parts_by_files
 from omnigraph.tables import Table
+from omnigraph.tables.table import OFFSET_BITS
 from omnigraph.views import View
 
 if TYPE_CHECKING:

@@ -6,14 +6,15 @@ same function again on the newer snapshot; no row is read from its source or wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import EndpointMissing, InputError, KeyConflict
 from omnigraph.history import ChangeMode, PublishPlan, TableChange, TableState
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
-from omnigraph.pipeline.checks import Check, CheckKind, CheckReport, Finding, bucketed, run_check
+from omnigraph.pipeline.checks import Check, CheckKind, CheckReport, Finding, run_checks
+from omnigraph.pipeline.keyed_rows import Source
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.read.indexes import index_specs
@@ -21,8 +22,11 @@ from omnigraph.relational import rules
 from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
-from omnigraph.tables.staging import Earlier
+from omnigraph.tables.staging import Earlier, Lessened, by_part
 from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import numpy as np
 
 LoadMode = Literal["append", "merge", "overwrite"]
 
@@ -30,7 +34,7 @@ INDEX_ROWS_LEAST = 50_000
 """Smaller loads leave their indexes to whoever next has a reason to build them."""
 
 IN_PROCESS_ROWS = 200_000
-"""Checks over fewer rows than this are done at once in this process: sooner than a job could start."""
+"""Checks and removals of fewer rows than this are done at once in this process: sooner than a job could start."""
 
 _MODES: dict[LoadMode, ChangeMode] = {"append": "insert", "merge": "upsert", "overwrite": "strict"}
 _ORDER: tuple[CheckKind, ...] = ("ids", "unique", "endpoint", "inbound", "cardinality")
@@ -65,6 +69,9 @@ class Incoming:
         return cls(key, value["rows"], value["given"], tuple(value["parts"]), place)
 
 
+Addresses = Mapping[str, "np.ndarray[Any, Any]"]
+"""Table key -> addresses of the rows that new rows replace; there may be many millions."""
+
 Locate = Callable[[list[Finding]], list[tuple[str | None, int | None]]]
 """Where the record of each finding stands: file and line, or nothing when the source has no lines."""
 
@@ -85,6 +92,20 @@ class Segment:
 
 def build_segment(task: Segment) -> Any:
     return task.target.tables.build_segment(task.place.path, task.place.version, task.plan)
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A task: rows of one part to remove."""
+
+    target: Target
+    place: Place
+    part: int
+    offsets: Any
+
+
+def remove_rows(task: Removal) -> Lessened:
+    return task.target.tables.lessen(task.target.open(task.place), task.part, task.offsets)
 
 
 class Assembly:
@@ -109,14 +130,14 @@ class Assembly:
         """Whether many new rows get their indexes now."""
         self.target = Target.of(view.stores, view)
         self.staged: list[Staged] = []
-        self.addresses: dict[str, list[int]] = {}
-        """Table key -> addresses of the rows that new rows replace; known when the keys were checked."""
+        self.addresses: Addresses = {}
+        """Known when the keys were checked."""
 
     def changes(self, done: Mapping[str, TableChange] | None = None) -> tuple[TableChange, ...]:
         """`done`: changes made before whose table has not moved; they are checked again with the rest, not staged again."""
         self.addresses = self._check_ids()
         changes = {
-            key: (done or {}).get(key) or self._stage(one, self.addresses.get(key, ()))
+            key: (done or {}).get(key) or self._stage(one, self.addresses.get(key))
             for key, one in self.incoming.items()
         }
         reach(Failpoint.LOAD_AFTER_STAGE)
@@ -131,14 +152,14 @@ class Assembly:
 
     def restaged(
         self,
-        addresses: Mapping[str, Sequence[int]],
+        addresses: Addresses,
         done: Mapping[str, TableChange],
         earlier: Mapping[str, Earlier],
     ) -> tuple[dict[str, TableChange], tuple[TableChange, ...]]:
         """The same changes for a load that is known to keep every rule on this view, and to replace these rows; before
         and after their indexes were built. `earlier`: attempts whose deletions hold here too, beside the addresses."""
         staged = {
-            key: done.get(key) or self._stage(one, addresses.get(key, ()), fold=False, like=earlier.get(key))
+            key: done.get(key) or self._stage(one, addresses.get(key), fold=False, like=earlier.get(key))
             for key, one in self.incoming.items()
         }
         return staged, self._index_all(staged, done)
@@ -179,44 +200,55 @@ class Assembly:
     # ------------------------------------------------------------ staging
 
     def _stage(
-        self, one: Incoming, addresses: Sequence[int], *, fold: bool = True, like: Earlier | None = None
+        self,
+        one: Incoming,
+        addresses: np.ndarray[Any, Any] | None,
+        *,
+        fold: bool = True,
+        like: Earlier | None = None,
     ) -> TableChange:
         before = self.view.state(one.key)
         version, rows = one.place.version, one.rows
         if self.mode != "overwrite" and before is not None and before.rows:
             base = self.view.table_or_new(one.key)
-            staged = self.view.stores.tables.stage(base, parts=one.parts, remove=addresses, fold=fold, like=like)
+            lessened = [] if addresses is None else self._remove(base, addresses)
+            staged = self.view.stores.tables.stage(base, parts=one.parts, lessened=lessened, fold=fold, like=like)
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
         state = TableState(one.place.path, version, (before.number if before else 0) + 1, rows)
         return TableChange(one.key, _MODES[self.mode], before, state, one.to_json())
 
+    def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[Lessened]:
+        """The parts that lose rows, each made by one task when there are many."""
+        found = by_part(addresses)
+        if len(addresses) <= IN_PROCESS_ROWS:
+            return [self.view.stores.tables.lessen(base, part, offsets) for part, offsets in found]
+        tasks = [Removal(self.target, Place.of(base), part, offsets) for part, offsets in found]
+        return self.runner.map("remove", remove_rows, tasks)
+
     # ------------------------------------------------------------ rules
 
     def _run(self, stage: str, checks: list[Check]) -> list[CheckReport]:
         runner = self.runner if sum(check.rows for check in checks) > IN_PROCESS_ROWS else LocalRunner()
-        return runner.map(stage, run_check, checks)
+        return run_checks(stage, checks, runner)
 
-    def _check_ids(self) -> dict[str, list[int]]:
-        """Addresses of the rows that each table's new rows replace."""
+    def _check_ids(self) -> Addresses:
+        import numpy as np
+
         checks: list[Check] = []
         for key, one in self.incoming.items():
-            entity = self.view.entity(key)
-            if not one.rows or not one.may_clash(entity):
-                continue
-            existing = self._existing(key)
-            check = Check(self.target, "ids", key, one.place, existing, upsert=self.mode == "merge")
-            checks += bucketed(check, one.rows + (self.view.rows(key) if existing else 0))
+            if one.rows and one.may_clash(self.view.entity(key)):
+                checks.append(self._id_check(one))
         reports = self._run("check keys", checks)
         self._raise([finding for report in reports for finding in report.findings])
         self._raise_taken(
             [(check.key, id) for check, report in zip(checks, reports, strict=True) for id in report.taken]
         )
-        addresses: dict[str, list[int]] = {}
-        for check, report in zip(checks, reports, strict=True):
-            if report.addresses is not None:
-                addresses.setdefault(check.key, []).extend(report.addresses.to_pylist())
-        return addresses
+        return {
+            check.key: np.concatenate(report.addresses)
+            for check, report in zip(checks, reports, strict=True)
+            if report.addresses
+        }
 
     def _check_rest(self, finals: Mapping[str, Place]) -> None:
         checks: list[Check] = []
@@ -233,22 +265,53 @@ class Assembly:
         reports = self._run("check rules", checks)
         self._raise([finding for report in reports for finding in report.findings])
 
+    def _id_check(self, one: Incoming) -> Check:
+        existing = self._existing(one.key)
+        return Check(
+            self.target,
+            "ids",
+            one.key,
+            Source(one.place, ("id",), "id"),
+            None if existing is None else Source(Place.of(existing), ("id",), "id", with_address=True),
+            upsert=self.mode == "merge",
+            new_rows=one.rows,
+            rows=one.rows + (existing.rows if existing else 0),
+        )
+
     def _unique_checks(self, one: Incoming, final: Place) -> list[Check]:
-        entity, existing = self.view.entity(one.key), self._existing(one.key)
-        rows = one.rows + (self.view.rows(one.key) if existing else 0)
+        existing = self._existing(one.key)
+        staying = None if existing is None else self._staying(one, final)
         checks: list[Check] = []
-        for constraint in rules.unique_constraints(entity):
-            check = Check(self.target, "unique", one.key, one.place, existing, final, constraint=constraint)
-            checks += bucketed(check, rows)
+        for constraint in rules.unique_constraints(self.view.entity(one.key)):
+            columns, by = tuple(dict.fromkeys(["id", *constraint.fields])), constraint.fields[0]
+            check = Check(
+                self.target,
+                "unique",
+                one.key,
+                Source(one.place, columns, by),
+                None if staying is None else Source(final, columns, by, staying),
+                constraint=constraint,
+                new_rows=one.rows,
+                rows=one.rows + (existing.rows if existing else 0),
+            )
+            checks.append(check)
         return checks
 
+    def _staying(self, one: Incoming, final: Place) -> tuple[int, ...]:
+        """The parts of the result that hold rows which were there before."""
+        tables = self.view.stores.tables
+        incoming = tables.open(one.place.path, one.place.version)
+        added = {file for part in incoming.parts for file in part.files}
+        return tuple(part.id for part in tables.open(final.path, final.version).parts if not added & set(part.files))
+
     def _endpoint_checks(self, edge: EdgeType, one: Incoming) -> list[Check]:
-        ends: tuple[tuple[Literal["src", "dst"], str], ...] = (("src", edge.source), ("dst", edge.target))
         checks: list[Check] = []
-        for end, node in ends:
+        for end, node in (("src", edge.source), ("dst", edge.target)):
             nodes, rows = self._nodes(node)
-            check = Check(self.target, "endpoint", one.key, one.place, nodes=nodes, end=end)
-            checks += bucketed(check, one.rows + rows)
+            new = Source(one.place, (end,), end, distinct=True)
+            checks.append(
+                Check(self.target, "endpoint", one.key, new, nodes=nodes, new_rows=one.rows, rows=one.rows + rows)
+            )
         return checks
 
     def _cardinality_checks(self, edge: EdgeType, one: Incoming, final: Place) -> list[Check]:
@@ -258,8 +321,18 @@ class Assembly:
         before = self.view.table(one.key) if edge.min_out and self.mode != "append" else None
         lost = Place.of(before) if before is not None and before.rows else None
         nodes, rows = self._nodes(edge.source) if lost else ((), 0)
-        check = Check(self.target, "cardinality", one.key, one.place, lost, final, nodes)
-        return bucketed(check, one.rows + self.view.rows(one.key) + rows)
+        check = Check(
+            self.target,
+            "cardinality",
+            one.key,
+            Source(one.place, ("src",), "src", distinct=True),
+            Source(final, ("src",), "src"),
+            None if lost is None else Source(lost, ("src",), "src", distinct=True),
+            nodes,
+            new_rows=one.rows + (before.rows if before is not None else 0),
+            rows=one.rows + self.view.rows(one.key) + rows,
+        )
+        return [check]
 
     def _inbound_checks(self, node: NodeType) -> list[Check]:
         """Edges that stay must find their ends among the new nodes."""
@@ -268,20 +341,29 @@ class Assembly:
             table = self.view.table(edge.table_key)
             if edge.table_key in self.incoming or table is None or not table.rows:
                 continue
-            ends: tuple[tuple[Literal["src", "dst"], str], ...] = (("src", edge.source), ("dst", edge.target))
-            for end, name in ends:
+            for end, name in (("src", edge.source), ("dst", edge.target)):
                 if name == node.name:
                     nodes, rows = self._nodes(name)
-                    check = Check(self.target, "inbound", edge.table_key, None, Place.of(table), nodes=nodes, end=end)
-                    checks += bucketed(check, table.rows + rows)
+                    stay = Source(Place.of(table), (end,), end, distinct=True)
+                    checks.append(
+                        Check(
+                            self.target,
+                            "inbound",
+                            edge.table_key,
+                            stay,
+                            nodes=nodes,
+                            new_rows=table.rows,
+                            rows=table.rows + rows,
+                        )
+                    )
         return checks
 
-    def _existing(self, key: str) -> Place | None:
+    def _existing(self, key: str) -> Table | None:
         """The committed rows that stay beside the new ones; None when there are none."""
         table = self.view.table(key)
-        return Place.of(table) if self.mode != "overwrite" and table is not None and table.rows else None
+        return table if self.mode != "overwrite" and table is not None and table.rows else None
 
-    def _nodes(self, name: str) -> tuple[tuple[Place, ...], int]:
+    def _nodes(self, name: str) -> tuple[tuple[Source, ...], int]:
         """Where the nodes of a type are after this load, and about how many."""
         key = f"node:{name}"
         one = self.incoming.get(key)
@@ -291,7 +373,7 @@ class Assembly:
         if table is not None and table.rows and not (one and self.mode == "overwrite"):
             places.append(Place.of(table))
             rows += table.rows
-        return tuple(places), rows
+        return tuple(Source(place, ("id",), "id") for place in places), rows
 
     # ------------------------------------------------------------ errors
 

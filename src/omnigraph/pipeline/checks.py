@@ -1,32 +1,31 @@
 """The rules about more than one row, run as tasks over the staged tables: keys, uniqueness, endpoints, cardinality.
 
-Every rule looks at one key (an id, a unique value, an endpoint, a source), so a table can be checked in buckets: a task
-reads only the columns of its rule, keeps the keys of its bucket, and runs the shared rule over them with DuckDB. The
-staged tables are columns already, so nothing is shuffled; a bucket is small enough for memory.
+Every rule looks at one key (an id, a unique value, an endpoint, a source) and names the columns it needs; the shared rule
+then runs over them with DuckDB. What fits in memory is one task that reads the columns. What does not is cut by key into
+buckets: each part is read once, whatever the number of buckets and of rules, and its columns travel as Arrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlglot import exp
 
 from omnigraph.language.catalog import Constraint, EdgeType
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.keyed_rows import Cut, InBucket, Rows, Source, Stored, are_few, cut, part_groups, unpacked
+from omnigraph.pipeline.runner import Runner
+from omnigraph.pipeline.target import Target
 from omnigraph.relational import duck, rules
-from omnigraph.tables import Table, in_list
+from omnigraph.tables import in_list
 from omnigraph.tables.table import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BUCKET_ROWS = 12_000_000
-BUCKETS_MOST = 64
-LOOKUP_MOST = 20_000
-"""Keys that are looked up through an index instead of reading a whole column, when the other table is much larger."""
-LOOKUP_FACTOR = 8
+"""Rows that one task holds in memory."""
 VIOLATIONS_MOST = 20
 
 CheckKind = Literal["ids", "unique", "endpoint", "cardinality", "inbound"]
@@ -34,25 +33,33 @@ CheckKind = Literal["ids", "unique", "endpoint", "cardinality", "inbound"]
 
 @dataclass(frozen=True)
 class Check:
-    """One rule over one bucket. `incoming` holds exactly the new rows, `existing` what was there, `final` the result."""
+    """One rule over the rows of one load."""
 
     target: Target
     kind: CheckKind
     key: str
-    incoming: Place | None
-    existing: Place | None = None
-    final: Place | None = None
-    nodes: tuple[Place, ...] = ()
+    new: Source
+    """The rows that must keep the rule: new ones, or edges that stay while nodes are replaced."""
+    old: Source | None = None
+    """Rows they are compared with: committed ones that have ids, or that stay; the edges of the result."""
+    lost: Source | None = None
+    """Edges before the load, for sources that may have lost some."""
+    nodes: tuple[Source, ...] = ()
     """Where the nodes of an edge's end are."""
-    end: Literal["src", "dst"] = "src"
     constraint: Constraint | None = None
-    given: bool = True
-    """Whether ids may clash: some came from outside."""
     upsert: bool = False
-    bucket: int = 0
-    buckets: int = 1
+    new_rows: int = 0
     rows: int = 0
-    """About how many rows the check looks at."""
+    """About how many rows the check looks at, `new_rows` among them."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(source for source in (self.new, self.old, self.lost, *self.nodes) if source is not None)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its rows must not be read by one task."""
+        return self.rows > BUCKET_ROWS and not are_few(self.new_rows, self.rows)
 
 
 @dataclass(frozen=True)
@@ -68,67 +75,68 @@ class Finding:
 class CheckReport:
     findings: list[Finding] = field(default_factory=list)
     taken: list[str] = field(default_factory=list)
-    addresses: Any = None
-    """Addresses of the committed rows that new rows replace (Arrow, unsigned 64 bit)."""
+    addresses: list[Any] = field(default_factory=list)
+    """Addresses of the committed rows that new rows replace: NumPy, unsigned 64 bit."""
+
+    def add(self, other: CheckReport) -> None:
+        self.findings += other.findings
+        self.taken += other.taken
+        self.addresses += other.addresses
 
 
-def bucketed(check: Check, rows: int) -> list[Check]:
-    """The check, cut so that each piece fits in memory."""
-    buckets = min(BUCKETS_MOST, max(1, -(-rows // BUCKET_ROWS)))
-    return [replace(check, bucket=bucket, buckets=buckets, rows=rows // buckets) for bucket in range(buckets)]
+def run_checks(stage: str, checks: Sequence[Check], runner: Runner) -> list[CheckReport]:
+    """What each check found."""
+    reports = [CheckReport() for _ in checks]
+    whole = [number for number, check in enumerate(checks) if not check.is_large]
+    large = [number for number, check in enumerate(checks) if check.is_large]
+    found = runner.map(stage, run_check, [checks[number] for number in whole])
+    for number, report in zip(whole, found, strict=True):
+        reports[number].add(report)
+    for bucket in _in_buckets(stage, [checks[number] for number in large], runner):
+        for number, report in zip(large, bucket, strict=True):
+            reports[number].add(report)
+    return reports
 
 
 def run_check(check: Check) -> CheckReport:
-    return {
-        "ids": _ids,
-        "unique": _unique,
-        "endpoint": _endpoint,
-        "cardinality": _cardinality,
-        "inbound": _inbound,
-    }[check.kind](check)
+    return _judge(check, Stored(check.target))
 
 
-# ---------------------------------------------------------------- keys
+def _judge(check: Check, rows: Rows) -> CheckReport:
+    return {"ids": _ids, "unique": _unique, "endpoint": _ends, "inbound": _ends, "cardinality": _cardinality}[
+        check.kind
+    ](check, rows)
 
 
-def _ids(check: Check) -> CheckReport:
+# ---------------------------------------------------------------- rules
+
+
+def _ids(check: Check, rows: Rows) -> CheckReport:
     """Ids twice in the batch; ids that are there already: a conflict for an insert, the rows to replace for an upsert."""
-    incoming = _open(check, check.incoming)
-    new = _bucket(check, incoming, ["id"], "id")
+    new = rows.of(check.new)
     report = CheckReport(_findings(check, rules.duplicate_ids("new"), {"new": new}))
-    if check.existing is None or report.findings:
+    if check.old is None or report.findings:
         return report
-    existing = _open(check, check.existing)
-    old = _matching(check, existing, "id", new, ["id"], with_address=True)
+    old = rows.matching(check.old, new.column("id"))
     if not check.upsert:
         found = duck.run(_first(rules.ids_taken("new", "old")), {"new": new, "old": old})
         report.taken = found.column("id").to_pylist()
         return report
     query = exp.select(f'"o"."{ROW_ADDRESS}"').from_('"old" AS "o"').join('"new" AS "n"', on='"n"."id" = "o"."id"')
-    report.addresses = duck.run(query, {"new": new, "old": old}).column(0)
+    report.addresses = [duck.run(query, {"new": new, "old": old}).column(0).to_numpy()]
     return report
 
 
-def _unique(check: Check) -> CheckReport:
+def _unique(check: Check, rows: Rows) -> CheckReport:
     """Values twice in the batch, or held by a row that stays."""
     assert check.constraint is not None
     fields = check.constraint.fields
-    columns = list(dict.fromkeys(["id", *fields]))
-    new = _valid(_bucket(check, _open(check, check.incoming), columns, fields[0]), fields)
+    new = _valid(rows.of(check.new), fields)
     findings = _findings(check, rules.unique_in_batch(check.constraint, "new"), {"new": new})
-    if not findings and check.existing is not None and check.final is not None and new.num_rows:
-        old = _staying(check, new, columns)
+    if not findings and check.old is not None and new.num_rows:
+        old = rows.matching(check.old, new.column(fields[0]))
         findings = _findings(check, rules.unique_against(check.constraint, "new", "old"), {"new": new, "old": old})
     return CheckReport(findings)
-
-
-def _staying(check: Check, new: pa.Table, columns: list[str]) -> pa.Table:
-    """Rows that were there and stay: the parts of the result that are not new."""
-    assert check.constraint is not None
-    incoming, final = _open(check, check.incoming), _open(check, check.final)
-    added = {file for part in incoming.parts for file in part.files}
-    old = [part.id for part in final.parts if not added & set(part.files)]
-    return _matching(check, final, check.constraint.fields[0], new, columns, parts=old)
 
 
 def _valid(rows: pa.Table, fields: Sequence[str]) -> pa.Table:
@@ -140,34 +148,50 @@ def _valid(rows: pa.Table, fields: Sequence[str]) -> pa.Table:
     return rows
 
 
-# ---------------------------------------------------------------- endpoints
-
-
-def _endpoint(check: Check) -> CheckReport:
-    """New edges whose end is no node of the result. Ids of edges are read only when there is something to report."""
-    edges = _open(check, check.incoming)
-    ends = _distinct(_bucket(check, edges, [check.end], check.end), check.end)
-    return CheckReport(_missing(check, edges, ends))
-
-
-def _inbound(check: Check) -> CheckReport:
-    """Edges that stay while their type's nodes are replaced."""
-    edges = _open(check, check.existing)
-    ends = _distinct(_bucket(check, edges, [check.end], check.end), check.end)
-    return CheckReport(_missing(check, edges, ends))
-
-
-def _missing(check: Check, edges: Table, ends: pa.Table) -> list[Finding]:
+def _ends(check: Check, rows: Rows) -> CheckReport:
+    """Edges whose end is no node of the result. Ids of edges are read only when there is something to report."""
     import pyarrow as pa
 
-    found = [_matching(check, _open(check, place), "id", ends, ["id"], by=check.end) for place in check.nodes]
+    end: Any = check.new.by
+    ends = _distinct(rows.of(check.new), end)
+    found = [rows.matching(source, ends.column(end)) for source in check.nodes]
     nodes = pa.concat_tables(found) if found else pa.table({"id": pa.array([], pa.string())})
-    query = rules.missing_endpoints(check.end, "new", "nodes")
+    query = rules.missing_endpoints(end, "new", "nodes")
     lost = duck.run(_first(query), {"new": ends, "nodes": nodes}).column("text").to_pylist()
     if not lost:
-        return []
-    rows = edges.read(["id", check.end], in_list(check.end, lost))
-    return _findings(check, query, {"new": rows, "nodes": nodes})
+        return CheckReport()
+    edges = check.target.open(check.new.place).read(["id", end], in_list(end, lost))
+    return CheckReport(_findings(check, query, {"new": edges, "nodes": nodes}))
+
+
+def _cardinality(check: Check, rows: Rows) -> CheckReport:
+    """Sources that gained or lost an edge, with the edges they have in the result."""
+    import pyarrow as pa
+
+    edge = check.target.catalog.tables[check.key]
+    assert isinstance(edge, EdgeType)
+    query = rules.cardinality(edge, "sources", "edges")
+    assert query is not None, "planned only for edges with bounds"
+    assert check.old is not None, "the edges of the result"
+    touched = [rows.of(source) for source in (check.new, check.lost) if source is not None]
+    sources = _distinct(pa.concat_tables(touched), "src")
+    if check.lost is not None:
+        sources = _still_there(check, rows, sources)
+    edges = rows.matching(check.old, sources.column("src"))
+    edges = edges.append_column("id", edges.column("src"))
+    return CheckReport(_findings(check, query, {"sources": sources, "edges": edges}))
+
+
+def _still_there(check: Check, rows: Rows, sources: pa.Table) -> pa.Table:
+    """A node that is gone owes no edges."""
+    import pyarrow.compute as pc
+
+    kept = None
+    for source in check.nodes:
+        nodes = rows.matching(source, sources.column("src"))
+        here = pc.is_in(sources.column("src"), value_set=nodes.column("id").combine_chunks())
+        kept = here if kept is None else pc.or_(kept, here)
+    return sources.slice(0, 0) if kept is None else sources.filter(kept)
 
 
 def _distinct(rows: pa.Table, name: str) -> pa.Table:
@@ -178,102 +202,6 @@ def _distinct(rows: pa.Table, name: str) -> pa.Table:
     return pa.table({name: unique, "id": unique})
 
 
-# ---------------------------------------------------------------- cardinality
-
-
-def _cardinality(check: Check) -> CheckReport:
-    """Sources that gained or lost an edge, with the edges they have in the result."""
-    import pyarrow as pa
-
-    edge = check.target.catalog.tables[check.key]
-    assert isinstance(edge, EdgeType)
-    query = rules.cardinality(edge, "sources", "edges")
-    assert query is not None, "planned only for edges with bounds"
-    touched = [
-        _bucket(check, _open(check, place), ["src"], "src") for place in (check.incoming, check.existing) if place
-    ]
-    sources = _distinct(pa.concat_tables(touched), "src")
-    if check.existing is not None:
-        sources = _still_there(check, sources)
-    edges = _matching(check, _open(check, check.final), "src", sources, ["src"])
-    edges = edges.append_column("id", edges.column("src"))
-    return CheckReport(_findings(check, query, {"sources": sources, "edges": edges}))
-
-
-def _still_there(check: Check, sources: pa.Table) -> pa.Table:
-    """A node that is gone owes no edges."""
-    import pyarrow.compute as pc
-
-    kept = None
-    for place in check.nodes:
-        nodes = _matching(check, _open(check, place), "id", sources, ["id"])
-        here = pc.is_in(sources.column("src"), value_set=nodes.column("id").combine_chunks())
-        kept = here if kept is None else pc.or_(kept, here)
-    return sources.slice(0, 0) if kept is None else sources.filter(kept)
-
-
-# ---------------------------------------------------------------- relations
-
-
-def _open(check: Check, place: Place | None) -> Table:
-    assert place is not None, "a check names the tables it reads"
-    return check.target.open(place)
-
-
-def _bucket(
-    check: Check,
-    table: Table,
-    columns: list[str],
-    by: str,
-    *,
-    parts: Iterable[int] | None = None,
-    with_address: bool = False,
-) -> pa.Table:
-    """The rows whose key falls into the check's bucket."""
-    chosen = None if parts is None else list(parts)
-    if check.buckets == 1 or chosen == []:
-        return table.read(columns, parts=chosen, with_address=with_address)
-    reader = table.scan(columns, parts=chosen, with_address=with_address)
-    query = exp.select("*").from_('"stream"').where(f'hash(CAST("{by}" AS TEXT)) % {check.buckets} = {check.bucket}')
-    return duck.run(query, {"stream": reader})
-
-
-def _matching(
-    check: Check,
-    table: Table,
-    name: str,
-    wanted: pa.Table,
-    columns: list[str],
-    *,
-    by: str | None = None,
-    parts: list[int] | None = None,
-    with_address: bool = False,
-) -> pa.Table:
-    """Rows of a table that may have one of the wanted keys: looked up when these are few, else the bucket's part of all."""
-    few = wanted.num_rows <= LOOKUP_MOST and table.rows > LOOKUP_FACTOR * wanted.num_rows
-    if few and _has_filter_text(table.schema.field(name).type):
-        values = wanted.column(by or name).to_pylist()
-        found = table.lookup(name, values, columns, with_address=with_address or parts is not None)
-        return found if parts is None else _of_parts(found, parts, with_address)
-    return _bucket(check, table, columns, name, parts=parts, with_address=with_address)
-
-
-def _has_filter_text(type: pa.DataType) -> bool:
-    """Whether any value of the type can be written into a scan's filter."""
-    import pyarrow.types as pt
-
-    return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
-
-
-def _of_parts(rows: pa.Table, parts: list[int], with_address: bool) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    part = pc.shift_right(rows.column(ROW_ADDRESS), pa.scalar(32, pa.uint64()))
-    kept = rows.filter(pc.is_in(part, value_set=pa.array(parts, pa.uint64())))
-    return kept if with_address else kept.drop_columns([ROW_ADDRESS])
-
-
 def _first(query: exp.Query) -> exp.Select:
     """A few violations, the same ones on every engine."""
     return exp.select("*").from_(query.subquery("violations")).order_by('"id"', '"text"').limit(VIOLATIONS_MOST)
@@ -282,3 +210,37 @@ def _first(query: exp.Query) -> exp.Select:
 def _findings(check: Check, query: exp.Query, relations: dict[str, pa.Table]) -> list[Finding]:
     found = duck.run(_first(query), relations).to_pylist()
     return [Finding(check.key, violation, check.kind) for violation in found]
+
+
+# ---------------------------------------------------------------- buckets
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What is done with a bucket: each check, over its own rows in it."""
+
+    checks: tuple[Check, ...]
+    sources: tuple[Source, ...]
+
+    def __call__(self, pieces: Iterable[tuple[int, Any]]) -> list[CheckReport]:
+        held: dict[Source, list[pa.Table]] = {}
+        for number, data in pieces:
+            held.setdefault(self.sources[number], []).append(unpacked(data))
+        return [_judge(check, InBucket(check.target, held)) for check in self.checks]
+
+
+def _in_buckets(stage: str, checks: Sequence[Check], runner: Runner) -> list[list[CheckReport]]:
+    """For each bucket, what each check found in it."""
+    if not checks:
+        return []
+    target = checks[0].target
+    sources = tuple(dict.fromkeys(source for check in checks for source in check.sources))
+    groups = [part_groups(target.open(source.place), source.parts) for source in sources]
+    rows = sum(rows for group in groups for rows, _ in group)
+    buckets = -(-rows // BUCKET_ROWS)
+    tasks = [
+        Cut(target, number, source, parts, buckets)
+        for number, (source, group) in enumerate(zip(sources, groups, strict=True))
+        for _, parts in group
+    ]
+    return runner.exchange(stage, cut, tasks, buckets, _Judge(tuple(checks), sources))

@@ -17,15 +17,15 @@ from sqlglot import exp
 
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.merge.changed import OFFSET_BITS, Stored, rows_at, unshared
+from omnigraph.merge.changed import Stored, rows_at, unshared
 from omnigraph.merge.workers import HERE
-from omnigraph.pipeline.assembly import Assembly, Incoming, LoadMode
+from omnigraph.pipeline.assembly import Addresses, Assembly, Incoming, LoadMode
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck, rules
 from omnigraph.relational.expressions import to_sql
 from omnigraph.tables import Table, in_list
 from omnigraph.tables.staging import Earlier
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Stores, View
 
 if TYPE_CHECKING:
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 50_000
 """More rows than this that came since the last check are checked in full."""
+KEYS_HASHED_MOST = 250_000_000
+"""Rows of a load whose hashed keys are held in memory (8 bytes each). A larger one is checked in full."""
 INDEXED_REBASES = 1
 """Rebases that build their indexes anew. Whoever loses again has no time for them: they stay pending."""
-
-Addresses = Mapping[str, Any]
-"""Table key -> addresses of the rows that new rows replace, as a NumPy array: there may be millions."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,7 @@ class Standing:
 
     @classmethod
     def of(cls, assembly: Assembly) -> Standing:
-        import numpy as np
-
-        found = {key: np.asarray(addresses, dtype=np.uint64) for key, addresses in assembly.addresses.items()}
-        return cls(assembly.view, found)
+        return cls(assembly.view, assembly.addresses)
 
 
 class LoadRebase:
@@ -106,6 +102,8 @@ class LoadRebase:
 
         standing = self._standing
         if standing is None or self._mode == "overwrite":
+            return None
+        if sum(one.rows for one in incoming.values()) > KEYS_HASHED_MOST:
             return None
         moves = {}
         for key in {*incoming, *reads}:
@@ -160,15 +158,14 @@ class LoadRebase:
         return np.concatenate([kept, np.array(new, dtype=np.uint64)])
 
 
-def _elsewhere(addresses: Any, earlier: Earlier | None, table: Table | None) -> list[int]:
+def _elsewhere(addresses: Any, earlier: Earlier | None, table: Table | None) -> Any:
     """The addresses outside the parts from which an earlier attempt removed them already."""
     import numpy as np
 
     if earlier is not None and table is not None:
         same = np.array(sorted(earlier.still_same(table)), dtype=np.uint64)
         addresses = addresses[~np.isin(addresses >> np.uint64(OFFSET_BITS), same)]
-    found: list[int] = addresses.tolist()
-    return found
+    return addresses
 
 
 @dataclass(frozen=True)

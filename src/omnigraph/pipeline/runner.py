@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import struct
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from omnigraph.errors import OmnigraphError, PipelineFailed
@@ -28,6 +31,12 @@ Result = TypeVar("Result")
 LOCAL_THREADS_MOST = 4
 _POLL_SECONDS = 0.2
 _RESULT = "task long, result binary"
+_PIECES = "bucket int, source int, data binary"
+
+Piece = tuple[int, int, bytes]
+"""Bucket, number of its source, and data that travels."""
+Join = Callable[[Iterable[tuple[int, Any]]], Result]
+"""What is done with the pieces of one bucket: number of the source, and data as something like bytes."""
 
 
 class Runner(Protocol):
@@ -35,6 +44,16 @@ class Runner(Protocol):
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """The result of each task, in order."""
+
+    def exchange(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> list[Result]:
+        """Every task gives pieces; all pieces of a bucket come together. The result of each bucket that has any."""
 
 
 def rows_in(result: object) -> int:
@@ -64,6 +83,27 @@ class LocalRunner:
                 raise
             return [future.result() for future in futures]
 
+    def exchange(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> list[Result]:
+        """Through files that are gone afterwards."""
+        with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
+            lock = threading.Lock()
+
+            def put(task: Task) -> None:
+                for bucket, source, data in cut(task):
+                    with lock, (Path(folder) / str(bucket)).open("ab") as file:
+                        file.write(_PIECE.pack(source, len(data)))
+                        file.write(data)
+
+            self.map(stage, put, tasks)
+            return self.map(stage, lambda path: join(_pieces_in(path)), sorted(Path(folder).iterdir()))
+
 
 class SparkRunner:
     """Tasks of one Spark job, one value each."""
@@ -80,6 +120,20 @@ class SparkRunner:
         frame = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_mapped(function, values), _RESULT)
         results = self.collect(stage, frame, len(tasks))
         return [result for _, result in sorted(results, key=lambda pair: pair[0])]
+
+    def exchange(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> list[Result]:
+        """Through Spark's shuffle, in which a piece is one row."""
+        values = [pickle.dumps(task) for task in tasks]
+        cutting = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_cutting(cut, values), _PIECES)
+        joining = cutting.repartitionById(buckets, "bucket").mapInArrow(_joining(join), _RESULT)
+        return [result for _, result in self.collect(stage, joining, len(tasks) + buckets)]
 
     def map_frame(self, stage: str, function: Callable[[Iterator[Any]], Result], frame: DataFrame) -> list[Result]:
         """One task per partition of a data frame; the function gets its Arrow batches."""
@@ -173,6 +227,46 @@ def _mapped(function: Callable[[Any], Any], values: Sequence[bytes]) -> Callable
                 yield _answer(number, lambda n=number: function(pickle.loads(values[n])))  # type: ignore[misc]
 
     return run
+
+
+def _cutting(
+    cut: Callable[[Any], Iterable[Piece]], values: Sequence[bytes]
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for bucket, source, data in cut(pickle.loads(values[number])):
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array([bucket], pa.int32()), pa.array([source], pa.int32()), pa.array([data], pa.binary())],
+                        names=["bucket", "source", "data"],
+                    )
+
+    return run
+
+
+def _joining(join: Join[Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        pieces = [
+            (number.as_py(), data.as_buffer())
+            for batch in batches
+            for number, data in zip(batch.column("source"), batch.column("data"), strict=True)
+        ]
+        if pieces:
+            yield _answer(0, lambda: join(pieces))
+
+    return run
+
+
+_PIECE = struct.Struct("<iq")
+
+
+def _pieces_in(path: Path) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as file:
+        while head := file.read(_PIECE.size):
+            source, size = _PIECE.unpack(head)
+            yield source, file.read(size)
 
 
 def _over_batches(function: Callable[[Iterator[Any]], Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:

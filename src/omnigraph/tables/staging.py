@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import folding, indexes
 from omnigraph.tables.key_cache import PART_ROWS_MOST, PartKeys
-from omnigraph.tables.table import Part, Table, deletion_path, offset_of_address, part_of_address
+from omnigraph.tables.table import OFFSET_BITS, Part, Table, deletion_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,6 +74,35 @@ class Earlier:
         return sorted(same - after.keys()), [self.staged.dataset.get_fragment(part).metadata for part in changed]
 
 
+@dataclass(frozen=True)
+class Lessened:
+    """A part after rows of it were removed: what is left of it, in Lance's own form, or None when no row is."""
+
+    part: int
+    left: Any
+
+
+def by_part(addresses: Iterable[int]) -> list[tuple[int, Any]]:
+    """Each part with the offsets in it, ascending and each once (NumPy)."""
+    import numpy as np
+
+    given = addresses if isinstance(addresses, np.ndarray) else np.fromiter(addresses, dtype=np.uint64)
+    if not len(given):
+        return []
+    unique = np.unique(given)
+    parts, starts = np.unique(unique >> np.uint64(OFFSET_BITS), return_index=True)
+    offsets = np.split((unique & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32), starts[1:])
+    return list(zip(parts.tolist(), offsets, strict=True))
+
+
+def lessen(base: Table, part: int, offsets: Any) -> Lessened:
+    """A part without the rows at these offsets, for `stage`; it may be made in another process."""
+    left = base.dataset.get_fragment(part).delete_rows(offsets.tolist())
+    if left is not None:
+        _keep_rest(base, left, offsets.tolist())
+    return Lessened(part, left)
+
+
 def write_parts(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
     """Rows as data files of the table; no version names them yet."""
     from lance.fragment import write_fragments
@@ -99,18 +128,24 @@ def stage(
     *,
     parts: Sequence[str] = (),
     remove: Iterable[int] = (),
+    lessened: Sequence[Lessened] = (),
     clear: bool = False,
     fold: bool = True,
     like: Earlier | None = None,
 ) -> tuple[Table, Staged]:
     """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `parts` added, tail folded.
 
+    `lessened`: parts from which rows were removed already, for no address in `remove`.
     `like`: what was removed there is removed here too, from every part that is still the same, without doing it again.
     """
     from lance import LanceDataset, LanceOperation
 
     new = [_load_part(text) for text in parts]
-    gone, changed = _without(base, remove, clear)
+    done = [*lessened, *(lessen(base, part, offsets) for part, offsets in by_part(remove))]
+    gone = [one.part for one in done if one.left is None]
+    changed = [one.left for one in done if one.left is not None]
+    if clear:
+        gone, changed = [part.id for part in base.parts], []
     if like is not None:
         gone_before, changed_before = like.removed(base)
         gone, changed = [*gone_before, *gone], [*changed_before, *changed]
@@ -232,25 +267,6 @@ def _load_part(text: str) -> Any:
     from lance.fragment import FragmentMetadata
 
     return FragmentMetadata.from_json(text)
-
-
-def _without(base: Table, remove: Iterable[int], clear: bool) -> tuple[list[int], list[Any]]:
-    """Part ids that vanish, and parts with new deletions."""
-    if clear:
-        return [part.id for part in base.parts], []
-    by_part: dict[int, list[int]] = {}
-    for address in set(remove):
-        by_part.setdefault(part_of_address(address), []).append(offset_of_address(address))
-    gone: list[int] = []
-    changed: list[Any] = []
-    for part, offsets in sorted(by_part.items()):
-        left = base.dataset.get_fragment(part).delete_rows(sorted(offsets))
-        if left is None:
-            gone.append(part)
-        else:
-            changed.append(left)
-            _keep_rest(base, left, offsets)
-    return gone, changed
 
 
 def _keep_rest(base: Table, left: Any, offsets: Sequence[int]) -> None:

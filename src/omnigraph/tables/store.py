@@ -13,7 +13,7 @@ from omnigraph.storage import storage_options_for, sync_files
 from omnigraph.tables import staging
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.staging import Earlier, Staged
+from omnigraph.tables.staging import Earlier, Lessened, Staged
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class Tables:
         rows: pa.Table | pa.RecordBatchReader | None = None,
         parts: Sequence[str] = (),
         remove: Iterable[int] = (),
+        lessened: Sequence[Lessened] = (),
         clear: bool = False,
         fold: bool = True,
         like: Earlier | None = None,
@@ -109,10 +110,21 @@ class Tables:
         with translated(base.path):
             written = () if rows is None else staging.write_parts(base, rows)
             table, staged = staging.stage(
-                base, parts=(*parts, *written), remove=remove, clear=clear, fold=fold, like=like
+                base,
+                parts=(*parts, *written),
+                remove=remove,
+                lessened=lessened,
+                clear=clear,
+                fold=fold,
+                like=like,
             )
         self.remember(table)
         return staged
+
+    def lessen(self, base: Table, part: int, offsets: Any) -> Lessened:
+        """A part without some of its rows, for `stage`: see `staging.lessen`."""
+        with translated(base.path):
+            return staging.lessen(base, part, offsets)
 
     def stage_run(
         self, base: Table, additions: Sequence[Sequence[str]], rows: pa.Table, *, fold: bool = True

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ROW_ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
+OFFSET_BITS = 32
+"""An address is the number of a part, and below it so many bits of offset."""
 
 IN_LIST_MOST = 4_096
 """Values per index lookup; a longer list is looked up in several calls or by one scan of the column."""
@@ -39,11 +41,11 @@ class Part:
 
 def part_of_address(address: int) -> int:
     """The part a row address lies in."""
-    return address >> 32
+    return address >> OFFSET_BITS
 
 
 def offset_of_address(address: int) -> int:
-    return address & 0xFFFFFFFF
+    return address & ((1 << OFFSET_BITS) - 1)
 
 
 class Table:

@@ -1,0 +1,191 @@
+"""Columns of a table by one key: read where they are stored, looked up when few are wanted, or cut into buckets.
+
+What is cut is read once, whatever the number of buckets, and travels as Arrow: a piece is the rows of one bucket in a few
+parts of one source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlglot import exp
+
+from omnigraph.pipeline.runner import Piece
+from omnigraph.pipeline.target import Place, Target
+from omnigraph.relational import duck
+from omnigraph.tables import Table
+from omnigraph.tables.table import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CUT_ROWS = 1_048_576
+"""Rows that a task reads at once to cut them."""
+LOOKUP_MOST = 20_000
+"""Keys that are looked up through an index instead of reading a whole column, when the other table is much larger."""
+LOOKUP_FACTOR = 8
+
+_BUCKET = "_bucket"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Columns of a table, or of some of its parts, for a rule that looks at the column `by`. A null there is no key."""
+
+    place: Place
+    columns: tuple[str, ...]
+    by: str
+    parts: tuple[int, ...] | None = None
+    with_address: bool = False
+    distinct: bool = False
+    """Each value of `by` once is enough."""
+
+
+class Rows(Protocol):
+    """The rows that a check looks at."""
+
+    def of(self, source: Source) -> pa.Table: ...
+
+    def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
+        """At least those whose `by` is one of these values."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """All rows, read where they are stored."""
+
+    target: Target
+
+    def of(self, source: Source) -> pa.Table:
+        table = self.target.open(source.place)
+        return table.read(source.columns, parts=source.parts, with_address=source.with_address)
+
+    def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
+        table = self.target.open(source.place)
+        if not are_few(len(wanted), table.rows) or source.parts == ():
+            return self.of(source)
+        if _has_filter_text(table.schema.field(source.by).type):
+            return self._looked_up(table, source, wanted.to_pylist())
+        return self._sifted(table, source, wanted)
+
+    def _looked_up(self, table: Table, source: Source, wanted: list[object]) -> pa.Table:
+        with_address = source.with_address or source.parts is not None
+        found = table.lookup(source.by, wanted, list(source.columns), with_address=with_address)
+        return found if source.parts is None else _of_parts(found, source.parts, source.with_address)
+
+    def _sifted(self, table: Table, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
+        import pyarrow as pa
+
+        stream = table.scan(list(source.columns), parts=source.parts, with_address=source.with_address)
+        keys = exp.select('"key"').from_('"wanted"')
+        query = exp.select("*").from_('"stream"').where(exp.column(source.by, quoted=True).isin(query=keys))
+        return duck.run(query, {"stream": stream, "wanted": pa.table({"key": wanted})})
+
+
+def are_few(wanted: int, rows: int) -> bool:
+    return wanted <= LOOKUP_MOST and rows > LOOKUP_FACTOR * wanted
+
+
+def _has_filter_text(type: pa.DataType) -> bool:
+    """Whether any value of the type can be written into a scan's filter."""
+    import pyarrow.types as pt
+
+    return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
+
+
+def _of_parts(rows: pa.Table, parts: Sequence[int], with_address: bool) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    part = pc.shift_right(rows.column(ROW_ADDRESS), pa.scalar(32, pa.uint64()))
+    kept = rows.filter(pc.is_in(part, value_set=pa.array(parts, pa.uint64())))
+    return kept if with_address else kept.drop_columns([ROW_ADDRESS])
+
+
+# ---------------------------------------------------------------- buckets
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A task: some parts of a source, cut by key into buckets."""
+
+    target: Target
+    number: int
+    source: Source
+    parts: tuple[int, ...]
+    buckets: int
+
+
+def cut(task: Cut) -> Iterator[Piece]:
+    """The rows of each bucket. A null key is in none: no rule looks at it."""
+    import numpy as np
+
+    source = task.source
+    table = task.target.open(source.place)
+    rows = table.read(source.columns, parts=task.parts, with_address=source.with_address)
+    by = exp.column(source.by, quoted=True)
+    kept = exp.select("*").from_('"rows"').where(by.is_(exp.null()).not_())
+    if source.distinct:
+        kept = kept.distinct()
+    bucket = f'hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS "{_BUCKET}"'
+    query = exp.select("*", bucket).from_(kept.subquery("kept")).order_by(f'"{_BUCKET}"')
+    ordered = duck.run(query, {"rows": rows})
+    if not ordered.num_rows:
+        return
+    held, starts = np.unique(ordered.column(_BUCKET).to_numpy(), return_index=True)
+    ordered = ordered.drop_columns([_BUCKET])
+    for number, start, end in zip(held, starts, [*starts[1:], ordered.num_rows], strict=True):
+        yield int(number), task.number, _packed(ordered.slice(start, end - start))
+
+
+@dataclass(frozen=True)
+class InBucket:
+    """The rows of one bucket, from their pieces."""
+
+    target: Target
+    pieces: dict[Source, list[pa.Table]]
+
+    def of(self, source: Source) -> pa.Table:
+        import pyarrow as pa
+
+        held = self.pieces.get(source)
+        if held is not None:
+            return pa.concat_tables(held)
+        table = self.target.open(source.place)
+        empty = table.read(source.columns, parts=(), with_address=source.with_address)
+        return empty.cast(pa.schema([field.with_nullable(True) for field in empty.schema]))
+
+    def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
+        return self.of(source)
+
+
+def part_groups(table: Table, chosen: tuple[int, ...] | None) -> list[tuple[int, tuple[int, ...]]]:
+    """Parts to read at once, with their rows."""
+    groups: list[tuple[int, tuple[int, ...]]] = []
+    for part in table.parts:
+        if chosen is not None and part.id not in chosen:
+            continue
+        if groups and groups[-1][0] + part.rows <= CUT_ROWS:
+            rows, parts = groups.pop()
+            groups.append((rows + part.rows, (*parts, part.id)))
+        else:
+            groups.append((part.rows, (part.id,)))
+    return groups
+
+
+def _packed(rows: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def unpacked(data: Any) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(data).read_all()

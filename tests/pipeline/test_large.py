@@ -1,0 +1,143 @@
+"""What only large loads do, on small ones: checks as tasks, keys cut into buckets, removals as tasks."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline.conftest import SCHEMA, Write, content, knows, person
+from pipeline.test_violations import check_case
+
+import omnigraph as og
+from omnigraph.pipeline import assembly, checks, keyed_rows
+from omnigraph.pipeline.load import load
+from omnigraph.pipeline.progress import Status
+from omnigraph.tables import Table
+from omnigraph.tables.staging import by_part
+
+
+class Stages:
+    """A progress that remembers the stages."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def update(self, status: Status) -> None:
+        self.seen.append(status.stage)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every load is a large one: nothing is done at once in this process, and no task may hold more than a few rows."""
+    monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
+    monkeypatch.setattr(checks, "BUCKET_ROWS", 150)
+    monkeypatch.setattr(keyed_rows, "LOOKUP_MOST", 0)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "case",
+    [
+        "an id twice in a merge",
+        "an id that is there",
+        "a unique value that is held",
+        "a target that is no node",
+        "too many edges",
+        "a node that edges still need",
+    ],
+)
+def test_a_broken_rule_is_found_in_buckets_on_spark(
+    case: str, graph: og.Graph, write: Write, spark: Any, tmp_path: Path, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "BUCKET_ROWS", 2)
+    check_case(case, graph, write, {"engine": "spark", "spark": spark}, tmp_path)
+
+
+@pytest.mark.spark
+def test_checks_run_as_spark_tasks(
+    graph: og.Graph, write: Write, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
+    check_case("too many edges", graph, write, {"engine": "spark", "spark": spark}, tmp_path)
+
+
+def first_people(count: int) -> list[dict[str, Any]]:
+    return [person(f"p{number}", age=1, handle=f"h{number}") for number in range(count)]
+
+
+def changed_people(seed: int) -> list[dict[str, Any]]:
+    """Some of the people with other ages and no handle, some new ones who know one of them, in any order."""
+    choose = random.Random(seed)
+    old = choose.sample([f"p{number}" for number in range(300)], 120)
+    new = [f"new{seed}.{number}" for number in range(80)]
+    people = [person(name, age=choose.randrange(100)) for name in [*old, *new]]
+    choose.shuffle(people)
+    return [*people, *(knows(name, choose.choice(old), id=f"e-{name}") for name in new)]
+
+
+def test_a_large_merge_gives_what_a_small_one_gives(
+    write: Write, engine: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    graphs = []
+    for way in ("small", "large"):
+        if way == "large":
+            request.getfixturevalue("large")
+        graph = og.init(tmp_path / way, schema=SCHEMA, durability="process")
+        graph.load(write("first.jsonl", *first_people(300)), mode="append", **engine)
+        graph.load(write("second.jsonl", *changed_people(1)), mode="merge", **engine)
+        graphs.append(graph)
+    small, large_one = (content(graph, tmp_path) for graph in graphs)
+    assert large_one == small
+    assert len(large_one) == 300 + 160
+
+
+def test_rows_that_are_replaced_are_removed_by_tasks(
+    graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path, large: None
+) -> None:
+    graph.load(write("first.jsonl", *first_people(300)), mode="append", **engine)
+    stages = Stages()
+    load(graph.stores, write("second.jsonl", *first_people(200)), mode="merge", progress=stages, **engine)
+    assert "remove" in stages.seen
+    assert len(content(graph, tmp_path)) == 300
+
+
+def test_what_is_read_does_not_depend_on_the_number_of_buckets(
+    graph: og.Graph, write: Write, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column is read once for the keys and once for the other rules. Once a bucket would be quadratic."""
+    ring = [knows(f"p{number}", f"p{number + 1}", id=f"e{number}") for number in range(299)]
+    graph.load(write("first.jsonl", *first_people(300), *ring), mode="append", engine="local")
+    reads: Counter[object] = Counter()
+    read = Table.read
+
+    def counted(self: Table, columns: Any = None, filter: Any = None, *, parts: Any = None, **more: Any) -> Any:
+        for part in () if parts is None or columns is None else parts:
+            reads[self.path, self.version, tuple(columns), part] += 1
+        return read(self, columns, filter, parts=parts, **more)
+
+    monkeypatch.setattr(Table, "read", counted)
+    graph.branches.create("other")
+    found = []
+    for branch, bucket_rows in (("main", 400), ("other", 100)):
+        monkeypatch.setattr(checks, "BUCKET_ROWS", bucket_rows)
+        more = [person(f"q{number}", handle=f"g{number}") for number in range(300)]
+        more += [knows(f"q{number}", f"p{number}", id=f"f{number}") for number in range(300)]
+        graph.load(write("second.jsonl", *more), mode="append", engine="local", branch=branch)
+        found.append(sorted(reads.values()))
+        reads.clear()
+    few, many = found
+    assert many == few
+    assert len(few) > 6
+    assert few[-1] == 2
+
+
+def test_addresses_by_part() -> None:
+    found = [(part, offsets.tolist()) for part, offsets in by_part([(3 << 32) + 7, 5, (3 << 32) + 7, 2, 3 << 32])]
+    assert found == [(0, [2, 5]), (3, [0, 7])]
+    assert by_part([]) == []
