@@ -19,6 +19,7 @@ from omnigraph.merge.workers import HERE, Workers
 from omnigraph.relational import duck
 from omnigraph.relational.expressions import column, to_sql
 from omnigraph.tables import Part, Table
+from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 
 if TYPE_CHECKING:
@@ -170,17 +171,16 @@ def _batches_at(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = np.unique(np.asarray(addresses, dtype=np.uint64))
+    wanted = distinct(np.asarray(addresses, dtype=np.uint64))
     part_rows = {part.id: part.rows for part in table.parts}
-    parts = wanted >> np.uint64(OFFSET_BITS)
-    for part in np.unique(parts):
-        members = wanted[parts == part]
-        if len(members) == part_rows[int(part)]:
-            yield table.read(columns, parts=[int(part)], with_address=True)
-        elif _is_dense(members) or len(members) * SCAN_FRACTION >= part_rows[int(part)]:
+    for part, places in runs(wanted >> np.uint64(OFFSET_BITS)):
+        members = wanted[places]
+        if len(members) == part_rows[part]:
+            yield table.read(columns, parts=[part], with_address=True)
+        elif _is_dense(members) or len(members) * SCAN_FRACTION >= part_rows[part]:
             value_set = pa.array(members)
             span = f"{ROW_ADDRESS} >= {members[0]} AND {ROW_ADDRESS} <= {members[-1]}"
-            for batch in table.scan(columns, span, parts=[int(part)], with_address=True):
+            for batch in table.scan(columns, span, parts=[part], with_address=True):
                 kept = batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=value_set))
                 if kept.num_rows:
                     yield pa.Table.from_batches([kept])

@@ -66,7 +66,7 @@ def _unwanted(table: Table, taken: dict[Part, np.ndarray[Any, Any]]) -> list[int
     for part, offsets in taken.items():
         twin = here[part.files]
         if len(offsets) < twin.rows:
-            rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint64), offsets)
+            rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint64), offsets, assume_unique=True)
             found.extend((rest | np.uint64(twin.id << OFFSET_BITS)).tolist())
     return found
 

@@ -16,6 +16,7 @@ from omnigraph.pipeline.runner import Piece
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.relational import duck
 from omnigraph.tables import Table
+from omnigraph.tables.ascending import runs
 from omnigraph.tables.table import ROW_ADDRESS
 
 if TYPE_CHECKING:
@@ -120,8 +121,6 @@ class Cut:
 
 def cut(task: Cut) -> Iterator[Piece]:
     """The rows of each bucket. A null key is in none: no rule looks at it."""
-    import numpy as np
-
     source = task.source
     table = task.target.open(source.place)
     rows = table.read(source.columns, parts=task.parts, with_address=source.with_address)
@@ -129,15 +128,12 @@ def cut(task: Cut) -> Iterator[Piece]:
     kept = exp.select("*").from_('"rows"').where(by.is_(exp.null()).not_())
     if source.distinct:
         kept = kept.distinct()
-    bucket = f'hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS "{_BUCKET}"'
-    query = exp.select("*", bucket).from_(kept.subquery("kept")).order_by(f'"{_BUCKET}"')
+    number = f'hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS "{_BUCKET}"'
+    query = exp.select("*", number).from_(kept.subquery("kept")).order_by(f'"{_BUCKET}"')
     ordered = duck.run(query, {"rows": rows})
-    if not ordered.num_rows:
-        return
-    held, starts = np.unique(ordered.column(_BUCKET).to_numpy(), return_index=True)
-    ordered = ordered.drop_columns([_BUCKET])
-    for number, start, end in zip(held, starts, [*starts[1:], ordered.num_rows], strict=True):
-        yield int(number), task.number, _packed(ordered.slice(start, end - start))
+    rest = ordered.drop_columns([_BUCKET])
+    for bucket, places in runs(ordered.column(_BUCKET).to_numpy()):
+        yield bucket, task.number, _packed(rest.slice(places.start, places.stop - places.start))
 
 
 @dataclass(frozen=True)

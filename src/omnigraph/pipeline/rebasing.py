@@ -24,6 +24,7 @@ from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck, rules
 from omnigraph.relational.expressions import to_sql
 from omnigraph.tables import Table, in_list
+from omnigraph.tables.ascending import distinct
 from omnigraph.tables.staging import Earlier
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Stores, View
@@ -245,11 +246,9 @@ class _KeyHashes:
         return rows.filter(pa.array(found))
 
     def _of(self, one: Incoming, columns: tuple[str, ...]) -> np.ndarray[Any, Any]:
-        import numpy as np
-
         if (one.key, columns) not in self._sorted:
             table = self._stores.tables.open(one.place.path, one.place.version)
-            self._sorted[one.key, columns] = np.unique(_hashes(table.scan(list(columns)), columns))
+            self._sorted[one.key, columns] = distinct(_hashes(table.scan(list(columns)), columns))
         return self._sorted[one.key, columns]
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.plan import Direction
+from omnigraph.tables.ascending import distinct, union
 from omnigraph.tables.byte_cache import memory as cache
 from omnigraph.tables.sorted_keys import SortedKeys
 from omnigraph.views import View
@@ -163,7 +164,7 @@ class Compact:
         width = max(len(self.nodes(type_.target)), len(self.nodes(type_.source)), 1)
         present = (near >= 0) & (far >= 0)
         pairs = near[present].astype(np.int64) * width + far[present]
-        pairs = np.sort(pairs) if each else np.unique(pairs)
+        pairs = np.sort(pairs) if each else distinct(pairs)
         sources, targets = pairs // width, (pairs % width).astype(np.int32)
         starts = np.zeros(size + 1, np.int64)
         np.cumsum(np.bincount(sources, minlength=size), out=starts[1:])
@@ -212,17 +213,17 @@ def reachable(
     if max_hops == 1:
         return sources, targets
     level = np.sort(sources.astype(np.int64) * width + targets)
-    seen = np.union1d(level, frontier.astype(np.int64) * (width + 1))
+    seen = union(level, frontier.astype(np.int64) * (width + 1))
     kept = [level] if min_hops == 1 else []
     for distance in range(2, max_hops + 1):
         owners, targets = adjacency.expand(level % width)
-        found = np.unique((level // width)[owners] * width + targets)
+        found = distinct((level // width)[owners] * width + targets)
         level = found[~_member(found, seen)]
         if distance >= min_hops:
             kept.append(level)
         if len(level) == 0:
             break
-        seen = np.union1d(seen, level)
+        seen = union(seen, level)
     pairs = np.concatenate(kept) if kept else np.zeros(0, np.int64)
     return (pairs // width).astype(np.int32), (pairs % width).astype(np.int32)
 

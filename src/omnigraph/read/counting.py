@@ -17,6 +17,7 @@ from omnigraph.read.adjacency import Adjacency, Compact
 from omnigraph.read.masks import truth
 from omnigraph.read.pushdown import Values
 from omnigraph.read.usage import variables
+from omnigraph.tables.ascending import distinct
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,8 +129,7 @@ class Counting:
         import numpy as np
 
         _, targets = self.adjacency(one).expand(self.few[one.near])
-        ordered = np.sort(targets)
-        reached = ordered[np.diff(ordered, prepend=-1) != 0]
+        reached = distinct(targets)
         known = self.few.get(one.far)
         if known is None and one.far in self._masks:
             reached = reached[self._masks.pop(one.far)[reached] != 0]

@@ -9,6 +9,7 @@ from omnigraph.read.adjacency import Compact, reachable
 from omnigraph.read.pushdown import Values, conjunction
 from omnigraph.read.reduction import Choice, named_hop
 from omnigraph.read.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.tables.ascending import distinct
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -106,7 +107,6 @@ class Dense:
 
     def _frontier(self, name: str | None, type_name: str) -> np.ndarray | None:
         """The ordinals an end can have, from its own conditions; None for all."""
-        import numpy as np
 
         node = self._nodes.get(name or "")
         filter_text = None if node is None else conjunction(node.filters, self.values)
@@ -114,7 +114,7 @@ class Dense:
         if filter_text is None or table is None:
             return None
         ordinals = self.compact.nodes(type_name).ordinals(table.read(["id"], filter_text).column("id").combine_chunks())
-        return np.unique(ordinals)
+        return distinct(ordinals)
 
     def _edges(self, hop: HopInput) -> pa.Table:
         """Every edge, with its ends as ordinals."""

@@ -20,6 +20,7 @@ from omnigraph.read.indexes import index_specs
 from omnigraph.read.masks import truth
 from omnigraph.read.pushdown import Values, conjunction, fixes, looked_up
 from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.tables.ascending import distinct
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -281,7 +282,6 @@ class Reduction:
         return hop.expansion.direction if end == 0 else opposite[hop.expansion.direction]
 
     def _pairs_by_adjacency(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
-        import numpy as np
         import pyarrow as pa
 
         one, direction = hop.expansion, self._direction(hop, end)
@@ -289,7 +289,7 @@ class Reduction:
         near, far = (type_.target, type_.source) if direction == "in" else (type_.source, type_.target)
         near_nodes, far_nodes = self.compact.nodes(near), self.compact.nodes(far)
         frontier = near_nodes.ordinals(pa.array(ids, pa.utf8()))
-        frontier = np.unique(frontier[frontier >= 0])
+        frontier = distinct(frontier[frontier >= 0])
         adjacency = self.compact.neighbours(one.edge, direction)
         first, second = reachable(adjacency, frontier, one.min_hops, one.max_hops, max(len(far_nodes), 1))
         ends = [near_nodes.ids.take(pa.array(first)), far_nodes.ids.take(pa.array(second))]

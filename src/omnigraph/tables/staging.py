@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import folding, indexes
+from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.key_cache import PART_ROWS_MOST, PartKeys
 from omnigraph.tables.table import OFFSET_BITS, Part, Table, deletion_path
 
@@ -87,12 +88,9 @@ def by_part(addresses: Iterable[int]) -> list[tuple[int, Any]]:
     import numpy as np
 
     given = addresses if isinstance(addresses, np.ndarray) else np.fromiter(addresses, dtype=np.uint64)
-    if not len(given):
-        return []
-    unique = np.unique(given)
-    parts, starts = np.unique(unique >> np.uint64(OFFSET_BITS), return_index=True)
-    offsets = np.split((unique & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32), starts[1:])
-    return list(zip(parts.tolist(), offsets, strict=True))
+    unique = distinct(given)
+    offsets = (unique & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32)
+    return [(part, offsets[places]) for part, places in runs(unique >> np.uint64(OFFSET_BITS))]
 
 
 def lessen(base: Table, part: int, offsets: Any) -> Lessened:

@@ -1,0 +1,32 @@
+"""Ascending arrays, against sets and dictionaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.tables.ascending import distinct, runs, union
+
+NUMBERS = st.lists(st.integers(0, 9))
+
+
+@given(NUMBERS, NUMBERS)
+def test_distinct_and_union(one: list[int], other: list[int]) -> None:
+    assert distinct(np.array(one, np.int64)).tolist() == sorted(set(one))
+    assert union(np.array(one, np.int64), np.array(other, np.int64)).tolist() == sorted({*one, *other})
+
+
+@given(NUMBERS)
+def test_runs_cover_the_array_in_order(values: list[int]) -> None:
+    ordered = np.array(sorted(values), np.uint64)
+    found = runs(ordered)
+    assert [value for value, _ in found] == sorted(set(values))
+    assert all(set(ordered[places].tolist()) == {value} for value, places in found)
+    assert sum(places.stop - places.start for _, places in found) == len(values)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint64])
+def test_the_kind_of_number_stays(kind: type) -> None:
+    assert distinct(np.array([3, 1, 3], kind)).dtype == kind
