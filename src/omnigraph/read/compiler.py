@@ -135,10 +135,10 @@ class _ReadCompiler:
         return self.relation.compiler().compile(expression)
 
     def _aggregate(self, aggregate: Aggregate) -> exp.Expression:
-        operand = self._value(aggregate.operand)
+        if aggregate.function == "count":
+            return self._count(aggregate, self._value(aggregate.operand))
+        operand = self.relation.compiler().compile(aggregate.operand)
         match aggregate.function:
-            case "count":
-                return self._count(aggregate, operand)
             case "min":
                 return exp.Min(this=operand)
             case "max":
