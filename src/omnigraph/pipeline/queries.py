@@ -19,6 +19,7 @@ from omnigraph.pipeline.spark_types import for_spark
 from omnigraph.read.compiler import compile_read
 from omnigraph.read.execution import finish, instant
 from omnigraph.read.hops import is_level
+from omnigraph.read.key_columns import keys_as_ids
 from omnigraph.read.pushdown import Values, conjunction
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.shapes import KEY, TYPE, HopInput, NodeInput, RelationalQuery
@@ -53,7 +54,7 @@ def run_read_on_spark(
     started = time.perf_counter()
     session = spark or spark_session()
     values = Values(parameters, instant(now))
-    query = compile_read(plan, view.catalog)
+    query = compile_read(keys_as_ids(plan, view.catalog), view.catalog)
     with _typed_failures(), _set(session), _Relations(session, query, values) as relations:
         for name, frame in _inputs(view, query, values, session).items():
             relations.add(name, frame)

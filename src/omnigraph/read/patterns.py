@@ -65,7 +65,8 @@ class Context:
     catalog: Catalog
     keys: Keys
     elide: bool
-    """Leave out the table of a node that is known by its id alone: its edges vouch for it."""
+    """Leave out the table of a node of which only the id is wanted, and that has no condition of its own: its edges vouch
+    for it."""
     expressions: ExpressionFactory
     ranked: tuple[str, Ranked] | None = None
     """The variable whose rows the query ranks, which the outermost pattern binds."""
@@ -148,12 +149,12 @@ class Relation:
         variable = binding.variable
         needs = self._needed.get(variable, set())
         bare = not needs or (needs <= {"id"} and self.context.keys == "id")
-        if self.context.elide and bare and variable not in computed and variable in endpoints(self.pattern):
+        own = tuple(f for f in self.pattern.filters if variables(f) == {variable} and not blocks(f))
+        if self.context.elide and bare and not own and variable not in computed and variable in endpoints(self.pattern):
             return binding
         stored = sorted(needs - {"id"}) + (["id"] if "id" in needs and self.context.keys == "ordinal" else [])
         columns = tuple(Column(f"c{index}", name) for index, name in enumerate(stored))
         extra = tuple(Computed(f"z{index}", one) for index, one in enumerate(computed.get(variable, ())))
-        own = tuple(f for f in self.pattern.filters if variables(f) == {variable} and not blocks(f))
         name, place = self.context.fresh("n"), self.places[variable]
         ranked = self.context.ranked
         mine = ranked[1] if ranked is not None and self.is_outermost and ranked[0] == variable else None

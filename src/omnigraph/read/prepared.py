@@ -13,6 +13,7 @@ from omnigraph.language.plan import ReadPlan
 from omnigraph.read.compiler import compile_read
 from omnigraph.read.direct import DirectForm, direct_form
 from omnigraph.read.factored import FactoredForm, factored_form
+from omnigraph.read.key_columns import keys_as_ids
 from omnigraph.read.shapes import Keys, RelationalQuery
 from omnigraph.relational.expressions import to_sql
 
@@ -22,11 +23,11 @@ REMEMBERED = 512
 class Prepared:
     """A compiled query and its SQL texts."""
 
-    def __init__(self, plan: ReadPlan, query: RelationalQuery) -> None:
+    def __init__(self, plan: ReadPlan, compiled: ReadPlan, query: RelationalQuery) -> None:
         self.plan = plan
         self.query = query
-        self.direct: DirectForm | None = direct_form(plan)
-        self.factored: FactoredForm | None = factored_form(plan)
+        self.direct: DirectForm | None = direct_form(compiled)
+        self.factored: FactoredForm | None = factored_form(compiled)
         self._texts: dict[frozenset[str], str] = {}
 
     def sql(self, given: frozenset[str]) -> str:
@@ -54,7 +55,8 @@ def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True)
         if found is not None and found.plan is plan:
             _kept.move_to_end(key)
             return found
-    made = Prepared(plan, compile_read(plan, catalog, keys=keys, elide=elide))
+    compiled = keys_as_ids(plan, catalog) if elide else plan
+    made = Prepared(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
     with _lock:
         _kept[key] = made
         while len(_kept) > REMEMBERED:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.language.arrow import arrow_type
-from omnigraph.language.catalog import NodeType
+from omnigraph.language.catalog import NodeType, PropertyType, Scalar
 from omnigraph.language.identity import canonical_text
 from omnigraph.language.plan import Expression
 from omnigraph.read import sources
@@ -164,10 +164,11 @@ class Reduction:
             return None
         entity = self.view.catalog.nodes[node.types[0]]
         fixed = looked_up(node.filters, self.values)
-        if "id" in fixed or any(column.stored != entity.key[0] for column in node.columns):
+        name = "id" if "id" in fixed else entity.key[0]
+        if any(column.stored != name for column in node.columns):
             return None
-        values = list(dict.fromkeys(one for one in fixed[entity.key[0]] if one is not None))
-        type_ = entity.properties[entity.key[0]].type
+        values = list(dict.fromkeys(one for one in fixed[name] if one is not None))
+        type_ = PropertyType(Scalar.STRING) if name == "id" else entity.properties[name].type
         keys = pa.array([canonical_text(one, type_) for one in values], pa.utf8())
         return pa.table({KEY: keys, **{one.alias: pa.array(values, arrow_type(type_)) for one in node.columns}})
 

@@ -1,0 +1,85 @@
+"""A key of one String is the id itself: a plan that mentions it can mention the id, so one column less is read, and a node
+of which only its key is wanted need not be read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from omnigraph.language.catalog import Catalog, NodeType, Scalar
+from omnigraph.language.plan import (
+    Aggregate,
+    Binary,
+    Bm25,
+    CountOf,
+    Exists,
+    Expression,
+    ListOf,
+    Nearest,
+    Pattern,
+    PropertyRef,
+    ReadPlan,
+    Rrf,
+    TextMatch,
+    Unary,
+)
+
+
+def keys_as_ids(plan: ReadPlan, catalog: Catalog) -> ReadPlan:
+    """The same read, with every mention of such a key as one of the id."""
+    scope = _Scope(catalog, {}).inside(plan.pattern)
+    return replace(
+        plan,
+        pattern=scope.pattern(plan.pattern),
+        projections=tuple(replace(one, expression=scope.expression(one.expression)) for one in plan.projections),
+        order=tuple(replace(one, expression=scope.expression(one.expression)) for one in plan.order),
+    )
+
+
+def is_id(entity: NodeType, name: str) -> bool:
+    """Is this property the id under another name?"""
+    type_ = entity.properties[name].type
+    return entity.key == (name,) and type_.scalar is Scalar.STRING and not type_.is_list
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """`keys`: the variables whose node type has such a key, and its name."""
+
+    catalog: Catalog
+    keys: Mapping[str, str]
+
+    def inside(self, pattern: Pattern) -> _Scope:
+        """The scope of a pattern: what it binds, and the variables it takes from outside."""
+        own = {one.variable for one in pattern.bindings} | {one.edge_variable for one in pattern.expansions}
+        keys = {name: key for name, key in self.keys.items() if name not in own}
+        for binding in pattern.bindings:
+            entities = [self.catalog.nodes[name] for name in binding.types]
+            names = {entity.key[0] for entity in entities if entity.key and is_id(entity, entity.key[0])}
+            if len(names) == 1 and all(entity.key and is_id(entity, entity.key[0]) for entity in entities):
+                keys[binding.variable] = names.pop()
+        return _Scope(self.catalog, keys)
+
+    def pattern(self, pattern: Pattern) -> Pattern:
+        """A pattern whose scope this is."""
+        return replace(pattern, filters=tuple(self.expression(one) for one in pattern.filters))
+
+    def expression(self, one: Expression) -> Expression:
+        match one:
+            case PropertyRef(variable, column, _) if self.keys.get(variable) == column:
+                return replace(one, column="id")
+            case Unary() | Aggregate():
+                return replace(one, operand=self.expression(one.operand))
+            case Binary():
+                return replace(one, left=self.expression(one.left), right=self.expression(one.right))
+            case ListOf(items, _):
+                return replace(one, items=tuple(self.expression(item) for item in items))
+            case TextMatch() | Nearest() | Bm25():
+                # What is searched is a property with an index of its own; only the query may mention a key.
+                return replace(one, query=self.expression(one.query))
+            case Rrf():
+                arms = [replace(arm, query=self.expression(arm.query)) for arm in (one.first, one.second)]
+                return replace(one, first=arms[0], second=arms[1], k=self.expression(one.k))
+            case Exists() | CountOf():
+                return replace(one, block=self.inside(one.block).pattern(one.block))
+        return one
