@@ -116,18 +116,19 @@ class S3Server:
         return name
 
     def requests(self) -> list[S3Request]:
-        """What has been answered (or dropped) since the last reset, in the order of arrival."""
+        """What came and was answered (or dropped) since the last reset, in the order of arrival."""
         log = [S3Request(**entry) for entry in json.loads(self._control("GET", "/_log"))]
         return sorted(log, key=lambda request: request.start)
 
     def reset(self) -> None:
-        """Empty the log, drop all faults, no latency."""
+        """Empty the log, drop all faults, no latency, nobody waits for others."""
         self._control("POST", "/_reset")
 
     def hops(self) -> int:
         """Sequential hops of the log (see `sequential_hops`).
 
-        The server handles one request at a time, so parallel requests overlap in its log only under `latency`.
+        The server handles one request at a time, so parallel requests overlap in its log only under `latency` or in a
+        `meeting`. Requests that wait for each other never overlap.
         """
         from omnigraph.storage.counting import sequential_hops
 
@@ -141,6 +142,10 @@ class S3Server:
             yield
         finally:
             self._control("POST", "/_latency", {"seconds": 0})
+
+    def meeting(self, requests: int) -> None:
+        """The next so many requests wait until all of them are there: they are side by side, however slow the machine."""
+        self._control("POST", "/_meeting", {"requests": requests})
 
     def fault(
         self,
@@ -189,6 +194,8 @@ class Recorder:
         self.log: list[dict[str, Any]] = []
         self.faults: list[dict[str, Any]] = []
         self.latency = 0.0
+        self.meeting = 0
+        self.met = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["path"].startswith("/_"):
@@ -205,8 +212,15 @@ class Recorder:
             "query": scope["query_string"].decode(), "range": headers.get("range"),
             "condition": headers.get("if-none-match"), "status": 0, "bytes_in": 0, "bytes_out": 0, "start": start,
         }  # fmt: skip
+        log = self.log
         fault = self._take_fault(entry["method"], entry["key"])
         kind = fault["kind"] if fault else ""
+
+        def ended() -> None:
+            """Written down before the client can know: what it asks next comes later, and finds this in the log."""
+            if "end" not in entry:
+                entry["end"] = time.monotonic()
+                log.append(entry)
 
         async def counted_receive() -> Any:
             message = await receive()
@@ -216,9 +230,13 @@ class Recorder:
         async def counted_send(message: Any) -> None:
             entry["status"] = message.get("status", entry["status"])
             entry["bytes_out"] += len(message.get("body", b""))
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                ended()
             if kind != "answer_lost":
                 await send(message)
 
+        if self.meeting:
+            await self._meet()
         if pause := self.latency + (fault["seconds"] if fault else 0.0):
             await asyncio.sleep(pause)
         try:
@@ -229,9 +247,16 @@ class Recorder:
             else:
                 await self.inner(scope, counted_receive, counted_send)
         finally:
-            self.log.append(entry | {"end": time.monotonic()})
+            ended()
         if kind == "answer_lost":
             await _cut(send)
+
+    async def _meet(self) -> None:
+        met = self.met
+        self.meeting -= 1
+        if self.meeting == 0:
+            met.set()
+        await met.wait()
 
     def _take_fault(self, method: str, key: str) -> dict[str, Any] | None:
         for fault in self.faults:
@@ -246,11 +271,15 @@ class Recorder:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         if path == "/_reset":
-            self.log, self.faults, self.latency = [], [], 0.0
+            # Requests that are still under way end in the old log: what one test gave up on is not seen by the next.
+            self.log, self.faults, self.latency, self.meeting = [], [], 0.0, 0
+            self.met.set()
         elif path == "/_fault":
             self.faults.append(json.loads(body))
         elif path == "/_latency":
             self.latency = json.loads(body)["seconds"]
+        elif path == "/_meeting":
+            self.meeting, self.met = json.loads(body)["requests"], asyncio.Event()
         await _answer(send, 200, json.dumps(self.log if path == "/_log" else None).encode())
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import socket
 import threading
+from collections.abc import Coroutine
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from s3_server import S3Server
+from s3_server import Recorder, S3Server
 
 from omnigraph.errors import (
     ObjectExists,
@@ -160,12 +163,43 @@ def test_a_server_that_does_not_answer_in_time_is_transient(s3: S3Server, bucket
         store.create("a", b"")
 
 
+def test_the_log_begins_anew_even_while_a_request_is_under_way() -> None:
+    """One that its client gave up on is answered all the same; who looks next must not find it among its own."""
+
+    async def nothing() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def unheard(_: object) -> None: ...
+
+    async def seen() -> list[str]:
+        served = asyncio.Event()
+
+        async def inner(*_: object) -> None:
+            await served.wait()
+
+        def request(path: str) -> Coroutine[Any, Any, None]:
+            scope = {"path": path, "raw_path": path.encode(), "method": "PUT", "headers": [], "query_string": b""}
+            return recorder(scope, nothing, unheard)
+
+        recorder = Recorder(inner)
+        before = asyncio.create_task(request("/bucket/before"))
+        await asyncio.sleep(0)
+        await request("/_reset")
+        after = asyncio.create_task(request("/bucket/after"))
+        served.set()
+        await asyncio.gather(before, after)
+        return [entry["key"] for entry in recorder.log]
+
+    assert asyncio.run(seen()) == ["after"]
+
+
 def test_hops_count_requests_that_wait_for_each_other(s3: S3Server, bucket: str) -> None:
     store = opened(s3, bucket)
-    with s3.latency(0.4), ThreadPoolExecutor(8) as pool:
+    s3.meeting(8)
+    with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: store.put(f"{number}", b""), range(8)))
-        store.get("1")
-        store.get("2")
+    store.get("1")
+    store.get("2")
     assert len(s3.requests()) == 8 + 2
     assert s3.hops() == 3
 
