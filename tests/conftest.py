@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -21,7 +22,11 @@ from omnigraph.storage import Store, failpoints, open_store
 # `make test` tries the same examples every time, so that what it says of a change is about the change; `make soak` explores.
 settings.register_profile("steady", derandomize=True, database=None, deadline=None, print_blob=True)
 settings.register_profile("exploring", database=None, deadline=None, print_blob=True)
-settings.load_profile("exploring" if os.environ.get("OMNIGRAPH_EXPLORE") else "steady")
+EXPLORING = bool(os.environ.get("OMNIGRAPH_EXPLORE"))
+settings.load_profile("exploring" if EXPLORING else "steady")
+if not EXPLORING:
+    # Hypothesis also tries the constants of the modules loaded so far, and those are not the same in every worker.
+    providers._get_local_constants = lambda: providers._local_constants
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run that was started in the background is deaf to Ctrl-C, and so would be every program it starts.
