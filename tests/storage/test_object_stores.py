@@ -147,13 +147,15 @@ def test_a_missing_bucket_is_a_lasting_error_not_a_missing_object(s3: S3Server) 
 
 
 def test_a_refused_connection_is_transient() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    options = {"aws_endpoint": f"http://127.0.0.1:{port}", "aws_skip_signature": "true", "client_max_retries": "1"}
-    store = open_store("s3://bucket/graph", storage_options=options | {"aws_region": "us-east-1"})
-    for call in (lambda: store.get("a"), lambda: store.create("a", b""), lambda: store.list("")):
-        with pytest.raises(StorageTransient):
-            call()
+    with socket.socket() as deaf:
+        # Bound, so that the port is nobody else's, and not listening.
+        deaf.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        options = {"aws_endpoint": endpoint, "aws_skip_signature": "true", "client_max_retries": "1"}
+        store = open_store("s3://bucket/graph", storage_options=options | {"aws_region": "us-east-1"})
+        for call in (lambda: store.get("a"), lambda: store.create("a", b""), lambda: store.list("")):
+            with pytest.raises(StorageTransient):
+                call()
 
 
 def test_a_server_that_does_not_answer_in_time_is_transient(s3: S3Server, bucket: str) -> None:
