@@ -19,9 +19,11 @@ from pathlib import Path
 
 CLIENT = """#!{python} -SE
 import json, os, socket, sys
+here = os.getcwd()
+os.chdir({folder!r})
 with socket.socket(socket.AF_UNIX) as server:
-    server.connect({address!r})
-    what = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    server.connect({name!r})
+    what = json.dumps([sys.argv[1:], here, dict(os.environ)]).encode()
     socket.send_fds(server, [len(what).to_bytes(8, "big")], [0, 1, 2])
     server.sendall(what)
     sys.exit(int(server.recv(16) or b"70"))
@@ -30,7 +32,8 @@ with socket.socket(socket.AF_UNIX) as server:
 
 def write_client(folder: Path, address: Path) -> None:
     client = folder / "omnigraph"
-    client.write_text(CLIENT.format(python=sys.executable, address=str(address)), encoding="utf-8")
+    text = CLIENT.format(python=sys.executable, folder=str(address.parent), name=address.name)
+    client.write_text(text, encoding="utf-8")
     client.chmod(0o755)
 
 
@@ -49,8 +52,11 @@ def serve(address: str) -> None:
     # The parsers are built on first use; once is enough for all children.
     lint_queries("query q() { match { $n: N } return { $n } }", compile_schema("node N { p: String }"))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # By its name alone, here and in the client: the whole path of a socket may not be long, and temporary folders can be.
+    folder, name = os.path.split(address)
+    os.chdir(folder)
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(address)
+        server.bind(name)
         server.listen()
         print("ready", flush=True)
         threading.Thread(target=_end_with_parent, daemon=True).start()
