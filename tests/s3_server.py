@@ -88,7 +88,7 @@ class S3Server:
         if self._process is not None:
             assert self._process.stdin is not None
             self._process.stdin.close()
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=60)
             self._process = None
 
     def __enter__(self) -> S3Server:
@@ -182,7 +182,7 @@ class S3Server:
             headers={"Authorization": _AUTHORIZATION},
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=30) as answer:
+        with opener.open(request, timeout=120) as answer:
             return bytes(answer.read())
 
 

@@ -15,6 +15,7 @@ import omnigraph as og
 from omnigraph.storage.failpoints import FilePark
 
 OMNIGRAPH = str(Path(sys.executable).with_name("omnigraph"))
+PATIENCE_S = 120
 
 
 def omnigraph(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +55,7 @@ def test_a_reader_may_leave_early(folder: Path) -> None:
     with subprocess.Popen([OMNIGRAPH, "export"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.close()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
 
@@ -74,15 +75,15 @@ def test_completion_of_words() -> None:
 # ---------------------------------------------------------------- Ctrl-C
 
 
-def interrupted(folder: Path, point: str, *arguments: str, timeout_seconds: float = 60) -> tuple[int, str]:
+def interrupted(folder: Path, point: str, *arguments: str) -> tuple[int, str]:
     """Start a command, stop it at a point, press Ctrl-C there; its exit code and what it said."""
     park = FilePark(folder / "parked")
     env = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=park:{folder / 'parked'}"}
     with subprocess.Popen([OMNIGRAPH, *arguments], stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
-            park.wait_until_reached(timeout_seconds)
+            park.wait_until_reached()
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=timeout_seconds)
+            _, said = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     return process.returncode, said
@@ -110,7 +111,7 @@ def test_an_interrupted_load_leaves_no_trace(folder: Path, point: str) -> None:
 def test_an_interrupted_load_on_spark_leaves_no_trace(folder: Path) -> None:
     before = state(folder)
     arguments = ("load", "--data", "more.jsonl", "--mode", "append", "--quiet")
-    code, said = interrupted(folder, "load.after_read", *arguments, timeout_seconds=120)
+    code, said = interrupted(folder, "load.after_read", *arguments)
     assert code == 130
     assert said.endswith("interrupted: nothing was published\n")
     assert "Traceback" not in said

@@ -26,7 +26,8 @@ from omnigraph.errors import UsageError
 
 ENVIRONMENT = "OMNIGRAPH_FAILPOINTS"
 _POLL_SECONDS = 0.005
-_PARK_SECONDS_MAX = 120.0
+_REACH_SECONDS_MAX = 120.0
+_PARK_SECONDS_MAX = 300.0
 
 
 class Failpoint(StrEnum):
@@ -135,7 +136,7 @@ class Park:
         if not self._released.wait(_PARK_SECONDS_MAX):
             raise FailpointReached("parked and never released")
 
-    def wait_until_reached(self, timeout_seconds: float = 30.0) -> None:
+    def wait_until_reached(self, timeout_seconds: float = _REACH_SECONDS_MAX) -> None:
         if not self._reached.wait(timeout_seconds):
             raise TimeoutError("the point was not reached")
 
@@ -156,7 +157,7 @@ class FilePark:
         if not _appears(self._release, _PARK_SECONDS_MAX):
             raise FailpointReached("parked and never released")
 
-    def wait_until_reached(self, timeout_seconds: float = 30.0) -> None:
+    def wait_until_reached(self, timeout_seconds: float = _REACH_SECONDS_MAX) -> None:
         if not _appears(self._reached, timeout_seconds):
             raise TimeoutError("the point was not reached")
 
