@@ -63,6 +63,20 @@ def test_an_older_snapshot_is_read_as_it_was(session: Any, people: og.Graph) -> 
     assert read(session, people, type="Person", branch="main").load().count() == 8
 
 
+def test_a_relative_path_starts_where_the_source_was_registered(
+    spark: Any, people: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where Spark was started: another graph of that name may be there."""
+    from omnigraph.pipeline.source import register
+
+    monkeypatch.chdir(tmp_path)
+    register(spark)
+    assert spark.read.format("omnigraph").option("graph", "./graph").option("type", "Person").load().count() == 8
+    more = spark.createDataFrame([("n1",)], "email string")
+    more.write.format("omnigraph").option("graph", "graph").option("type", "Person").mode("append").save()
+    assert people.stores.head()[1].rows("node:Person") == 9
+
+
 def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Graph) -> None:
     tables = graph_tables(people.stores.head()[1], session)
     frame = tables.table("Person", ["id", "age"], "age > 5")

@@ -9,12 +9,15 @@ filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; `storag
 Python source no required columns, and the filters it does tell stick to a DataFrame: a later query of the same DataFrame
 without filters would still get the earlier ones. So both are chosen by options, and Spark's own filters stay with Spark.
 
+A relative path of a graph starts in the folder where the source was registered.
+
 A read is cut by the table's parts. A write stages on the executors and publishes once, at the end; one that is aborted
 leaves nothing visible.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,10 +48,17 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make the source known to a session."""
-    spark.dataSource.register(OmnigraphSource)
+
+    class Here(OmnigraphSource):
+        # Sources are made in Python workers, and those stay in the folder where the JVM was started.
+        folder = os.getcwd()
+
+    spark.dataSource.register(Here)
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
+    folder = ""
+
     @classmethod
     def name(cls) -> str:
         return "omnigraph"
@@ -63,7 +73,8 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         given = {
             name.removeprefix("storage."): value for name, value in self.options.items() if name.startswith("storage.")
         }
-        return Stores.open(self._option("graph"), given or None)
+        graph = self._option("graph")
+        return Stores.open(graph if "://" in graph else os.path.join(self.folder, graph), given or None)
 
     def _view(self) -> View:
         stores = self._stores()
@@ -104,7 +115,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         _, view = stores.head(branch)
         key = table_key(view.catalog, self._option("type"))
         rows = WrittenRows(
-            uri=self._option("graph"),
+            uri=stores.store.uri,
             options=tuple(sorted(stores.tables.options.items())),
             branch=branch,
             key=key,
