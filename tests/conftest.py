@@ -33,11 +33,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files stay together in one worker, and so do all tests that use Spark: one session serves the whole run."""
     for item in items:
         uses_spark = "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark")
-        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else item.nodeid.partition("::")[0]))
+        group = "spark" if uses_spark else item.nodeid.partition("::")[0]
+        if getattr(config.option, "loadgroup", False):
+            # What xdist does for the mark `xdist_group`, but it sets a name that this pytest no longer looks at.
+            item._id = type(item.id).parse(f"{item.nodeid}@{group}")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What `make test` tries does not depend on which tests ran before in the same process."""
+"""What `make test` does is the same each time: which tests share a process, and which examples they try."""
 
 from __future__ import annotations
 
@@ -31,3 +31,10 @@ def test_the_same_examples_are_tried_whatever_was_loaded_meanwhile(
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("loaded_meanwhile")
     assert tried() == before
+
+
+def test_a_file_stays_together_in_one_worker(request: pytest.FixtureRequest) -> None:
+    """Dealt out one by one, tests would have other neighbours in every run, and two workers would both start Spark."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("for make test, where workers get groups of tests")
+    assert request.node.nodeid.endswith(f"@tests/{Path(__file__).name}")
