@@ -220,6 +220,17 @@ def test_large_loads_build_their_indexes_in_the_same_commit(
     assert all(state.is_complete for state in index_state(graph.stores.head()[1], ["node:Person"]))
 
 
+def test_edges_lie_by_their_source_within_a_part(graph: og.Graph, write: Write) -> None:
+    ends = [("c", "a"), ("a", "c"), ("b", "a"), ("c", "b"), ("a", "a")]
+    records = [*(person(name) for name in "abc"), *(knows(*pair, id=f"e{place}") for place, pair in enumerate(ends))]
+    graph.load(write("p.jsonl", *records), mode="append", engine="local")
+    table = graph.stores.head()[1].table("edge:Knows")
+    assert table is not None
+    rows = table.read(["src", "dst", "id"]).to_pylist()
+    assert [(row["src"], row["dst"]) for row in rows] == [("a", "c"), ("a", "a"), ("b", "a"), ("c", "a"), ("c", "b")]
+    assert [row["id"] for row in rows] == ["e1", "e4", "e2", "e0", "e3"]
+
+
 def test_many_small_parts_are_packed(
     graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

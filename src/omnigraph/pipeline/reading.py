@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph.errors import InputError, RecordError
@@ -25,6 +25,9 @@ from omnigraph.records.tabular import TabularReader
 from omnigraph.records.typed import Reject, TypedRows
 from omnigraph.relational import duck, rules
 from omnigraph.tables.staging import ROWS_PER_PART
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BLOCK_BYTES = 4 * 1024 * 1024
 HELD_BYTES_MOST = 384 * 1024 * 1024
@@ -234,10 +237,25 @@ class PartWriter:
         schema = arrow_schema(self.target.catalog.tables[key])
         joined = pa.concat_tables([rows.rows for rows in held])
         strict = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)
+        if "src" in schema.names:
+            strict = _by_source(strict)
         report = self.types.setdefault(key, TypeReport())
         report.rows += strict.num_rows
         report.given += sum(rows.given for rows in held)
         report.parts += self.target.tables.write_parts(table, strict)
+
+
+def _by_source(edges: pa.Table) -> pa.Table:
+    """The edges of a node side by side: a hop reads one place of a part instead of one for each edge, the column takes
+    less room, and its index is built in less time, which is worth more than the sorting."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    encoded = edges.column("src").combine_chunks().dictionary_encode()
+    ranks = np.empty(len(encoded.dictionary), np.int32)
+    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
+    return edges.take(pa.array(np.argsort(ranks[encoded.indices.to_numpy()], kind="stable")))
 
 
 def value_faults(target: Target, typed: TypedRows) -> dict[int, InputError]:

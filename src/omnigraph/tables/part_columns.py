@@ -56,14 +56,16 @@ class PartColumns:
         self._uses: OrderedDict[object, _Use] = OrderedDict()
         self._lock = threading.Lock()
 
-    def hold(self, table: Table, part: Part, names: Sequence[str]) -> dict[str, pa.Array] | None:
+    def hold(
+        self, table: Table, part: Part, names: Sequence[str], *, at_once: bool = False
+    ) -> dict[str, pa.Array] | None:
         """These columns of a part's live rows, in their order; None while it was not asked for often enough.
 
-        Each call counts as one lookup.
+        Each call counts as one lookup, except one that wants them `at_once`.
         """
         keys = {name: ("column", table.dataset.uri, part.content, name) for name in names}
-        use = self._counted(keys, (table.dataset.uri, part.content))
-        if use.lookups < max(LOOKUPS_LEAST, part.rows // ROWS_PER_LOOKUP):
+        use = self._counted(keys, (table.dataset.uri, part.content), 0 if at_once else 1)
+        if not at_once and use.lookups < max(LOOKUPS_LEAST, part.rows // ROWS_PER_LOOKUP):
             return None
         found: dict[str, pa.Array] = {}
         for name, key in keys.items():
@@ -75,7 +77,7 @@ class PartColumns:
             use.read.update(names)
         return found
 
-    def _counted(self, keys: Mapping[str, object], part: object) -> _Use:
+    def _counted(self, keys: Mapping[str, object], part: object, lookups: int) -> _Use:
         with self._lock:
             use = self._uses.setdefault(part, _Use())
             self._uses.move_to_end(part)
@@ -83,7 +85,7 @@ class PartColumns:
                 self._uses.popitem(last=False)
             if any(name in use.read and key not in self._memory for name, key in keys.items()):
                 use.lookups, use.read = 0, set()
-            use.lookups += 1
+            use.lookups += lookups
             return use
 
     def is_held(self, table: Table, part: Part, names: Sequence[str]) -> bool:

@@ -23,6 +23,10 @@ OFFSET_BITS = 32
 IN_LIST_MOST = 4_096
 """Values per index lookup; a longer list is looked up in several calls or by one scan of the column."""
 
+KEYS_READ_MOST = 262_144
+KEYS_PARTS_MOST = 2
+"""So many rows in so few parts of an object store have their keys read whole at the first lookup."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -139,8 +143,11 @@ class Table:
             if (places := keys.find(name, wanted))
         ]
         stored: list[int] = []
+        by_keys = self._reads_keys(name, others)
         for part in others:
             rows = self._find_in_columns(part, name, wanted, columns, with_address)
+            if rows is None and by_keys:
+                rows = self._find_by_keys(part, name, wanted, columns, with_address)
             if rows is None:
                 stored.append(part.id)
             elif rows.num_rows:
@@ -260,6 +267,39 @@ class Table:
         addresses = [(part.id << 32) | offset for offset in offsets] if with_address else None
         return self._from_columns(known, places, columns, addresses)
 
+    def _reads_keys(self, name: str, parts: Sequence[Part]) -> bool:
+        """Are key columns read whole rather than searched through their index? In an object store, where a request takes
+        as long as some megabytes, that needs fewer of them, unless there is much to read or many places to read it from."""
+        is_small = sum(part.rows for part in parts) <= KEYS_READ_MOST and len(parts) <= KEYS_PARTS_MOST
+        return is_small and name in KEY_COLUMNS and "://" in self.dataset.uri
+
+    def _find_by_keys(
+        self, part: Part, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool
+    ) -> pa.Table | None:
+        """The rows of one part that have these keys, which are read now if need be; None if they are too wide."""
+        import pyarrow as pa
+
+        assert self.keys is not None
+        names = [name] if part.deletions == "" else [name, OFFSET]
+        known = self.keys.columns.hold(self, part, names, at_once=True)
+        if known is None:
+            return None
+        places = self.keys.columns.in_order(self, part, name, known[name]).find(wanted)
+        offsets = places if part.deletions == "" else known[OFFSET].take(pa.array(places)).to_numpy()
+        addresses = [(part.id << OFFSET_BITS) | int(offset) for offset in offsets]
+        shape = self._shape(columns, with_address)
+        others = [one for one in shape.names if one not in (name, ROW_ADDRESS)]
+        if not addresses:
+            return shape.empty_table()
+        rows = (
+            self.take_addresses(addresses, others)
+            if others
+            else pa.table({ROW_ADDRESS: pa.array(addresses, pa.uint64())})
+        )
+        found = known[name].take(pa.array(places))
+        arrays = [found if one == name else rows.column(one) for one in shape.names]
+        return pa.Table.from_arrays(arrays, schema=shape)
+
     def _from_columns(
         self, known: dict[str, pa.Array], places: Any, columns: Sequence[str] | None, addresses: list[int] | None
     ) -> pa.Table:
@@ -298,8 +338,29 @@ class Table:
             text = filters.in_list(name, chunk) if chunk else "false"
             if filter:
                 text = f"({text}) AND ({filter})"
-            found.append(self.read(columns, text, parts=parts, with_address=with_address))
+            if len(chunk) == 1 and columns is not None and name in columns and name in KEY_COLUMNS:
+                found.append(self._read_without(name, chunk[0], columns, text, parts, with_address))
+            else:
+                found.append(self.read(columns, text, parts=parts, with_address=with_address))
         return _in_order(pa.concat_tables(found), with_address)
+
+    def _read_without(
+        self,
+        name: str,
+        value: object,
+        columns: Sequence[str],
+        filter: str,
+        parts: Sequence[int] | None,
+        with_address: bool,
+    ) -> pa.Table:
+        """Rows that all have one value in this column, which therefore is not read."""
+        import pyarrow as pa
+
+        others = [one for one in columns if one != name]
+        rows = self.read(others, filter, parts=parts, with_address=with_address or not others)
+        shape = self._shape(columns, with_address)
+        known = pa.repeat(pa.scalar(value, pa.utf8()), rows.num_rows)
+        return pa.Table.from_arrays([known if one == name else rows.column(one) for one in shape.names], schema=shape)
 
     def _lookup_by_scan(
         self, name: str, values: list[object], columns: Sequence[str] | None, with_address: bool, filter: str | None
