@@ -33,12 +33,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONG = ("spark", "tests/simulation/test_simulation.py", "tests/write/test_state_machine.py")
+"""Groups that take minutes: whoever gets one last would work alone at the end."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files stay together in one worker, and so do all tests that use Spark: one session serves the whole run."""
+    groups: dict[pytest.Item, str] = {}
     for item in items:
         uses_spark = "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark")
-        group = "spark" if uses_spark else item.nodeid.partition("::")[0]
-        if getattr(config.option, "loadgroup", False):
+        groups[item] = "spark" if uses_spark else item.nodeid.partition("::")[0]
+    items.sort(key=lambda item: LONG.index(groups[item]) if groups[item] in LONG else len(LONG))
+    if getattr(config.option, "loadgroup", False):
+        for item, group in groups.items():
             # What xdist does for the mark `xdist_group`, but it sets a name that this pytest no longer looks at.
             item._id = type(item.id).parse(f"{item.nodeid}@{group}")
 
