@@ -308,7 +308,7 @@ class Assembly:
         checks: list[Check] = []
         for end, node in (("src", edge.source), ("dst", edge.target)):
             nodes, rows = self._nodes(node)
-            new = Source(one.place, (end,), end, distinct=True)
+            new = Source(one.place, (end,), end)
             checks.append(
                 Check(self.target, "endpoint", one.key, new, nodes=nodes, new_rows=one.rows, rows=one.rows + rows)
             )
@@ -325,9 +325,9 @@ class Assembly:
             self.target,
             "cardinality",
             one.key,
-            Source(one.place, ("src",), "src", distinct=True),
+            Source(one.place, ("src",), "src"),
             Source(final, ("src",), "src"),
-            None if lost is None else Source(lost, ("src",), "src", distinct=True),
+            None if lost is None else Source(lost, ("src",), "src"),
             nodes,
             new_rows=one.rows + (before.rows if before is not None else 0),
             rows=one.rows + self.view.rows(one.key) + rows,
@@ -344,7 +344,7 @@ class Assembly:
             for end, name in (("src", edge.source), ("dst", edge.target)):
                 if name == node.name:
                     nodes, rows = self._nodes(name)
-                    stay = Source(Place.of(table), (end,), end, distinct=True)
+                    stay = Source(Place.of(table), (end,), end)
                     checks.append(
                         Check(
                             self.target,

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlglot import exp
 
 from omnigraph.language.catalog import Constraint, EdgeType
-from omnigraph.pipeline.keyed_rows import Cut, InBucket, Rows, Source, Stored, are_few, cut, part_groups, unpacked
+from omnigraph.pipeline.keyed_rows import (
+    BUCKETS_MOST,
+    Cut,
+    InBucket,
+    Rows,
+    Source,
+    Stored,
+    are_few,
+    cut,
+    part_groups,
+    unpacked,
+)
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Target
 from omnigraph.relational import duck, rules
@@ -237,7 +248,7 @@ def _in_buckets(stage: str, checks: Sequence[Check], runner: Runner) -> list[lis
     sources = tuple(dict.fromkeys(source for check in checks for source in check.sources))
     groups = [part_groups(target.open(source.place), source.parts) for source in sources]
     rows = sum(rows for group in groups for rows, _ in group)
-    buckets = -(-rows // BUCKET_ROWS)
+    buckets = min(-(-rows // BUCKET_ROWS), BUCKETS_MOST)
     tasks = [
         Cut(target, number, source, parts, buckets)
         for number, (source, group) in enumerate(zip(sources, groups, strict=True))

@@ -22,13 +22,12 @@ from omnigraph.tables.table import ROW_ADDRESS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+BUCKETS_MOST = 65_536
 CUT_ROWS = 1_048_576
 """Rows that a task reads at once to cut them."""
 LOOKUP_MOST = 20_000
 """Keys that are looked up through an index instead of reading a whole column, when the other table is much larger."""
 LOOKUP_FACTOR = 8
-
-_BUCKET = "_bucket"
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,6 @@ class Source:
     by: str
     parts: tuple[int, ...] | None = None
     with_address: bool = False
-    distinct: bool = False
-    """Each value of `by` once is enough."""
 
 
 class Rows(Protocol):
@@ -121,19 +118,20 @@ class Cut:
 
 def cut(task: Cut) -> Iterator[Piece]:
     """The rows of each bucket. A null key is in none: no rule looks at it."""
+    import numpy as np
+    import pyarrow as pa
+
     source = task.source
     table = task.target.open(source.place)
     rows = table.read(source.columns, parts=task.parts, with_address=source.with_address)
-    by = exp.column(source.by, quoted=True)
-    kept = exp.select("*").from_('"rows"').where(by.is_(exp.null()).not_())
-    if source.distinct:
-        kept = kept.distinct()
-    number = f'hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS "{_BUCKET}"'
-    query = exp.select("*", number).from_(kept.subquery("kept")).order_by(f'"{_BUCKET}"')
-    ordered = duck.run(query, {"rows": rows})
-    rest = ordered.drop_columns([_BUCKET])
-    for bucket, places in runs(ordered.column(_BUCKET).to_numpy()):
-        yield bucket, task.number, _packed(rest.slice(places.start, places.stop - places.start))
+    if rows.column(source.by).null_count:
+        rows = rows.filter(rows.column(source.by).is_valid())
+    number = f'CAST(hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS USMALLINT)'
+    buckets = duck.run(exp.select(number).from_('"rows"'), {"rows": rows.select([source.by])}).column(0).to_numpy()
+    order = np.argsort(buckets, kind="stable")
+    ordered = rows.take(pa.array(order))
+    for bucket, places in runs(buckets[order]):
+        yield bucket, task.number, _packed(ordered.slice(places.start, places.stop - places.start))
 
 
 @dataclass(frozen=True)
@@ -150,8 +148,7 @@ class InBucket:
         if held is not None:
             return pa.concat_tables(held)
         table = self.target.open(source.place)
-        empty = table.read(source.columns, parts=(), with_address=source.with_address)
-        return empty.cast(pa.schema([field.with_nullable(True) for field in empty.schema]))
+        return table.read(source.columns, parts=(), with_address=source.with_address)
 
     def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
         return self.of(source)
