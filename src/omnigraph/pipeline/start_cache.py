@@ -1,0 +1,147 @@
+"""A file that lets Spark's JVM start in half the time: classes as Java 25 keeps them, loaded and linked, from a run before.
+
+The JVM checks the file and its own classpath against each other and starts without it when anything differs, so the
+file may be missing, foreign or damaged. It is made once, by a process of its own in the background:
+
+    python -m omnigraph.pipeline.start_cache
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.pipeline import java
+
+JAVA_LEAST = 25
+KEPT = 2
+"""Files that stay: two environments on one machine do not take turns in making theirs."""
+TRAINING_TIMEOUT_S = 900
+
+_CHECKED = ("-XX:+VerifySharedSpaces",)
+"""Without it a flipped bit is found by whoever stumbles over it; reading the file once takes a tenth of a second."""
+_PORTABLE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTAdapterCaching")
+"""No machine code in the file: a home folder may be shared between processors."""
+_QUIET = ("-Xlog:aot*=off", "-Xlog:cds*=off")
+"""A file that is not fit for use is no news for the terminal."""
+
+_requested: set[Path] = set()
+
+
+@dataclass(frozen=True)
+class StartCache:
+    """The file for this Java, this Spark and these options. Empty: it could not be made, and is not tried again."""
+
+    path: Path
+
+    def options(self) -> tuple[str, ...]:
+        """What the JVM needs to use the file; nothing when there is none that this user made."""
+        try:
+            found = self.path.stat()
+            if found.st_size == 0 or found.st_uid != os.getuid():
+                return ()
+            os.utime(self.path)  # says that it is in use, to the one who removes old ones
+        except OSError:
+            return ()
+        return using(self.path)
+
+    def make_at_exit(self) -> None:
+        """Have the file made when this process ends, if there is none and somebody waits at a terminal for each start."""
+        if self.path in _requested or self.path.exists() or not os.isatty(2) or "CI" in os.environ:
+            return
+        _requested.add(self.path)
+        atexit.register(self._make_in_background)
+
+    def _make_in_background(self) -> None:
+        """The shell ends at once, so what it started belongs to nobody who waits, and holds no terminal and no pipe."""
+        command = [sys.executable, "-P", "-m", __name__]
+        with contextlib.suppress(OSError):
+            subprocess.run(
+                ["/bin/sh", "-c", 'nice -n 19 "$@" &', "sh", *command],
+                cwd=self.path.parent,
+                env={name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                check=False,
+            )
+
+    def make(self) -> None:
+        """Record one run, try the result in another, and only then give it its name."""
+        with _alone(self.path.parent) as first:
+            if not first or self.path.exists():
+                return
+            self._remove_old()
+            fresh = self.path.with_suffix(f".{os.getpid()}.part")
+            recorded = _trained(f"-XX:AOTCacheOutput={fresh}", *_PORTABLE) and fresh.exists()
+            if not (recorded and _trained("-XX:AOTMode=on", *using(fresh))):
+                fresh.write_bytes(b"")
+            fresh.replace(self.path)
+
+    def _remove_old(self) -> None:
+        """All but those used last, one of which this will be; and what was left by makers that were ended."""
+        folder = self.path.parent
+        others = sorted(folder.glob("spark-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in (*others[KEPT - 1 :], *folder.glob("spark-*.part*")):
+            path.unlink(missing_ok=True)
+
+
+def find() -> StartCache | None:
+    """The cache that fits this process; None when Java or Spark is one that somebody else takes care of."""
+    home = java.packaged_java()
+    if home is None or java.java_version(home) < JAVA_LEAST:
+        return None
+    import pyspark
+
+    spark = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    try:
+        # The JVM compares times of files too: what is installed anew is another Spark, or another Java.
+        times = [(home / "lib" / "modules").stat().st_mtime_ns, (spark / "jars").stat().st_mtime_ns]
+        facts = [home, (home / "release").read_text(), spark, pyspark.__version__, *times, *using(Path())]
+    except OSError:
+        return None
+    name = hashlib.sha256("\n".join(map(str, facts)).encode()).hexdigest()[:16]
+    return StartCache(java.cache_folder() / f"spark-{name}.aot")
+
+
+def using(path: Path) -> tuple[str, ...]:
+    """The JVM options that use such a file."""
+    return (f"-XX:AOTCache={path}", *_CHECKED, *_PORTABLE, *_QUIET)
+
+
+def _trained(*java_options: str) -> bool:
+    """Whether a session with these options could be started, used and ended."""
+    command = [sys.executable, "-P", "-m", "omnigraph.pipeline.start_training", *java_options]
+    try:
+        return (
+            subprocess.run(command, stdin=subprocess.DEVNULL, timeout=TRAINING_TIMEOUT_S, check=False).returncode == 0
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Whether nobody else makes a cache now; the system takes the lock back from a process that was killed."""
+    with (folder / "spark.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+if __name__ == "__main__":
+    cache = find()
+    if cache is not None:
+        cache.make()
