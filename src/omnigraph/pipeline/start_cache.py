@@ -80,18 +80,20 @@ class StartCache:
         with _alone(self.path.parent) as first:
             if not first or self.path.exists():
                 return
-            self._remove_old()
             fresh = self.path.with_suffix(f".{os.getpid()}.part")
-            recorded = _trained(f"-XX:AOTCacheOutput={fresh}", *_PORTABLE) and fresh.exists()
-            if not (recorded and _trained("-XX:AOTMode=on", *using(fresh))):
-                fresh.write_bytes(b"")
-            fresh.replace(self.path)
+            try:
+                recorded = _trained(f"-XX:AOTCacheOutput={fresh}", *_PORTABLE) and fresh.exists()
+                if not (recorded and _trained("-XX:AOTMode=on", *using(fresh))):
+                    fresh.write_bytes(b"")
+                fresh.replace(self.path)
+            finally:
+                self._remove_old()
 
     def _remove_old(self) -> None:
-        """All but those used last, one of which this will be; and what was left by makers that were ended."""
+        """All but those used last; and what failed attempts left, or makers that were killed."""
         folder = self.path.parent
-        others = sorted(folder.glob("spark-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in (*others[KEPT - 1 :], *folder.glob("spark-*.part*")):
+        files = sorted(folder.glob("spark-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in (*files[KEPT:], *folder.glob("spark-*.part*")):
             path.unlink(missing_ok=True)
 
 
