@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import fcntl
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from omnigraph.cli.main import run
+from omnigraph.errors import PipelineFailed, UsageError
 from omnigraph.pipeline import start_cache
 from omnigraph.pipeline.start_cache import StartCache
 
@@ -22,7 +23,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
     for name in ("JAVA_HOME", "SPARK_HOME", "SPARK_REMOTE", "CI"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(start_cache, "_requested", set())
     return tmp_path / "a cache" / "omnigraph"
 
 
@@ -36,8 +36,6 @@ def test_a_file_is_used_when_this_user_has_made_one(folder: Path, monkeypatch: p
     cache = found()
     assert cache.path.parent == folder
     assert cache.options() == ()
-    cache.path.write_bytes(b"")
-    assert cache.options() == (), "empty says that it could not be made"
     cache.path.write_bytes(b"classes")
     assert cache.options()[0] == f"-XX:AOTCache={cache.path}"
     monkeypatch.setattr(os, "getuid", lambda: cache.path.stat().st_uid + 1)
@@ -70,48 +68,6 @@ def test_another_spark_or_java_has_another_file(folder: Path, tmp_path: Path, mo
     assert start_cache.find() is None, "an installed Java is left alone"
 
 
-@pytest.mark.parametrize(
-    ("terminal", "ci", "there", "asked"),
-    [(True, False, False, 1), (False, False, False, 0), (True, True, False, 0), (True, False, True, 0)],
-)
-def test_it_is_made_for_somebody_who_waits_at_a_terminal(
-    terminal: bool, ci: bool, there: bool, asked: int, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_exit: list[Callable[[], None]] = []
-    monkeypatch.setattr(atexit, "register", at_exit.append)
-    monkeypatch.setattr(os, "isatty", lambda descriptor: terminal)
-    if ci:
-        monkeypatch.setenv("CI", "true")
-    cache = found()
-    if there:
-        cache.path.write_bytes(b"")
-    cache.make_at_exit()
-    cache.make_at_exit()
-    assert len(at_exit) == asked
-
-
-def test_the_maker_is_on_its_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It outlives the one who asked, who does not wait, and holds neither its terminal nor its pipes."""
-    fifo, told = tmp_path / "fifo", tmp_path / "told"
-    os.mkfifo(fifo)
-    python = tmp_path / "python"
-    python.write_text(
-        f'#!/bin/sh\nread line < "{fifo}"\necho "$*" > "{told}.part"\nmv "{told}.part" "{told}"\necho seen > "{fifo}"\n'
-    )
-    python.chmod(0o755)
-    asking = (
-        "import sys; from omnigraph.pipeline import start_cache\n"
-        f"sys.executable = {str(python)!r}\n"
-        "start_cache.find()._make_in_background()"
-    )
-    ran = subprocess.run([sys.executable, "-c", asking], capture_output=True, text=True, check=True, timeout=60)
-    assert (ran.stdout, ran.stderr) == ("", "")
-    assert not told.exists()
-    fifo.write_text("go\n")
-    assert fifo.read_text() == "seen\n"
-    assert told.read_text() == "-P -m omnigraph.pipeline.start_cache\n"
-
-
 class Training:
     """Stands in for the sessions: what each was asked for, and how it ends."""
 
@@ -127,20 +83,41 @@ class Training:
         return self.ends.pop(0)
 
 
-@pytest.mark.parametrize(("ends", "content"), [((True, True), b"classes"), ((False,), b""), ((True, False), b"")])
-def test_what_was_recorded_is_tried_before_it_gets_its_name(
-    ends: tuple[bool, ...], content: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training = Training(*ends)
+def test_what_was_recorded_is_tried_before_it_gets_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training, said = Training(True, True), list[str]()
     monkeypatch.setattr(start_cache, "_trained", training)
     cache = found()
-    cache.make()
-    assert cache.path.read_bytes() == content
-    assert len(training.asked) == len(ends)
-    assert training.asked[1:] in ([], ["-XX:AOTMode=on"])
+    assert cache.make(said.append)
+    assert cache.path.read_bytes() == b"classes"
+    assert training.asked[1:] == ["-XX:AOTMode=on"]
+    assert said == ["recording a session", "trying what was recorded"]
     assert list(folder.glob("*.part*")) == []
-    cache.make()
-    assert len(training.asked) == len(ends), "once, whatever came of it"
+    assert not cache.make(said.append)
+    assert len(training.asked) == 2, "once"
+
+
+@pytest.mark.parametrize("ends", [(False,), (True, False)])
+def test_what_cannot_be_recorded_leaves_nothing(
+    ends: tuple[bool, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_cache, "_trained", Training(*ends))
+    cache = found()
+    with pytest.raises(PipelineFailed, match="could not be recorded"):
+        cache.make(str)
+    assert [path.name for path in folder.iterdir()] == ["spark.lock"]
+
+
+def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(start_cache, "_trained", Training(True, True))
+    assert run(["warm-up", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"path": str(found().path), "made": True}
+    assert printed.err == "recording a session ...\ntrying what was recorded ...\n"
+    assert run(["warm-up"]) == 0
+    assert capsys.readouterr().out == f"Spark's start was recorded already: {found().path}\n"
+    monkeypatch.setattr(start_cache, "find", lambda: None)
+    assert run(["warm-up"]) == 2
+    assert "JAVA_HOME names another one" in capsys.readouterr().err
 
 
 def test_old_files_and_leftovers_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +129,7 @@ def test_old_files_and_leftovers_go(folder: Path, monkeypatch: pytest.MonkeyPatc
         (folder / name).write_bytes(b"x")
         os.utime(folder / name, (1000 - age, 1000 - age))
     (folder / "spark.log").touch()
-    cache.make()
+    cache.make(str)
     assert {path.name for path in folder.iterdir()} == {"spark-new.aot", cache.path.name, "spark.log", "spark.lock"}
 
 
@@ -162,10 +139,10 @@ def test_two_makers_do_not_meet(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     cache = found()
     with (folder / "spark.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        cache.make()
+        with pytest.raises(UsageError, match="another process"):
+            cache.make(str)
         assert training.asked == []
-    cache.make()
-    assert cache.path.read_bytes() == b"classes"
+    assert cache.make(str)
 
 
 SESSION = """
@@ -194,7 +171,7 @@ def test_a_damaged_file_is_passed_over_without_a_word(folder: Path) -> None:
 @pytest.mark.spark
 def test_a_real_one_is_made_and_used_and_a_flipped_bit_in_it_is_noticed(folder: Path) -> None:
     cache = found()
-    cache.make()
+    cache.make(str)
     assert session() == ("10 mixed mode, sharing", "")
     content = bytearray(cache.path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -41,10 +41,7 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
         return _configured(builder, _SQL).getOrCreate()
     chosen = master or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     cache = start_cache.find() if chosen.startswith("local") else None
-    session = start(chosen, memory, app_name, cache.options() if cache else ())
-    if cache:
-        cache.make_at_exit()
-    return session
+    return start(chosen, memory, app_name, cache.options() if cache else ())
 
 
 def start(master: str, memory: str | None, app_name: str, java_options: Sequence[str]) -> SparkSession:

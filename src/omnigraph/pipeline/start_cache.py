@@ -1,24 +1,22 @@
 """A file that lets Spark's JVM start in half the time: classes as Java 25 keeps them, loaded and linked, from a run before.
 
 The JVM checks the file and its own classpath against each other and starts without it when anything differs, so the
-file may be missing, foreign or damaged. It is made once, by a process of its own in the background:
-
-    python -m omnigraph.pipeline.start_cache
+file may be missing, foreign or damaged. `omnigraph warm-up` makes it.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
 import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnigraph.errors import PipelineFailed, UsageError
 from omnigraph.pipeline import java
 
 JAVA_LEAST = 25
@@ -33,12 +31,10 @@ _PORTABLE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTAdapterCaching")
 _QUIET = ("-Xlog:aot*=off", "-Xlog:cds*=off")
 """A file that is not fit for use is no news for the terminal."""
 
-_requested: set[Path] = set()
-
 
 @dataclass(frozen=True)
 class StartCache:
-    """The file for this Java, this Spark and these options. Empty: it could not be made, and is not tried again."""
+    """The file for this Java, this Spark and these options."""
 
     path: Path
 
@@ -46,48 +42,32 @@ class StartCache:
         """What the JVM needs to use the file; nothing when there is none that this user made."""
         try:
             found = self.path.stat()
-            if found.st_size == 0 or found.st_uid != os.getuid():
+            if found.st_uid != os.getuid():
                 return ()
             os.utime(self.path)  # says that it is in use, to the one who removes old ones
         except OSError:
             return ()
         return using(self.path)
 
-    def make_at_exit(self) -> None:
-        """Have the file made when this process ends, if there is none and somebody waits at a terminal for each start."""
-        if self.path in _requested or self.path.exists() or not os.isatty(2) or "CI" in os.environ:
-            return
-        _requested.add(self.path)
-        atexit.register(self._make_in_background)
-
-    def _make_in_background(self) -> None:
-        """The shell ends at once, so what it started belongs to nobody who waits, and holds no terminal and no pipe."""
-        command = [sys.executable, "-P", "-m", __name__]
-        with contextlib.suppress(OSError):
-            subprocess.run(
-                ["/bin/sh", "-c", 'nice -n 19 "$@" &', "sh", *command],
-                cwd=self.path.parent,
-                env={name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                check=False,
-            )
-
-    def make(self) -> None:
-        """Record one run, try the result in another, and only then give it its name."""
-        with _alone(self.path.parent) as first:
-            if not first or self.path.exists():
-                return
+    def make(self, say: Callable[[str], None]) -> bool:
+        """Record one run, try the result in another, and only then give it its name. False when it is there already."""
+        if self.path.exists():
+            return False
+        with _alone(self.path.parent):
             fresh = self.path.with_suffix(f".{os.getpid()}.part")
             try:
+                say("recording a session")
                 recorded = _trained(f"-XX:AOTCacheOutput={fresh}", *_PORTABLE) and fresh.exists()
+                say("trying what was recorded")
                 if not (recorded and _trained("-XX:AOTMode=on", *using(fresh))):
-                    fresh.write_bytes(b"")
+                    raise PipelineFailed(
+                        "Spark's start could not be recorded",
+                        hint="Spark works without it; see that there is a gigabyte of memory and of disk, then try again",
+                    )
                 fresh.replace(self.path)
             finally:
                 self._remove_old()
+        return True
 
     def _remove_old(self) -> None:
         """All but those used last; and what failed attempts left, or makers that were killed."""
@@ -123,27 +103,29 @@ def using(path: Path) -> tuple[str, ...]:
 def _trained(*java_options: str) -> bool:
     """Whether a session with these options could be started, used and ended."""
     command = [sys.executable, "-P", "-m", "omnigraph.pipeline.start_training", *java_options]
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
     try:
-        return (
-            subprocess.run(command, stdin=subprocess.DEVNULL, timeout=TRAINING_TIMEOUT_S, check=False).returncode == 0
+        # Java speaks of its recording whatever it is told.
+        ran = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TRAINING_TIMEOUT_S,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
         return False
+    return ran.returncode == 0
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[bool]:
-    """Whether nobody else makes a cache now; the system takes the lock back from a process that was killed."""
+def _alone(folder: Path) -> Iterator[None]:
+    """One maker at a time; the system takes the lock back from a process that was killed."""
     with (folder / "spark.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-if __name__ == "__main__":
-    cache = find()
-    if cache is not None:
-        cache.make()
+            raise UsageError("another process is recording Spark's start already", hint="wait for it") from None
+        yield

@@ -1,12 +1,15 @@
-"""init, snapshot, optimize, demo, version."""
+"""init, snapshot, optimize, demo, warm-up, version."""
 
 from __future__ import annotations
+
+import sys
 
 import click
 
 from omnigraph.cli.options import branch_option, command, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+from omnigraph.errors import UsageError
 
 
 def register(cli: click.Group) -> None:
@@ -95,6 +98,31 @@ def register(cli: click.Group) -> None:
         value = run_demo(small=small, folder=keep, show=not (out.as_json or out.quiet))
         if out.as_json:
             out.json(value)
+
+    @command(cli, "warm-up", graph=False)
+    def warm_up(settings: Settings, out: Output) -> None:
+        """Make Spark start in about half the time on this machine, from now on. Once; a minute, and 190 MB of disk.
+
+        \b
+        omnigraph warm-up
+
+        \b
+        JSON: {path, made}
+        """
+        from omnigraph.cli.startup import want_pandas
+
+        want_pandas()
+        from omnigraph.pipeline.start_cache import find
+
+        cache = find()
+        if cache is None:
+            raise UsageError(
+                "only the Java that comes with OmniGraph can be warmed up, and JAVA_HOME names another one",
+                hint="unset JAVA_HOME, or keep using that Java as it is",
+            )
+        made = cache.make(lambda step: None if out.quiet else print(f"{step} ...", file=sys.stderr))
+        text = "Spark starts faster from now on" if made else "Spark's start was recorded already"
+        out.done({"path": str(cache.path), "made": made}, f"{text}: {cache.path}")
 
     @command(cli, "version", graph=False)
     def version(settings: Settings, out: Output) -> None:
