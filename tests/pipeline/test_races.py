@@ -48,7 +48,7 @@ def many_writers(graph: og.Graph, write: Write, tmp_path: Path, turns: int) -> N
     def mutations() -> None:
         mine = og.open(graph.uri, durability="process")
         turn = 0
-        while not ended.is_set():
+        while not ended.is_set() and turn < 200 * turns:
             turn += 1
             key, age = f"k{turn % 12}", turn % 40
             try:
