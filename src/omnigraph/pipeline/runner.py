@@ -7,7 +7,6 @@ is trouble of the machine: Spark tries the task again, and what still fails beco
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import pickle
 import struct
@@ -15,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -67,7 +66,7 @@ class LocalRunner:
     """Threads of this process: Arrow, Lance and DuckDB work outside Python's lock."""
 
     def __init__(self, progress: Progress | None = None) -> None:
-        self.parallelism = _local_threads()
+        self.parallelism = min(os.cpu_count() or 1, LOCAL_THREADS_MOST)
         self._progress = progress or Silent()
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
@@ -76,17 +75,17 @@ class LocalRunner:
             result = function(tasks[0])
             self._progress.update(Status(stage, 1, 1, rows_in(result), time.monotonic() - started))
             return [result]
-        futures = [_threads().submit(function, task) for task in tasks]
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                rows += rows_in(future.result())
-                self._progress.update(Status(stage, done, len(tasks), rows, time.monotonic() - started))
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            wait(futures)
-            raise
-        return [future.result() for future in futures]
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            futures = [pool.submit(function, task) for task in tasks]
+            try:
+                for done, future in enumerate(as_completed(futures), start=1):
+                    rows += rows_in(future.result())
+                    self._progress.update(Status(stage, done, len(tasks), rows, time.monotonic() - started))
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                raise
+            return [future.result() for future in futures]
 
     def exchange(
         self,
@@ -108,20 +107,6 @@ class LocalRunner:
 
             self.map(stage, put, tasks)
             return self.map(stage, lambda path: join(_pieces_in(path)), sorted(Path(folder).iterdir()))
-
-
-def _local_threads() -> int:
-    return min(os.cpu_count() or 1, LOCAL_THREADS_MOST)
-
-
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    """Kept from one load to the next: a new thread has to open a database of its own, which takes longer than the checks of a
-    small load."""
-    return ThreadPoolExecutor(_local_threads(), thread_name_prefix="omnigraph-task")
-
-
-os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 class SparkRunner:

@@ -1,14 +1,14 @@
-"""DuckDB in process: one database for the process, one connection per thread, bounded memory, spilling to disk."""
+"""DuckDB in process: one database for the process, a connection for each query at a time, bounded memory, spilling to disk."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ResourceExhausted, UsageError
+from omnigraph.relational.lending import Lending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 MEMORY_SHARE = 0.5
 """The part of the machine's memory that queries may hold before they spill."""
 
-_lock = threading.Lock()
-_local = threading.local()
-_database: Any = None
+_databases: dict[int, Any] = {}
+"""By process: a forked child opens its own, and leaves its parent's alone."""
 
 
 def _memory_bytes() -> int:
@@ -28,33 +27,36 @@ def _memory_bytes() -> int:
 def _open() -> Any:
     import duckdb
 
-    global _database
-    with _lock:
-        if _database is None:
-            folder = os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{os.getpid()}")
-            config = {
-                "memory_limit": f"{int(_memory_bytes() * MEMORY_SHARE) // 2**20}MiB",
-                "temp_directory": folder,
-                "preserve_insertion_order": "false",
-                "python_enable_replacements": "false",
-                "autoinstall_known_extensions": "false",
-            }
-            _database = duckdb.connect(":memory:", config=config)
-        return _database.cursor()
+    process = os.getpid()
+    if process not in _databases:
+        config = {
+            "memory_limit": f"{int(_memory_bytes() * MEMORY_SHARE) // 2**20}MiB",
+            "temp_directory": os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{process}"),
+            "preserve_insertion_order": "false",
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+        }
+        _databases.setdefault(process, duckdb.connect(":memory:", config=config))
+    return _databases[process].cursor()
 
 
-def connection() -> Any:
-    """This thread's connection. Relations registered on it are seen by this thread only."""
-    if getattr(_local, "connection", None) is None:
-        _local.connection = _open()
-    return _local.connection
+_connections = Lending(_open)
 
 
 def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:
     """Run one query over Arrow relations."""
     import duckdb
 
-    engine = connection()
+    try:
+        with _connections.one() as engine:
+            return _run(engine, sql, arguments, relations)
+    except duckdb.OutOfMemoryException as error:
+        raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error
+    except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+        raise UsageError(f"a value is out of range: {str(error).splitlines()[0]}") from error
+
+
+def _run(engine: Any, sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:
     registered: list[str] = []
     try:
         for name, relation in relations.items():
@@ -62,10 +64,6 @@ def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any])
             registered.append(name)
         found = engine.sql(sql, params=dict(arguments)) if arguments else engine.sql(sql)
         return found.to_arrow_table()
-    except duckdb.OutOfMemoryException as error:
-        raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error
-    except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
-        raise UsageError(f"a value is out of range: {str(error).splitlines()[0]}") from error
     finally:
         for name in registered:
             engine.unregister(name)
