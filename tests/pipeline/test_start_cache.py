@@ -160,6 +160,7 @@ def session() -> tuple[str, str]:
     return ran.stdout, ran.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_a_damaged_file_is_passed_over_without_a_word(folder: Path) -> None:
     cache = found()

@@ -21,6 +21,7 @@ from omnigraph.read import Mode, engine, entity, execution, explain, history_of,
 from omnigraph.read import adjacency as adjacency_module
 from omnigraph.read.adjacency import Compact
 from omnigraph.read.explain import Explanation
+from omnigraph.relational.lending import Lending
 from omnigraph.tables.byte_cache import ByteCache
 from omnigraph.tables.part_columns import LOOKUPS_LEAST
 from omnigraph.views import Stores, View
@@ -298,7 +299,7 @@ def test_what_does_not_fit_names_the_other_engine(view: View, monkeypatch: pytes
         register = unregister = lambda *_: None
         sql = fail
 
-    monkeypatch.setattr(engine, "connection", Full)
+    monkeypatch.setattr(engine, "_connections", Lending(Full))
     with pytest.raises(ResourceExhausted) as error:
         query(view, "query q() { match { $p: Person } return { avg($p.age) as a } }")
     assert 'engine="spark"' in (error.value.hint or "")
