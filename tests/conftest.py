@@ -33,8 +33,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-LONG = ("spark", "tests/simulation/test_simulation.py", "tests/write/test_state_machine.py")
-"""Groups that take minutes: whoever gets one last would work alone at the end."""
+LONG = (
+    "spark",
+    "tests/write/test_state_machine.py",
+    "tests/simulation/test_simulation.py",
+    "tests/merge/test_truth_table.py",
+    "tests/processes/test_kill_matrix.py",
+    "tests/logic/test_logic.py",
+    "tests/merge/test_crash_and_race.py",
+    "tests/read/test_random.py",
+    "tests/read/test_search.py",
+    "tests/write/test_write_matrix.py",
+    "tests/write/test_races.py",
+    "tests/pipeline/test_violations.py",
+    "tests/write/test_processes.py",
+    "tests/merge/test_random_histories.py",
+    "tests/processes/test_many_processes.py",
+    "tests/merge/test_feed.py",
+)
+"""Groups that take a quarter of a minute and more, the longest first: whoever gets one last would work alone at the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
