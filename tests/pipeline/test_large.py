@@ -12,6 +12,7 @@ from pipeline.conftest import SCHEMA, Write, content, knows, person
 from pipeline.test_violations import check_case
 
 import omnigraph as og
+from omnigraph import errors
 from omnigraph.pipeline import assembly, checks, keyed_rows
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.progress import Status
@@ -141,3 +142,21 @@ def test_addresses_by_part() -> None:
     found = [(part, offsets.tolist()) for part, offsets in by_part([(3 << 32) + 7, 5, (3 << 32) + 7, 2, 3 << 32])]
     assert found == [(0, [2, 5]), (3, [0, 7])]
     assert by_part([]) == []
+
+
+@pytest.mark.parametrize("type_name", ["U64", "F64", "String"])
+def test_few_new_values_are_compared_with_many_rows(
+    type_name: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through an index where the type has one that can be asked, else by a scan of which only what meets is kept."""
+    monkeypatch.setattr(keyed_rows, "LOOKUP_FACTOR", 0)
+    graph = og.init(tmp_path / "g", schema=f"node N {{ name: String @key  v: {type_name}? @unique }}")
+    values = [str(number) if type_name == "String" else number for number in range(50)]
+    records = [{"type": "N", "data": {"name": f"n{place}", "v": value}} for place, value in enumerate(values)]
+    graph.load(write("first.jsonl", *records), mode="append", engine="local")
+    with pytest.raises(errors.UniqueViolation):
+        graph.load(
+            write("bad.jsonl", {"type": "N", "data": {"name": "x", "v": values[7]}}), mode="append", engine="local"
+        )
+    moved = [{"type": "N", "data": {"name": "n7"}}, {"type": "N", "data": {"name": "x", "v": values[7]}}]
+    assert graph.load(write("moved.jsonl", *moved), mode="merge", engine="local").total_entities == 2
