@@ -28,11 +28,11 @@ import pyarrow.parquet as pq
 
 from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import run_read
-from omnigraph.read.maintenance import maintain
 from omnigraph.views import Stores, View
 
 SCHEMA = """

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 import omnigraph as og
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, run_read
 from omnigraph.tables.searching import find_nearest, find_text
 from omnigraph.views import Stores, View

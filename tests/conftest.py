@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from s3_server import S3Server
 
-from omnigraph.storage import Store, failpoints, open_store
+from omnigraph.storage import Store, open_store
+from omnigraph.testing import failpoints
 
 # `make test` tries the same examples every time, so that what it says of a change is about the change; `make soak` explores.
 settings.register_profile("steady", derandomize=True, database=None, deadline=None, print_blob=True)

@@ -15,8 +15,8 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import UsageError
-from omnigraph.storage import failpoints
-from omnigraph.storage.failpoints import Failpoint, FilePark, Park, arm, arm_from_environment, raising, reach
+from omnigraph.testing import failpoints
+from omnigraph.testing.failpoints import Failpoint, FilePark, Park, arm, arm_from_environment, raising, reach
 
 SOURCE = Path(omnigraph.__file__).parent
 POINT = Failpoint.PUBLISH_BEFORE_CREATE
@@ -117,7 +117,7 @@ def test_waiting_for_a_point_that_is_not_reached_ends() -> None:
 
 
 PROGRAM = """
-from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.testing.failpoints import Failpoint, reach
 print("before", flush=True)
 reach(Failpoint.PUBLISH_BEFORE_CREATE)
 print("between", flush=True)

@@ -13,17 +13,18 @@ from omnigraph.errors import AlreadyExists, UsageError
 from omnigraph.history import MAIN, Commit, CommitRef, Prepared, parse_time
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import MutationPlan, ReadPlan
-from omnigraph.language.query_compiler import compile_query
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import MutationPlan, ReadPlan
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.storage import Durability
 from omnigraph.views import Stores, View, new_table_id
 from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
 
 if TYPE_CHECKING:
-    from omnigraph.merge import Baseline, By, CommitPage, EntityChange, FeedPage, MergeResult, Strategy
-    from omnigraph.merge.workers import Workers
+    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
+    from omnigraph.changes.workers import Workers
+    from omnigraph.merge import By, MergeResult, Strategy
     from omnigraph.pipeline.frames import GraphTables
     from omnigraph.pipeline.load import LoadReceipt
     from omnigraph.read import Result
@@ -170,7 +171,7 @@ class Graph:
 
     def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
         """Make every declared index cover every row, as one commit; None when they did already."""
-        from omnigraph.read.maintenance import maintain
+        from omnigraph.maintenance.optimize import maintain
 
         return maintain(self.stores, branch, rewrite=False, actor=actor)
 
@@ -179,7 +180,7 @@ class Graph:
 
         The rows stay as they are: the commit's diff is empty.
         """
-        from omnigraph.read.maintenance import maintain
+        from omnigraph.maintenance.optimize import maintain
 
         return maintain(self.stores, branch, rewrite=True, actor=actor)
 
@@ -315,7 +316,7 @@ class Graph:
 
         With engine "spark" rows are compared by Spark's workers.
         """
-        from omnigraph.merge import ChangeFilter, diff
+        from omnigraph.changes import ChangeFilter, diff
 
         before, after = self.stores.resolve(a), self.stores.resolve(b)
         only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
@@ -332,7 +333,7 @@ class Graph:
         ops: Iterable[str] | None = None,
     ) -> CommitPage:
         """Exactly what a commit changed against its first parent, a page at a time."""
-        from omnigraph.merge import ChangeFilter, commit_changes
+        from omnigraph.changes import ChangeFilter, commit_changes
 
         commit = self.commit(id)
         after = self.stores.view(self.stores.history.revisions.snapshot(commit.ref))
@@ -360,7 +361,7 @@ class Graph:
                 page = g.changes("main", page_token=page.next_page_token)
             later = g.changes("main", since=page.cursor)
         """
-        from omnigraph.merge import ChangeFilter, poll
+        from omnigraph.changes import ChangeFilter, poll
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self.view(branch).catalog)
         return poll(
@@ -384,7 +385,7 @@ class Graph:
         ops: Iterable[str] | None = None,
     ) -> Baseline:
         """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins."""
-        from omnigraph.merge import ChangeFilter, write_baseline
+        from omnigraph.changes import ChangeFilter, write_baseline
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self.view(branch).catalog)
         return write_baseline(self.stores, out, branch, only=only)
@@ -518,7 +519,7 @@ class GraphRecovery:
 
 def _workers(engine: Engine, spark: Any) -> Workers:
     """Who compares rows for a merge or a diff."""
-    from omnigraph.merge.workers import HERE, Elsewhere
+    from omnigraph.changes.workers import HERE, Elsewhere
 
     if engine == "local":
         return HERE

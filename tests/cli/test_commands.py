@@ -11,7 +11,7 @@ from cli.transcript import RunCli
 
 from omnigraph.cli.commit_graph import draw_commits
 from omnigraph.history import Commit, CommitRef
-from omnigraph.storage.failpoints import Failpoint, FailpointReached, arm, raising
+from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, raising
 
 LOAD = ["load", "--data", "more.jsonl", "--mode", "append", "--engine", "local", "--quiet"]
 

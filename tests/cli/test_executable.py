@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.storage.failpoints import FilePark
+from omnigraph.testing.failpoints import FilePark
 
 OMNIGRAPH = str(Path(sys.executable).with_name("omnigraph"))
 PATIENCE_S = 120

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.lint import lint_queries
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.schema.compiler import compile_schema
 
 _FENCE = re.compile(r"^```(\w+)?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = {"pg", "gq", "jsonl", "sh", "python", "text", None}

@@ -46,8 +46,8 @@ def serve(address: str) -> None:
     import omnigraph.merge
     import omnigraph.pipeline.load
     import omnigraph.read  # noqa: F401
-    from omnigraph.language.lint import lint_queries
-    from omnigraph.language.schema_compiler import compile_schema
+    from omnigraph.language.query.lint import lint_queries
+    from omnigraph.language.schema.compiler import compile_schema
 
     # The parsers are built on first use; once is enough for all children.
     lint_queries("query q() { match { $n: N } return { $n } }", compile_schema("node N { p: String }"))

@@ -16,7 +16,8 @@ from omnigraph.history import (
     TableChange,
     TableState,
 )
-from omnigraph.storage import CountingStore, Store, open_store
+from omnigraph.storage import Store, open_store
+from omnigraph.testing import CountingStore
 
 _versions = itertools.count(1)
 

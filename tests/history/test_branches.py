@@ -17,8 +17,9 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.history import History
-from omnigraph.storage import Fault, FaultyStore, Store, failpoints, open_store
-from omnigraph.storage.failpoints import Failpoint, FailpointReached, arm, raising
+from omnigraph.storage import Store, open_store
+from omnigraph.testing import Fault, FaultyStore, failpoints
+from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, raising
 
 
 def names(graph: SmallGraph) -> list[str]:

@@ -17,7 +17,8 @@ from omnigraph.errors import (
 )
 from omnigraph.history import check_branch_name, sweep_chain
 from omnigraph.history.chain import PROBE_WINDOW_S, encode_entry, key_of, position_of
-from omnigraph.storage import Fault, FaultyStore, open_store
+from omnigraph.storage import open_store
+from omnigraph.testing import Fault, FaultyStore
 
 
 @pytest.mark.parametrize("depth", [1, 10, 200])

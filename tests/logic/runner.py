@@ -20,8 +20,8 @@ from typing import Any
 from unittest.mock import patch
 
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, Result, counting, execution, grouping, run_read
 from omnigraph.views import View
 

@@ -14,8 +14,8 @@ from logic.runner import NOW, LogicFile, files, run_case
 from read.graphs import commit, new_graph
 
 from omnigraph.errors import UsageError
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Result, run_read
 from omnigraph.views import View
 
@@ -73,7 +73,7 @@ JVM_FULL = """
 import sys
 from read.graphs import commit, new_graph, query
 from omnigraph.errors import PipelineFailed
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
 from omnigraph.pipeline.queries import run_read_on_spark
 from omnigraph.pipeline.session import spark_session
 view = commit(new_graph(sys.argv[1], "node A { name: String @key }"), [{"type": "A", "data": {"name": "a"}}])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
-from omnigraph.merge import FeedPage
+from omnigraph.changes import FeedPage
 
 
 class Consumer:

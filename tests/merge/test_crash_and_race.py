@@ -16,8 +16,8 @@ from merge import model
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, BranchReplaced, MergeConflicts, OmnigraphError
 from omnigraph.merge import MergeResult
-from omnigraph.storage import failpoints
-from omnigraph.storage.failpoints import Failpoint, Park
+from omnigraph.testing import failpoints
+from omnigraph.testing.failpoints import Failpoint, Park
 
 # ---------------------------------------------------------------- crash
 

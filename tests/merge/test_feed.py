@@ -16,9 +16,9 @@ import pytest
 from merge import feed_consumer, model
 
 import omnigraph as og
+from omnigraph.changes import Block, FeedPage
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history.chain import key_of
-from omnigraph.merge import Block, FeedPage
 
 LETTERS = string.ascii_letters + string.digits + "-_"
 

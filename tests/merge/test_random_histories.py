@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from merge import model
 
 import omnigraph as og
+from omnigraph.changes import EntityChange
 from omnigraph.errors import InputError, MergeConflicts
-from omnigraph.merge import EntityChange
 
 BRANCHES = ["main", "x", "y"]
 PEOPLE = "abcd"

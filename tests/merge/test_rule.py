@@ -10,7 +10,7 @@ import pytest
 from merge import model
 
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.merge import rule
 
 CATALOG = compile_schema("node P { x: I32?  y: [String]? }\nedge E: P -> P { x: I32? }")

@@ -9,7 +9,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, SchemaBoundary
 from omnigraph.history import PublishPlan, TableChange
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.views import encode_catalog, new_table_id
 
 PERSON = "node Person {{ name: String @key\n age: I32?\n mail: String?{mail}\n{body} }}\n"

@@ -15,7 +15,7 @@ from pipeline.conftest import Write, content, knows, person
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.runner import LocalRunner, SparkRunner
-from omnigraph.storage.failpoints import Failpoint, Park, arm
+from omnigraph.testing.failpoints import Failpoint, Park, arm
 
 LOADING = """
 import sys

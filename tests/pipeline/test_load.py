@@ -208,8 +208,8 @@ def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) ->
 def test_large_loads_build_their_indexes_in_the_same_commit(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, write: Write
 ) -> None:
+    from omnigraph.maintenance.indexes import index_state
     from omnigraph.pipeline import assembly
-    from omnigraph.read.indexes import index_state
 
     source = write("p.jsonl", *(person(f"p{number}") for number in range(30)))
     graph.load(source, mode="append", engine="local")

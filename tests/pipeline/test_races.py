@@ -12,8 +12,8 @@ from pipeline.conftest import Write, content, knows, person
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.rebasing import LoadRebase
-from omnigraph.storage.failpoints import Failpoint, arm
 from omnigraph.tables import staging
+from omnigraph.testing.failpoints import Failpoint, arm
 
 
 def many_writers(graph: og.Graph, write: Write, tmp_path: Path, turns: int) -> None:

@@ -17,8 +17,9 @@ from processes.killed_writers import OTHER, WRITERS, State, look, prepare
 from processes.writing import Writer
 
 from omnigraph.history import History
-from omnigraph.storage import failpoints, open_store
-from omnigraph.storage.failpoints import Failpoint, arm
+from omnigraph.storage import open_store
+from omnigraph.testing import failpoints
+from omnigraph.testing.failpoints import Failpoint, arm
 
 ROOMS = ("table", "publish", "branch", "tag", "schema", "init", "history", "recovery", "sweep")
 POINTS = [point for point in Failpoint if point.value.split(".")[0] in ROOMS]

@@ -13,12 +13,12 @@ from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ul
 from omnigraph.language.catalog import EntityType, PropertyType, Scalar
 from omnigraph.language.identity import node_id
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.temporal import parse_date, parse_datetime
+from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import Mode, Result, run_read
-from omnigraph.read.maintenance import maintain
 from omnigraph.views import Stores, View
 
 Record = Mapping[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from read.graphs import commit, new_graph, query
 
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import counting, execution, explain, factored, grouping
 from omnigraph.read.counting import Counting
 from omnigraph.read.reduction import Choice

@@ -16,8 +16,8 @@ from read.oracle import Oracle
 
 from omnigraph.errors import QueryError
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import json_value
 from omnigraph.views import View
 
@@ -335,7 +335,7 @@ def test_many_random_queries_on_random_graphs(
 @pytest.mark.parametrize("written", [queries(), counts_over_trees()])
 def test_most_written_texts_are_queries(written: st.SearchStrategy[str]) -> None:
     """The generator is of no use if the checker refuses most of what it writes."""
-    from omnigraph.language.schema_compiler import compile_schema
+    from omnigraph.language.schema.compiler import compile_schema
 
     catalog = compile_schema(SCHEMA)
     good = bad = 0

@@ -15,8 +15,8 @@ from read.graphs import build_indexes, commit, new_graph, query
 
 from omnigraph.errors import ResourceExhausted, UsageError
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, engine, entity, execution, explain, history_of, index_specs, index_state, json_value
 from omnigraph.read import adjacency as adjacency_module
 from omnigraph.read.adjacency import Compact

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from read.graphs import build_indexes, commit, new_graph, query
 
 from omnigraph.errors import QueryError
-from omnigraph.language.plan import ReadPlan
-from omnigraph.language.query_compiler import compile_query
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.read import candidates, explain, sources, text, vectors
 from omnigraph.read.candidates import Candidates
 from omnigraph.views import View

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.errors import InputError, RecordError, ValueViolation
 from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.records import Unfit, edge_row, node_row, property_value, typed_value
 
 CATALOG = compile_schema("""

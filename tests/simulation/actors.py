@@ -22,7 +22,7 @@ from omnigraph.history import (
     TableChange,
     sweep_chain,
 )
-from omnigraph.storage import SimulatedCrash
+from omnigraph.testing import SimulatedCrash
 
 TABLES = ("node:A", "node:B", "edge:C")
 BRANCHES = ("main", "dev")

@@ -17,7 +17,8 @@ from greenlet import greenlet
 from simulation.model import Model, Violation
 
 from omnigraph.errors import ObjectExists, ObjectMissing, StorageTransient
-from omnigraph.storage import ObjectInfo, SimulatedCrash, Store
+from omnigraph.storage import ObjectInfo, Store
+from omnigraph.testing import SimulatedCrash
 
 T = TypeVar("T")
 STEPS_MOST = 4_000

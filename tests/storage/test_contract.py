@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from omnigraph.errors import ObjectExists, ObjectMissing, UsageError
-from omnigraph.storage import CountingStore, FaultyStore, LatencyStore, Store
+from omnigraph.storage import Store
+from omnigraph.testing import CountingStore, FaultyStore, LatencyStore
 
 
 def keys(store: Store, prefix: str = "", limit: int | None = None) -> list[str]:

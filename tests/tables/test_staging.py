@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tables.small_tables import PATH, SCHEMA, SmallTables, numbers_of, rows
 
-from omnigraph.storage.failpoints import Failpoint, FailpointReached, arm, raising
 from omnigraph.tables import Staged, Tables
 from omnigraph.tables import store as tables_store
 from omnigraph.tables.staging import adopted
+from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, raising
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 import omnigraph as og
-from omnigraph.storage.failpoints import Failpoint, Park, arm, disarm_all
+from omnigraph.testing.failpoints import Failpoint, Park, arm, disarm_all
 
 
 class Crowd:

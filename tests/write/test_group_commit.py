@@ -11,7 +11,7 @@ from write.crowd import Crowd, person
 import omnigraph as og
 from omnigraph.errors import KeyConflict, OmnigraphError, OutcomeUnknown, StorageTransient, UniqueViolation
 from omnigraph.history.chain import Chain
-from omnigraph.storage.failpoints import Failpoint, arm, raising
+from omnigraph.testing.failpoints import Failpoint, arm, raising
 
 SCHEMA = """
 node Person { name: String @key  nick: String? @unique }

@@ -15,7 +15,7 @@ import omnigraph as og
 from omnigraph.errors import KeyConflict, StorageTransient
 from omnigraph.history import PublishPlan, Rebase, Snapshot
 from omnigraph.storage import LocalStore
-from omnigraph.storage.failpoints import Failpoint, arm
+from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.write.joint import JointStage
 from omnigraph.write.proposal import Proposal
 from omnigraph.write.staging import Sync
@@ -242,7 +242,7 @@ import sys, threading
 sys.path[:0] = [sys.argv[2]]
 import omnigraph as og
 from write.crowd import Crowd, person
-from omnigraph.storage.failpoints import Failpoint, arm, killing
+from omnigraph.testing.failpoints import Failpoint, arm, killing
 
 graph = og.open(sys.argv[1])
 crowd = Crowd(graph)

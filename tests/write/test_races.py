@@ -16,8 +16,8 @@ from write.racing import HELD, WRITES, Writing
 
 import omnigraph as og
 from omnigraph.errors import OmnigraphError
-from omnigraph.language.schema_compiler import compile_schema
-from omnigraph.storage.failpoints import Failpoint, FilePark, Park, arm, disarm_all
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.testing.failpoints import Failpoint, FilePark, Park, arm, disarm_all
 from omnigraph.views import Stores
 
 CATALOG = compile_schema(SCHEMA)

@@ -15,9 +15,9 @@ from write.model import SCHEMA, TABLES, Branch, ModelTransaction, Refused
 
 import omnigraph as og
 from omnigraph.errors import OmnigraphError
-from omnigraph.language.plan import MutationPlan
-from omnigraph.language.query_compiler import compile_query
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import MutationPlan
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.views import Stores
 from omnigraph.write import run_mutation
 

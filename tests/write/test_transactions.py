@@ -20,7 +20,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.storage.failpoints import Failpoint, arm, raising
+from omnigraph.testing.failpoints import Failpoint, arm, raising
 from omnigraph.write import Delta, Proposal, check_deltas, write_rows
 
 

@@ -23,7 +23,7 @@ from omnigraph.errors import (
     UsageError,
     ValueViolation,
 )
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.views import Stores
 
 CATALOG = compile_schema(SCHEMA)

@@ -11,7 +11,7 @@ import click
 from omnigraph.cli.output import cell, line
 
 if TYPE_CHECKING:
-    from omnigraph.merge.images import EntityChange
+    from omnigraph.changes.images import EntityChange
 
 _COLOURS = {"insert": "green", "update": "yellow", "delete": "red"}
 _ABSENT = object()

@@ -178,31 +178,31 @@ def _table(rows: Iterator[tuple[str, str]]) -> list[str]:
 
 
 def _schema_rules() -> Iterator[tuple[str, str]]:
-    from omnigraph.language.schema_rules import RULES
+    from omnigraph.language.schema.rules import RULES
 
     return ((rule.code, rule.message) for rule in RULES.values())
 
 
 def _query_rules() -> Iterator[tuple[str, str]]:
-    from omnigraph.language.query_rules import RULES
+    from omnigraph.language.query.rules import RULES
 
     return iter(RULES.items())
 
 
 def _lint_rules() -> Iterator[tuple[str, str]]:
-    from omnigraph.language.lint import LINT_CODES
+    from omnigraph.language.query.lint import LINT_CODES
 
     return iter(LINT_CODES.items())
 
 
 def _schema_lint_rules() -> Iterator[tuple[str, str]]:
-    from omnigraph.language.schema_lint import LINT_CODES
+    from omnigraph.language.schema.lint import LINT_CODES
 
     return iter(LINT_CODES.items())
 
 
 def _migration_rules() -> Iterator[tuple[str, str]]:
-    from omnigraph.language.migration_steps import MIGRATION_CODES
+    from omnigraph.language.schema.migration_steps import MIGRATION_CODES
 
     return ((code.code, f"{code.meaning} ({code.tier})") for code in MIGRATION_CODES.values())
 

@@ -102,7 +102,7 @@ class Settings:
         """What looks wrong in a schema that compiles."""
         if self.quiet:
             return
-        from omnigraph.language.schema_lint import lint_schema
+        from omnigraph.language.schema.lint import lint_schema
 
         for finding in lint_schema(Path(file).read_text(encoding="utf-8"), file, is_first=is_first):
             print(f"warning: {finding.render(file)}", file=sys.stderr)

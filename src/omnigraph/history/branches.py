@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from omnigraph.errors import AlreadyExists, BranchNotFound, BranchReplaced, UsageError
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.genesis import MAIN
 from omnigraph.history.lineage import Lineage, new_line
 from omnigraph.history.log import Log
 from omnigraph.history.values import Commit, Entry, Snapshot
-from omnigraph.storage.failpoints import Failpoint, reach
 
 
 class Branches:

@@ -22,10 +22,10 @@ from omnigraph.errors import (
     UnsupportedFormat,
     UsageError,
 )
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.log import Log
 from omnigraph.history.values import FORMAT, Entry
 from omnigraph.storage import Store
-from omnigraph.storage.failpoints import Failpoint, reach
 
 POSITION_MOST = 10**12 - 1
 PROBES_MOST = 3

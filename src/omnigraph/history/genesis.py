@@ -19,11 +19,11 @@ from omnigraph.errors import (
     StorageTransient,
     UnsupportedFormat,
 )
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import CREATE_ATTEMPTS, encode_entry, key_of
 from omnigraph.history.lineage import new_line
 from omnigraph.history.values import FORMAT, Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot
 from omnigraph.storage import Store
-from omnigraph.storage.failpoints import Failpoint, reach
 
 GRAPH_KEY = "graph.json"
 MAIN = "main"

@@ -10,9 +10,9 @@ import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.values import Commit, CommitRef, Entry, Segment
 from omnigraph.storage import Store
-from omnigraph.storage.failpoints import Failpoint, reach
 
 TAIL_MOST = 64
 SEGMENTS_PER_LEVEL = 16

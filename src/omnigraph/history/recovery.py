@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import NotFound, ObjectMissing
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.publish import PublishPlan
 from omnigraph.storage import Store
-from omnigraph.storage.failpoints import Failpoint, reach
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 
 from omnigraph.errors import ObjectExists
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import (
     PROBE_WINDOW_S,
     Chain,
@@ -19,7 +20,6 @@ from omnigraph.history.chain import (
     watermark_key,
 )
 from omnigraph.history.values import CommitRef
-from omnigraph.storage.failpoints import Failpoint, reach
 
 SWEEP_AGE_S = 6 * PROBE_WINDOW_S
 

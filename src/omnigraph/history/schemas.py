@@ -7,8 +7,8 @@ import hashlib
 import threading
 
 from omnigraph.errors import ObjectExists
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.storage import Store
-from omnigraph.storage.failpoints import Failpoint, reach
 
 
 class Schemas:

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import AlreadyExists, HistoryGap, ObjectExists, ObjectMissing, StorageTransient, TagNotFound
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.values import CommitRef
 from omnigraph.storage import Store
-from omnigraph.storage.failpoints import Failpoint, reach
 
 
 class Tags:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from omnigraph.language.plan import MutationPlan, Parameter, QueryPlan, ReadPlan, ResultColumn
-from omnigraph.language.read_checker import result_column
+from omnigraph.language.query.plan import MutationPlan, Parameter, QueryPlan, ReadPlan, ResultColumn
+from omnigraph.language.query.reads import result_column
 
 
 def describe(plan: QueryPlan) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-_GRAMMARS = (("Schemas (`.pg`)", "schema.lark"), ("Queries (`.gq`)", "query.lark"))
+_GRAMMARS = (("Schemas (`.pg`)", "schema/schema.lark"), ("Queries (`.gq`)", "query/query.lark"))
 
 _HEAD = """# Grammar reference
 

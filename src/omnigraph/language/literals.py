@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.plan import Constant
+from omnigraph.language.query.plan import Constant
 from omnigraph.language.temporal import datetime_text, parse_date, parse_datetime
 
 INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {

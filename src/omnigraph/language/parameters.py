@@ -30,7 +30,7 @@ from numbers import Integral, Real
 from omnigraph.errors import ParameterError
 from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.literals import F32_MAX, INTEGER_RANGES
-from omnigraph.language.plan import DeclaredParameter
+from omnigraph.language.query.plan import DeclaredParameter
 from omnigraph.language.temporal import parse_date, parse_datetime
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)

@@ -1,31 +1,7 @@
-"""What differs between snapshots, the change feed, and the three-way merge of branches."""
+"""The three-way merge of branches, with typed conflicts."""
 
-from omnigraph.merge.baseline import Baseline, write_baseline
 from omnigraph.merge.conflicts import ConflictKind, MergeConflict
-from omnigraph.merge.diff import diff
-from omnigraph.merge.feed import Block, Cause, CommitPage, FeedPage, commit_changes, poll
-from omnigraph.merge.images import ChangeFilter, EntityChange, Image
 from omnigraph.merge.merge import MergeResult, Strategy, TypeSummary, merge_branches
 from omnigraph.merge.rule import By
 
-__all__ = [
-    "Baseline",
-    "Block",
-    "By",
-    "Cause",
-    "ChangeFilter",
-    "CommitPage",
-    "ConflictKind",
-    "EntityChange",
-    "FeedPage",
-    "Image",
-    "MergeConflict",
-    "MergeResult",
-    "Strategy",
-    "TypeSummary",
-    "commit_changes",
-    "diff",
-    "merge_branches",
-    "poll",
-    "write_baseline",
-]
+__all__ = ["By", "ConflictKind", "MergeConflict", "MergeResult", "Strategy", "TypeSummary", "merge_branches"]

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from omnigraph.changes.changed import SAME, Stored, changed, no_changes
+from omnigraph.changes.diff import same_state
+from omnigraph.changes.projection import by_id
+from omnigraph.changes.workers import HERE, Workers
 from omnigraph.history import Commit, CommitRef, Entry, History, TableState
 from omnigraph.history.values import Ancestry
-from omnigraph.merge.changed import SAME, Stored, changed, no_changes
-from omnigraph.merge.diff import same_state
-from omnigraph.merge.projection import by_id
-from omnigraph.merge.workers import HERE, Workers
 from omnigraph.views import Stores, View
 
 if TYPE_CHECKING:

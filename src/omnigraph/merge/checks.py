@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph.changes.changed import DELETE, Stored, rows_at, typed_rows_at
+from omnigraph.changes.projection import has_columns_of
 from omnigraph.language.catalog import Constraint, EdgeType, EntityType, NodeType
 from omnigraph.merge.bases import stored_type
-from omnigraph.merge.changed import DELETE, Stored, rows_at, typed_rows_at
 from omnigraph.merge.conflicts import MergeConflict
 from omnigraph.merge.entities import TypeMerge
-from omnigraph.merge.projection import has_columns_of
 from omnigraph.merge.sides import Side
 from omnigraph.relational import duck, rules
 from omnigraph.write.compiled import End, compiled_rules

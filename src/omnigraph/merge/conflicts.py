@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from omnigraph.changes.projection import kind_of
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import EntityType
-from omnigraph.merge.projection import kind_of
 
 ConflictKind = Literal[
     "divergent_insert",

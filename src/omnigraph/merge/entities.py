@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.changes.changed import DELETE, INSERT, UPDATE, Stored, chunk_rows, typed_rows_at
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType
 from omnigraph.merge import rule
 from omnigraph.merge.bases import NO_BASE, stored_type
-from omnigraph.merge.changed import DELETE, INSERT, UPDATE, Stored, chunk_rows, typed_rows_at
 from omnigraph.merge.conflicts import MergeConflict, divergence
 from omnigraph.merge.sides import Side
 from omnigraph.views import View

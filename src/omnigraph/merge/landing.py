@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.changes.changed import chunk_rows, parts_by_files, rows_at
+from omnigraph.changes.projection import has_columns_of, project
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.merge.changed import chunk_rows, parts_by_files, rows_at
 from omnigraph.merge.entities import TypeMerge
-from omnigraph.merge.projection import has_columns_of, project
 from omnigraph.tables import Part, Staged, Table, Tables
 from omnigraph.tables.staging import adopted, stored_rows
 from omnigraph.tables.table import OFFSET_BITS

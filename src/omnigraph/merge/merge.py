@@ -16,6 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from omnigraph.changes.diff import same_state
+from omnigraph.changes.projection import by_id, has_columns_of
+from omnigraph.changes.workers import HERE, Workers
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
@@ -24,19 +27,16 @@ from omnigraph.errors import (
     SchemaBoundary,
     UsageError,
 )
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.merge.bases import Differences, find_bases, state_of
 from omnigraph.merge.checks import Narrow, Wide, violations
 from omnigraph.merge.conflicts import MergeConflict
-from omnigraph.merge.diff import same_state
 from omnigraph.merge.entities import TypeMerge, merge_type
 from omnigraph.merge.landing import land
-from omnigraph.merge.projection import by_id, has_columns_of
 from omnigraph.merge.rule import By, Winner
 from omnigraph.merge.sides import Side
-from omnigraph.merge.workers import HERE, Workers
-from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import Staged
 from omnigraph.views import Stores, View
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
+from omnigraph.changes.changed import relation
 from omnigraph.language.catalog import EntityType
-from omnigraph.merge.changed import relation
 from omnigraph.relational import duck
 from omnigraph.relational.expressions import column, to_sql
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.changes.changed import DELETE, SAME, UPDATE, parts_by_files
 from omnigraph.merge.bases import NO_BASE, Bases, Differences, stored_type
-from omnigraph.merge.changed import DELETE, SAME, UPDATE, parts_by_files
 from omnigraph.tables import Table
 from omnigraph.tables.table import OFFSET_BITS
 from omnigraph.views import View

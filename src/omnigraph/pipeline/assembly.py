@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import EndpointMissing, InputError, KeyConflict
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import ChangeMode, PublishPlan, TableChange, TableState
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
+from omnigraph.maintenance.indexes import index_specs
 from omnigraph.pipeline.checks import Check, CheckKind, CheckReport, Finding, run_checks
 from omnigraph.pipeline.keyed_rows import Source
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import Place, Target
-from omnigraph.read.indexes import index_specs
 from omnigraph.relational import rules
-from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
 from omnigraph.tables.staging import Earlier, Lessened, by_part

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import Conflict, Contention, OmnigraphError, RejectedRecords, UsageError
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
 from omnigraph.pipeline.assembly import Assembly, Incoming, LoadMode, stage_incoming
 from omnigraph.pipeline.checks import Finding
@@ -23,7 +24,6 @@ from omnigraph.pipeline.receipt import LoadReceipt
 from omnigraph.pipeline.runner import LocalRunner, Runner, SparkRunner
 from omnigraph.pipeline.sources import Frame, Inputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.target import NO_VERSION, Place, Places, Target
-from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import Staged
 from omnigraph.views import Stores, View
 

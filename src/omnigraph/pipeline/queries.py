@@ -12,7 +12,7 @@ from uuid import uuid4
 from sqlglot import exp
 
 from omnigraph.errors import UsageError
-from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.pipeline.frames import GraphTables
 from omnigraph.pipeline.runner import failure_of
 from omnigraph.pipeline.spark_types import for_spark

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from omnigraph.changes.changed import Stored, rows_at, unshared
+from omnigraph.changes.workers import HERE
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.merge.changed import Stored, rows_at, unshared
-from omnigraph.merge.workers import HERE
 from omnigraph.pipeline.assembly import Addresses, Assembly, Incoming, LoadMode
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck, rules

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.plan import Direction
+from omnigraph.language.query.plan import Direction
 from omnigraph.tables.ascending import distinct, union
 from omnigraph.tables.byte_cache import memory as cache
 from omnigraph.tables.sorted_keys import SortedKeys

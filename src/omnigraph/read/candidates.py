@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.language.plan import Binary, Bm25, Expression, Nearest, TextMatch
+from omnigraph.language.query.plan import Binary, Bm25, Expression, Nearest, TextMatch
 from omnigraph.read import text, vectors
 from omnigraph.read.pushdown import Values, condition, conjunction
 from omnigraph.read.shapes import NodeInput

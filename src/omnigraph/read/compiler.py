@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from omnigraph.language.catalog import Catalog, PropertyType, Scalar
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
     Bm25,

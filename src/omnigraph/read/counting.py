@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.language.plan import Direction, Expansion, Pattern, PropertyRef
+from omnigraph.language.query.plan import Direction, Expansion, Pattern, PropertyRef
 from omnigraph.read.adjacency import Adjacency, Compact
 from omnigraph.read.masks import truth
 from omnigraph.read.pushdown import Values

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
     Constant,

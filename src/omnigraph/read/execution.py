@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.language.arrow import arrow_type
-from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import engine, sources
 from omnigraph.read.adjacency import Compact
 from omnigraph.read.counting import NotFactored
@@ -87,7 +87,7 @@ def instant(now: dt.datetime | None) -> dt.datetime:
 
 def counted_by_metadata(view: View, plan: ReadPlan) -> pa.Table | None:
     """`count($p)` over a bare binding: every snapshot knows the number of its rows."""
-    from omnigraph.language.plan import Aggregate, EntityRef
+    from omnigraph.language.query.plan import Aggregate, EntityRef
 
     pattern = plan.pattern
     bare = len(pattern.bindings) == 1 and not pattern.expansions and not pattern.filters

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.execution import Mode, counted_by_metadata, instant, reduce
 from omnigraph.read.pushdown import Values, conjunction
 from omnigraph.read.reduction import Choice

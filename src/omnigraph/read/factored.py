@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
+from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
 from omnigraph.read.adjacency import Compact
 from omnigraph.read.counting import Branch, Counting, NotFactored, Weight, branch, largest
 from omnigraph.read.grouping import Cut, Grouping

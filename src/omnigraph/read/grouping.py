@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from omnigraph.language.plan import Aggregate, ReadPlan
+from omnigraph.language.query.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.counting import largest
 from omnigraph.read.direct import is_ordered

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from omnigraph.language.plan import Expansion
+from omnigraph.language.query.plan import Expansion
 from omnigraph.read.shapes import EDGE, SOURCE, TARGET, HopInput
 from omnigraph.relational.expressions import column
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from omnigraph.language.catalog import Catalog, NodeType, Scalar
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
     Bm25,

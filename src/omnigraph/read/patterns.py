@@ -12,7 +12,7 @@ from functools import partial
 from sqlglot import exp
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     Binding,
     Bm25,
     CountOf,

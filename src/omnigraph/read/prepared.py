@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from sqlglot import exp
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.plan import ReadPlan
+from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.compiler import compile_read
 from omnigraph.read.direct import DirectForm, direct_form
 from omnigraph.read.factored import FactoredForm, factored_form

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.literals import INTEGER_RANGES
-from omnigraph.language.plan import Binary, Constant, Expression, ListOf, Now, Parameter, PropertyRef, Unary
+from omnigraph.language.query.plan import Binary, Constant, Expression, ListOf, Now, Parameter, PropertyRef, Unary
 from omnigraph.language.temporal import parse_date, parse_datetime
 from omnigraph.tables import column, in_list, literal
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import NodeType, PropertyType, Scalar
 from omnigraph.language.identity import canonical_text
-from omnigraph.language.plan import Expression
+from omnigraph.language.query.plan import Expression
+from omnigraph.maintenance.indexes import index_specs
 from omnigraph.read import sources
 from omnigraph.read.adjacency import Compact, reachable
-from omnigraph.read.indexes import index_specs
 from omnigraph.read.masks import truth
 from omnigraph.read.pushdown import Values, conjunction, fixes, looked_up
 from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery

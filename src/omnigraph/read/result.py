@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import Commit
-from omnigraph.language.plan import ResultColumn
+from omnigraph.language.query.plan import ResultColumn
 from omnigraph.language.temporal import datetime_text
 
 if TYPE_CHECKING:

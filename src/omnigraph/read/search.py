@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
-from omnigraph.language.plan import Bm25, Nearest, TextMatch
+from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
 from omnigraph.read import text, vectors
 from omnigraph.read.candidates import find_words
 from omnigraph.read.pushdown import Values

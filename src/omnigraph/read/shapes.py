@@ -14,7 +14,7 @@ from typing import Literal
 from sqlglot import exp
 
 from omnigraph.language.catalog import PropertyType
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     Bm25,
     Constant,
     Expansion,

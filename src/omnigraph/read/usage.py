@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
     Bm25,

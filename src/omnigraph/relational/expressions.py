@@ -13,7 +13,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     Binary,
     Constant,
     EntityRef,

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.tables.searching import PARTITION_ROWS
 from omnigraph.tables.table import Part, Table
 

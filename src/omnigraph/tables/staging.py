@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.storage.failpoints import Failpoint, reach
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.tables import folding, indexes
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.key_cache import PART_ROWS_MOST, PartKeys

@@ -17,7 +17,7 @@ from sqlglot import exp
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import NodeType, Scalar
 from omnigraph.language.identity import node_id
-from omnigraph.language.plan import Binary, Constant, Expression, Now, Parameter, PropertyRef
+from omnigraph.language.query.plan import Binary, Constant, Expression, Now, Parameter, PropertyRef
 from omnigraph.records import Unfit, typed_value
 from omnigraph.relational import duck
 from omnigraph.relational.expressions import ExpressionCompiler, column, to_sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph.language.catalog import EntityType, NodeType
-from omnigraph.language.plan import (
+from omnigraph.language.query.plan import (
     DeleteEdges,
     DeleteNodes,
     Expression,

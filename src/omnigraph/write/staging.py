@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.errors import ExpectedVersionMismatch, InputError
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import PublishPlan, Snapshot, TableChange, TableState
-from omnigraph.storage.failpoints import Failpoint, reach
 from omnigraph.tables import Staged, Table
 from omnigraph.views import View
 from omnigraph.write.constraints import Addresses, Deltas, check_deltas

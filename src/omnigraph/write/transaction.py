@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
 from omnigraph.history import Commit, PublishPlan
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
-from omnigraph.language.plan import Expression
+from omnigraph.language.query.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
 from omnigraph.views import Stores, View
 from omnigraph.write.constraints import check_deltas, superseded_addresses

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -11,8 +11,8 @@ import pytest
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query_compiler import compile_queries, compile_query
-from omnigraph.language.query_rules import RULES
+from omnigraph.language.query.compiler import compile_queries, compile_query
+from omnigraph.language.query.rules import RULES
 
 ERRORS = Path(__file__).parent / "fixtures" / "errors"
 CASES = [

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.language.lint import lint_queries
-from omnigraph.language.plan import MutationPlan
-from omnigraph.language.query_compiler import compile_queries
-from omnigraph.language.query_parser import parse_queries
-from omnigraph.language.query_printer import format_queries
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query.compiler import compile_queries
+from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.query.parser import parse_queries
+from omnigraph.language.query.plan import MutationPlan
+from omnigraph.language.query.printer import format_queries
+from omnigraph.language.schema.compiler import compile_schema
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DOMAINS = sorted(file.stem for file in (EXAMPLES / "schemas").glob("*.pg"))

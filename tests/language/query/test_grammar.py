@@ -12,10 +12,10 @@ from lark import Lark
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query_compiler import compile_queries, compile_query
-from omnigraph.language.query_parser import parse_queries
-from omnigraph.language.query_printer import format_queries
-from omnigraph.language.query_syntax import MutationBody, ReadBody, Word, walk
+from omnigraph.language.query.compiler import compile_queries, compile_query
+from omnigraph.language.query.parser import parse_queries
+from omnigraph.language.query.printer import format_queries
+from omnigraph.language.query.syntax import MutationBody, ReadBody, Word, walk
 
 SOFT_KEYWORDS = [
     "query",

@@ -9,8 +9,8 @@ import pytest
 
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.descriptor import catalog_entry, describe
-from omnigraph.language.lint import LINT_CODES, lint_queries
-from omnigraph.language.query_compiler import compile_queries, compile_query
+from omnigraph.language.query.compiler import compile_queries, compile_query
+from omnigraph.language.query.lint import LINT_CODES, lint_queries
 
 ADVICE = [
     ("L201", 'query q($x: String) { update Doc set { text: $x } where slug = "a" }'),

@@ -11,8 +11,8 @@ import pytest
 from omnigraph.errors import ParameterError
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.plan import DeclaredParameter
-from omnigraph.language.query_compiler import compile_query
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import DeclaredParameter
 
 
 def declared(type_: str, catalog: Catalog) -> tuple[DeclaredParameter, ...]:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from omnigraph.errors import QueryError
-from omnigraph.language import query_syntax as syntax
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.lint import lint_queries
-from omnigraph.language.query_compiler import compile_queries
-from omnigraph.language.query_parser import parse_queries
-from omnigraph.language.query_printer import format_queries
-from omnigraph.language.query_syntax import Position
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.query import syntax
+from omnigraph.language.query.compiler import compile_queries
+from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.query.parser import parse_queries
+from omnigraph.language.query.printer import format_queries
+from omnigraph.language.query.syntax import Position
+from omnigraph.language.schema.compiler import compile_schema
 
 # ---------------------------------------------------------------- trees of any shape the grammar can express
 

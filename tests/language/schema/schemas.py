@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from omnigraph.language.schema_syntax import (
+from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     ArgumentSyntax,
     CardinalitySyntax,

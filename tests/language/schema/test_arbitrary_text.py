@@ -15,9 +15,9 @@ from schemas import trees
 
 from omnigraph.errors import SchemaError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.schema_compiler import compile_schema
-from omnigraph.language.schema_printer import format_schema, print_schema
-from omnigraph.language.schema_rules import RULES
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.printer import format_schema, print_schema
+from omnigraph.language.schema.rules import RULES
 
 PIECES = (
     'node A {', '}', 'edge E: A -> A', 'interface I {', ' implements I', '@key', '@key(', '@unique(p)', '@index', '@range(p, 0..1)',

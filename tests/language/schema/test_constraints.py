@@ -6,8 +6,8 @@ import pytest
 
 from omnigraph.language.catalog import Annotation, Catalog, Constraint, Embed, NodeType
 from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
-from omnigraph.language.schema_compiler import compile_schema
-from omnigraph.language.schema_printer import format_schema
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.printer import format_schema
 
 
 def node(members: str, header: str = "node A") -> NodeType:

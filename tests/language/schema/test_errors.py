@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema_compiler import compile_schema
-from omnigraph.language.schema_rules import RULES
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.rules import RULES
 
 HERE = Path(__file__).parent
 CASES = sorted(path for path in (HERE / "errors").glob("S*.pg") if not path.name.endswith(".previous.pg"))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.migration import plan_migration
-from omnigraph.language.schema_compiler import compile_schema
-from omnigraph.language.schema_lint import lint_schema
-from omnigraph.language.schema_printer import format_schema
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.lint import lint_schema
+from omnigraph.language.schema.migration import plan_migration
+from omnigraph.language.schema.printer import format_schema
 
 SCHEMAS = Path(__file__).parents[3] / "examples" / "schemas"
 SIZES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema_parser import parse_schema
-from omnigraph.language.schema_syntax import (
+from omnigraph.language.schema.parser import parse_schema
+from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     ArgumentSyntax,
     CardinalitySyntax,

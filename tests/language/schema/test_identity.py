@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omnigraph.errors import RecordError, UsageError, ValueViolation
 from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.identity import canonical_text, node_id
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 
 TEXTS: list[tuple[Scalar, object, str]] = [
     (Scalar.STRING, "Ada  é", "Ada  é"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema_lint import LINT_CODES, lint_schema
+from omnigraph.language.schema.lint import LINT_CODES, lint_schema
 
 ROWS = [
     ("OG-NM-102", "node A {\n  p: String @uniqe\n}", (2, 13), "@uniqe on A.p has no behaviour; did you mean @unique?"),

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from omnigraph.language.migration import compare_catalogs, plan_migration
-from omnigraph.language.migration_steps import MIGRATION_CODES, STEP_ORDER
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.migration import compare_catalogs, plan_migration
+from omnigraph.language.schema.migration_steps import MIGRATION_CODES, STEP_ORDER
 
 BASE = """
 interface Named { label: String }

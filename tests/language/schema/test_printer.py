@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from schemas import trees
 
-from omnigraph.language.schema_compiler import compile_schema
-from omnigraph.language.schema_parser import parse_schema
-from omnigraph.language.schema_printer import format_schema, print_schema
-from omnigraph.language.schema_syntax import SchemaSyntax
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.parser import parse_schema
+from omnigraph.language.schema.printer import format_schema, print_schema
+from omnigraph.language.schema.syntax import SchemaSyntax
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "schemas").glob("*.pg"))
 

@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json, catalog_hash, catalog_to_json
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "schemas").glob("*.pg"))
 

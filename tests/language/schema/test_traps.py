@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.errors import SchemaError
 from omnigraph.language.catalog import Constraint
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 
 SQL_WORDS = (
     "select",
@@ -64,7 +64,7 @@ def test_both_forms_of_a_constraint_refuse_the_same_types(form: str, type: str, 
 
 
 def test_a_required_unique_property_with_a_default_is_planned_with_a_check_of_the_rows() -> None:
-    from omnigraph.language.migration import plan_migration
+    from omnigraph.language.schema.migration import plan_migration
 
     plan = plan_migration(compile_schema("node A {}"), 'node A { code: String @unique @default("x") }')
     assert [(step.kind, step.effect) for step in plan.steps] == [

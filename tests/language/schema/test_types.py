@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.schema_compiler import compile_schema
+from omnigraph.language.schema.compiler import compile_schema
 
 ROWS = [
     ("String", PropertyType(Scalar.STRING), pa.utf8()),

@@ -17,8 +17,8 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
+    from omnigraph.changes.images import EntityChange
     from omnigraph.history import Commit
-    from omnigraph.merge.images import EntityChange
 
 
 def filters(function: Any) -> Any:

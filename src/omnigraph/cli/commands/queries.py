@@ -28,7 +28,7 @@ class Asked:
     def ran(self) -> str:
         """The query that ran: the one named, or the only one of its text."""
         from omnigraph.graph import read_source
-        from omnigraph.language.query_parser import parse_queries
+        from omnigraph.language.query.parser import parse_queries
 
         return self.name or parse_queries(*read_source(self.source)).queries[0].name
 
@@ -200,8 +200,8 @@ def _register_lint(cli: click.Group) -> None:
                findings: [{severity, code, message, type_name?, property?, query_names}]}
         """
         from omnigraph.graph import read_source
-        from omnigraph.language.lint import lint_queries
-        from omnigraph.language.schema_compiler import compile_schema
+        from omnigraph.language.query.lint import lint_queries
+        from omnigraph.language.schema.compiler import compile_schema
 
         if schema is not None:
             text, file = read_source(Path(schema))

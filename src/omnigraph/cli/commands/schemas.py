@@ -52,7 +52,7 @@ def register(cli: click.Group) -> None:
         JSON: {supported, steps: [{kind, ...}]}
         """
         from omnigraph.graph import read_source
-        from omnigraph.language.migration import plan_migration
+        from omnigraph.language.schema.migration import plan_migration
 
         text, file = read_source(Path(desired))
         catalog = settings.open(uri).view(branch).catalog

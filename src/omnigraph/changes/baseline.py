@@ -1,0 +1,86 @@
+"""A whole snapshot of a branch as JSON lines, and the cursor that goes on from it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from omnigraph.changes.changed import chunk_rows
+from omnigraph.changes.diff import type_order
+from omnigraph.changes.feed import cursor_at
+from omnigraph.changes.images import EVERYTHING, ChangeFilter, json_value
+from omnigraph.history import MAIN
+from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.views import Stores, View
+
+
+@dataclass(frozen=True)
+class Baseline:
+    entities: int
+    snapshot_commit_id: str
+    resume_cursor: str
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+def write_baseline(
+    stores: Stores, target: str | Path | IO[bytes], branch: str = MAIN, *, only: ChangeFilter = EVERYTHING
+) -> Baseline:
+    """Every entity of the branch's head, one graph-batch record a line, then `{"baseline": {…}}`.
+
+    The file appears whole or not at all, and is on disk before the cursor is given. An `op` filter holds for the cursor
+    only: a snapshot has no operations.
+    """
+    head, view = stores.head(branch)
+    commit = head.head.commit
+    cursor = cursor_at(stores, head, commit, only)
+    if not isinstance(target, str | Path):
+        return _write(target, view, only, commit.id, cursor)
+    path = Path(target)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("wb") as out:
+            result = _write(out, view, only, commit.id, cursor)
+            out.flush()
+            os.fsync(out.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return result
+
+
+def _write(out: IO[bytes], view: View, only: ChangeFilter, commit_id: str, cursor: str) -> Baseline:
+    entities = 0
+    for line in records(view, only):
+        out.write(line)
+        entities += 1
+    last = {"baseline": {"snapshot_commit_id": commit_id, "resume_cursor": cursor}}
+    out.write(json.dumps(last).encode() + b"\n")
+    return Baseline(entities, commit_id, cursor)
+
+
+def records(view: View, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
+    """Nodes, then edges, as graph-batch lines. Bounded memory."""
+    for entity in sorted(view.catalog.tables.values(), key=type_order):
+        table = view.table(entity.table_key)
+        if table is not None and only.wants_type(entity):
+            for batch in table.scan(batch_rows=min(8_192, chunk_rows(table))):
+                yield from (_record(entity, row) for row in batch.to_pylist())
+
+
+def _record(entity: EntityType, row: dict[str, Any]) -> bytes:
+    data = {name: json_value(row[name]) for name in ("id", *entity.properties)}
+    value: dict[str, Any] = {"type": entity.name, "data": data}
+    if isinstance(entity, EdgeType):
+        value = {"edge": entity.name, "from": row["src"], "to": row["dst"], "data": data}
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

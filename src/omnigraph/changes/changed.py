@@ -1,0 +1,258 @@
+"""Which rows differ between two versions of a table, found by reading only the parts that differ.
+
+The answer holds ids and row addresses, not rows: a caller reads the rows it needs. Memory grows with the number of
+changed ids; rows are compared in bounded chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from omnigraph.changes.projection import project
+from omnigraph.changes.workers import HERE, Workers
+from omnigraph.language.catalog import EntityType
+from omnigraph.relational import duck
+from omnigraph.relational.expressions import column, to_sql
+from omnigraph.tables import Part, Table
+from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+INSERT, UPDATE, DELETE, SAME = 0, 1, 2, 3
+"""Kinds of difference, in the order they are reported. SAME: stored elsewhere with equal values."""
+
+CHUNK_ROWS_MOST = 65_536
+CHUNK_BYTES = 64 * 1024 * 1024
+SCAN_FRACTION = 8
+"""Where more than one row in so many is wanted, of a part or of a stretch of it, that is scanned; elsewhere rows are
+fetched by address."""
+ADDRESSES_MOST = 4_096
+IDS_PER_TASK = 1_048_576
+QUERIES_KEPT = 1_024
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A type's rows in one snapshot. `table` is None when no row was ever written. Can travel to a worker."""
+
+    entity: EntityType
+    table: Table | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _stored, (self.entity, self.table and (self.table.path, self.table.dataset))
+
+
+def _stored(entity: EntityType, place: tuple[str, Any] | None) -> Stored:
+    return Stored(entity, place and Table(*place))
+
+
+def changed(before: Stored, after: Stored, workers: Workers = HERE) -> pa.Table:
+    """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    gone = unshared(before, after, workers).rename_columns(["id", "before"])
+    come = unshared(after, before, workers).rename_columns(["id", "after"])
+    joined = gone.join(come, "id", join_type="full outer").sort_by("id").combine_chunks()
+    old, new = joined.column("before"), joined.column("after")
+    both = joined.filter(pc.and_(pc.is_valid(old), pc.is_valid(new)))
+    different = differing_ids(before, after, both, workers)
+    op = pc.if_else(
+        pc.is_null(old),
+        INSERT,
+        pc.if_else(pc.is_null(new), DELETE, pc.if_else(pc.is_in(joined.column("id"), different), UPDATE, SAME)),
+    )
+    return pa.table({"id": joined.column("id"), "op": op.cast(pa.int8()), "before": old, "after": new})
+
+
+def no_changes() -> pa.Table:
+    import pyarrow as pa
+
+    fields = [("id", pa.utf8()), ("op", pa.int8()), ("before", pa.uint64()), ("after", pa.uint64())]
+    return pa.schema(fields).empty_table()
+
+
+def unshared(side: Stored, against: Stored, workers: Workers) -> pa.Table:
+    """Ids and addresses of the rows of one side that are not, as stored, rows of the other."""
+    import pyarrow as pa
+
+    table, other = side.table, against.table
+    empty = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
+    if table is None:
+        return empty
+    theirs = parts_by_files(other)
+    whole: list[int] = []
+    found = [empty]
+    for part in table.parts:
+        twin = theirs.get(part.files)
+        if twin is None or other is None:
+            whole.append(part.id)
+        elif twin.deletions != part.deletions:
+            addresses = _only_here(table, part, other, twin)
+            if len(addresses):
+                found.append(rows_at(table, addresses, ["id"]).select(["id", ROW_ADDRESS]))
+    found += workers.map("read ids", _ids_of, [(side, run) for run in _runs(table, whole)])
+    return pa.concat_tables([piece.cast(empty.schema) for piece in found])
+
+
+def _runs(table: Table, parts: list[int]) -> list[list[int]]:
+    """The parts in runs of bounded size, each for one task."""
+    rows = {part.id: part.rows for part in table.parts}
+    runs: list[list[int]] = []
+    room = 0
+    for part in parts:
+        if not runs or rows[part] > room:
+            runs.append([])
+            room = IDS_PER_TASK
+        runs[-1].append(part)
+        room -= rows[part]
+    return runs
+
+
+def _ids_of(task: tuple[Stored, list[int]]) -> pa.Table:
+    side, parts = task
+    assert side.table is not None
+    return side.table.read(["id"], parts=parts, with_address=True).select(["id", ROW_ADDRESS])
+
+
+def parts_by_files(table: Table | None) -> dict[tuple[str, ...], Part]:
+    """Parts that can be told by their files (a file that were there twice would not identify its rows)."""
+    found: dict[tuple[str, ...], Part] = {}
+    doubled: set[tuple[str, ...]] = set()
+    for part in table.parts if table is not None else ():
+        if part.files in found:
+            doubled.add(part.files)
+        found[part.files] = part
+    return {files: part for files, part in found.items() if files not in doubled}
+
+
+def _only_here(table: Table, part: Part, other: Table, twin: Part) -> np.ndarray[Any, Any]:
+    """Addresses of rows that live in `part` and are deleted in its twin. Reads deletions only, no data."""
+    import numpy as np
+
+    mine, theirs = live_offsets(table, part), live_offsets(other, twin)
+    offsets: np.ndarray[Any, Any] = np.setdiff1d(mine, theirs, assume_unique=True)
+    return offsets | np.uint64(part.id << OFFSET_BITS)
+
+
+def live_offsets(table: Table, part: Part) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    found = table.read([], parts=[part.id], with_address=True)
+    addresses: np.ndarray[Any, Any] = found.column(ROW_ADDRESS).to_numpy()
+    return addresses & np.uint64((1 << OFFSET_BITS) - 1)
+
+
+# ---------------------------------------------------------------- rows by address
+
+
+def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None) -> pa.Table:
+    """Rows at these addresses, in table order, with their addresses."""
+    import pyarrow as pa
+
+    found = list(_batches_at(table, addresses, columns))
+    if not found:
+        return table.read(columns, "false", with_address=True)
+    return pa.concat_tables(found)
+
+
+def _batches_at(
+    table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None
+) -> Iterator[pa.Table]:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = distinct(np.asarray(addresses, dtype=np.uint64))
+    part_rows = {part.id: part.rows for part in table.parts}
+    for part, places in runs(wanted >> np.uint64(OFFSET_BITS)):
+        members = wanted[places]
+        if len(members) == part_rows[part]:
+            yield table.read(columns, parts=[part], with_address=True)
+        elif _is_dense(members) or len(members) * SCAN_FRACTION >= part_rows[part]:
+            value_set = pa.array(members)
+            span = f"{ROW_ADDRESS} >= {members[0]} AND {ROW_ADDRESS} <= {members[-1]}"
+            for batch in table.scan(columns, span, parts=[part], with_address=True):
+                kept = batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=value_set))
+                if kept.num_rows:
+                    yield pa.Table.from_batches([kept])
+        else:
+            for start in range(0, len(members), ADDRESSES_MOST):
+                yield table.take_addresses(members[start : start + ADDRESSES_MOST].tolist(), columns)
+
+
+def _is_dense(addresses: np.ndarray[Any, Any]) -> bool:
+    """Whether a scan from the first to the last of these (sorted) addresses reads little else: it reads whole pages, so
+    few rows are never worth one."""
+    return len(addresses) > ADDRESSES_MOST and int(addresses[-1] - addresses[0]) < SCAN_FRACTION * len(addresses)
+
+
+def chunk_rows(*tables: Table | None) -> int:
+    """How many rows of these tables fit a chunk of memory."""
+    rows = sum(table.rows for table in tables if table is not None)
+    size = sum(part.bytes for table in tables if table is not None for part in table.parts)
+    return max(256, min(CHUNK_ROWS_MOST, CHUNK_BYTES * rows // max(size, 1)))
+
+
+def typed_rows_at(stored: Stored, addresses: pa.ChunkedArray, wanted: EntityType) -> pa.Table:
+    """The rows at the non-null addresses, as rows of `wanted`."""
+    import pyarrow as pa
+
+    if stored.table is None:
+        return project(pa.table({name: pa.array([], pa.utf8()) for name in ("id", "src", "dst")}), wanted, wanted)
+    rows = rows_at(stored.table, addresses.drop_null().to_numpy(), None)
+    return project(rows, stored.entity, wanted)
+
+
+def differing_ids(before: Stored, after: Stored, both: pa.Table, workers: Workers) -> pa.Array:
+    """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ; NaN is
+    equal to itself."""
+    import pyarrow as pa
+
+    step = chunk_rows(before.table, after.table)
+    tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, step)]
+    found = workers.map("compare rows", _differing, tasks)
+    return pa.concat_arrays([pa.array([], pa.utf8()), *found])
+
+
+def _differing(task: tuple[Stored, Stored, pa.Table]) -> pa.Array:
+    import pyarrow as pa
+
+    before, after, chunk = task
+    old = typed_rows_at(before, chunk.column("before"), after.entity)
+    new = typed_rows_at(after, chunk.column("after"), after.entity)
+    text = _differs(tuple(value_columns(after.entity)))
+    return duck.run_text(text, {"old": old, "new": new}).column("id").combine_chunks().cast(pa.utf8())
+
+
+def value_columns(entity: EntityType) -> list[str]:
+    ends = ["src", "dst"] if entity.table_key.startswith("edge:") else []
+    return [*ends, *entity.properties]
+
+
+@lru_cache(maxsize=QUERIES_KEPT)
+def _differs(names: tuple[str, ...]) -> str:
+    different: list[exp.Expr] = [
+        exp.NullSafeNEQ(this=column(name, "o"), expression=column(name, "n")) for name in names
+    ]
+    query = (
+        exp.select(column("id", "n"))
+        .from_(relation("old", "o"))
+        .join(relation("new", "n"), on=exp.EQ(this=column("id", "o"), expression=column("id", "n")))
+        .where(exp.or_(*different) if different else exp.false())
+    )
+    return to_sql(query, "duckdb")
+
+
+def relation(name: str, alias: str) -> exp.Table:
+    return exp.Table(
+        this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+    )

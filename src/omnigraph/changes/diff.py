@@ -1,0 +1,152 @@
+"""What differs between two snapshots, entity by entity. Cost follows what changed: tables at the same version are not
+opened, parts that both versions share are not read, and rows that were only stored anew are dropped.
+
+Order, frozen: nodes, then edges; then type id; then entity id; insert before update before delete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.changes.changed import DELETE, INSERT, SAME, Stored, changed, chunk_rows, typed_rows_at
+from omnigraph.changes.images import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, Image, type_id_of
+from omnigraph.changes.projection import TypePair, kind_of, type_pairs
+from omnigraph.changes.workers import HERE, Workers
+from omnigraph.errors import SchemaBoundary
+from omnigraph.history import TableState
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_PER_STEP = 8_192
+
+
+@dataclass(frozen=True)
+class Place:
+    """A change's place in the order. A very long id is kept as its beginning and a digest."""
+
+    kind: str
+    type_id: str
+    id: str
+    digest: str | None = None
+
+    @property
+    def type_order(self) -> tuple[int, str]:
+        return (KINDS.index(self.kind), self.type_id)
+
+    def first_after(self, ids: Sequence[str]) -> int:
+        """Where the ids (sorted) go on after this place."""
+        if self.digest is None:
+            return bisect_right(ids, self.id)
+        for index in range(bisect_left(ids, self.id), len(ids)):
+            if id_digest(ids[index]) == self.digest:
+                return index + 1
+        return len(ids)
+
+
+def id_digest(id: str) -> str:
+    return hashlib.sha256(id.encode()).hexdigest()
+
+
+def diff(
+    before: View,
+    after: View,
+    *,
+    only: ChangeFilter = EVERYTHING,
+    resume: Place | None = None,
+    workers: Workers = HERE,
+) -> Iterator[EntityChange]:
+    """The changes that lead from one snapshot to the other, after the place `resume` if given.
+
+    Under different schemas, properties with the same identity are compared and a new property counts as having its
+    default before. SchemaBoundary when a type with rows is gone in the later schema.
+    """
+    pairs = sorted(type_pairs(before.catalog, after.catalog), key=lambda pair: type_order(pair.entity))
+    for pair in pairs:
+        order = type_order(pair.entity)
+        if not only.wants_type(pair.entity) or (resume is not None and order < resume.type_order):
+            continue
+        sides = _sides(before, after, pair)
+        if sides is not None:
+            here = resume if resume is not None and order == resume.type_order else None
+            yield from _type_changes(*sides, only, here, workers)
+
+
+def type_order(entity: Any) -> tuple[int, str]:
+    return (KINDS.index(kind_of(entity)), type_id_of(entity))
+
+
+def same_state(a: TableState | None, b: TableState | None) -> bool:
+    """Whether two snapshots have the same rows in a table, as far as metadata tells. An absent table is an empty one."""
+    if a is None or b is None:
+        return (a.rows if a else 0) == (b.rows if b else 0) == 0
+    return (a.path, a.version) == (b.path, b.version)
+
+
+def stored(view: View, entity: Any) -> Stored:
+    return Stored(entity, view.table(entity.table_key))
+
+
+def _sides(before: View, after: View, pair: TypePair) -> tuple[Stored, Stored] | None:
+    """The type's rows on both sides; None when nothing can have changed."""
+    old = None if pair.before is None else before.state(pair.before.table_key)
+    new = None if pair.after is None else after.state(pair.after.table_key)
+    if same_state(old, new):
+        return None
+    if pair.after is None:
+        assert pair.before is not None
+        raise SchemaBoundary(
+            f"{pair.before.name} and its rows were removed with a schema change between the two commits",
+            hint="compare commits on one side of the schema change, or start from a new baseline",
+        )
+    return (Stored(pair.after, None) if pair.before is None else stored(before, pair.before)), stored(after, pair.after)
+
+
+def _type_changes(
+    before: Stored, after: Stored, only: ChangeFilter, resume: Place | None, workers: Workers
+) -> Iterator[EntityChange]:
+    import pyarrow.compute as pc
+
+    rows = changed(before, after, workers)
+    rows = rows.filter(pc.not_equal(rows.column("op"), SAME))
+    if only.ops is not None:
+        wanted = [op in only.ops for op in OPS]
+        rows = rows.filter(pc.take(_as_array(wanted), rows.column("op")))
+    if resume is not None:
+        rows = rows.slice(resume.first_after(rows.column("id").to_pylist()))
+    step = min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
+    for start in range(0, rows.num_rows, step):
+        yield from _with_images(before, after, rows.slice(start, step))
+
+
+def _as_array(flags: list[bool]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(flags)
+
+
+def _with_images(before: Stored, after: Stored, rows: pa.Table) -> Iterator[EntityChange]:
+    entity = after.entity
+    old = _images(before, rows.column("before"), entity)
+    new = _images(after, rows.column("after"), entity)
+    kind = KINDS[type_order(entity)[0]]
+    type_id = type_id_of(entity)
+    for id, op in zip(rows.column("id").to_pylist(), rows.column("op").to_pylist(), strict=True):
+        yield EntityChange(
+            kind=kind,
+            type_name=entity.name,
+            type_id=type_id,
+            id=id,
+            op=OPS[op],
+            before=None if op == INSERT else old[id],
+            after=None if op == DELETE else new[id],
+        )
+
+
+def _images(side: Stored, addresses: pa.ChunkedArray, entity: Any) -> Mapping[str, Image]:
+    return {row["id"]: Image.of(row, entity) for row in typed_rows_at(side, addresses, entity).to_pylist()}

@@ -1,0 +1,267 @@
+"""The change feed: what each commit of a branch changed, against its first parent, in order, page by page.
+
+The reader keeps the place (a cursor), nobody else does. Delivery is at least once: a reader that stops before it has
+stored its new cursor gets the same blocks again, told apart by the commit id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnigraph.changes.diff import Place, diff
+from omnigraph.changes.images import EVERYTHING, ChangeFilter, EntityChange
+from omnigraph.changes.tokens import Token, decode_token, place_of
+from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
+from omnigraph.history import MAIN, Commit, Entry
+from omnigraph.views import Stores, View
+
+PAGE_CHANGES = 1_000
+PAGE_CHANGES_MOST = 8_192
+PAGE_BYTES = 4 * 1024 * 1024
+POLL_COMMITS = 128
+POLL_COMMITS_MOST = 512
+
+_AFTER = "after:"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The commit behind a block of changes."""
+
+    graph_commit_id: str
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    authored_branch: str
+    authored_at: int
+    actor_id: str | None
+
+    @classmethod
+    def of(cls, commit: Commit) -> Cause:
+        return cls(
+            graph_commit_id=commit.id,
+            parent_commit_id=None if commit.parent is None else commit.parent.id,
+            merged_parent_commit_id=None if commit.merged is None else commit.merged.id,
+            authored_branch=commit.ref.branch,
+            authored_at=commit.at,
+            actor_id=commit.actor,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Block:
+    cause: Cause
+    changes: tuple[EntityChange, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cause": self.cause.to_json(), "changes": [change.to_json() for change in self.changes]}
+
+
+@dataclass(frozen=True)
+class CommitPage:
+    """Changes of one commit; `next_page_token` when there are more."""
+
+    cause: Cause
+    changes: tuple[EntityChange, ...]
+    next_page_token: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = Block(self.cause, self.changes).to_json()
+        if self.next_page_token is not None:
+            value["next_page_token"] = self.next_page_token
+        return value
+
+
+@dataclass(frozen=True)
+class FeedPage:
+    """Either there is a next page of this poll, or a cursor for the next poll."""
+
+    blocks: tuple[Block, ...]
+    next_page_token: str | None = None
+    cursor: str | None = None
+    caught_up: bool | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {"blocks": [block.to_json() for block in self.blocks]}
+        for name in ("next_page_token", "cursor", "caught_up"):
+            if getattr(self, name) is not None:
+                value[name] = getattr(self, name)
+        return value
+
+
+@dataclass
+class _Budget:
+    """What still fits a page. One change fits always, however large."""
+
+    changes: int
+    size: int = PAGE_BYTES
+    used: int = 0
+
+    def fits(self, change: EntityChange) -> bool:
+        size = len(json.dumps(change.to_json(), ensure_ascii=False).encode())
+        if self.used and (self.used >= self.changes or size > self.size):
+            return False
+        self.used += 1
+        self.size -= size
+        return True
+
+
+@dataclass
+class _Taken:
+    """The part of one commit's changes that fitted; `place` of the last one when there are more."""
+
+    changes: list[EntityChange] = field(default_factory=list)
+    place: Place | None = None
+
+
+def _take(changes: Iterator[EntityChange], budget: _Budget) -> _Taken:
+    taken = _Taken()
+    for change in changes:
+        if not budget.fits(change):
+            last = taken.changes[-1] if taken.changes else None
+            taken.place = NOTHING_YET if last is None else place_of(last.kind, last.type_id, last.id)
+            break
+        taken.changes.append(change)
+    return taken
+
+
+NOTHING_YET = Place("node", "", "")
+"""Before every change of a commit."""
+
+
+# ---------------------------------------------------------------- one commit
+
+
+def commit_changes(
+    stores: Stores,
+    commit: Commit,
+    *,
+    only: ChangeFilter = EVERYTHING,
+    limit: int = PAGE_CHANGES,
+    page_token: str | None = None,
+) -> CommitPage:
+    """Exactly what a commit changed. ParentlessCommit for the first one; HistoryGap when it was swept."""
+    scope = (stores.history.identity.graph_id, commit.ref.branch, commit.ref.line, only.digest())
+    resume = None
+    if page_token is not None:
+        token = decode_token(page_token, "commit-page", scope)
+        if token.commit != commit.id:
+            raise CursorRejected("it belongs to another commit")
+        resume = token.place
+    before, after = _states(stores, commit, check_parent=True)
+    taken = _take(diff(before, after, only=only, resume=resume), _Budget(_limited(limit)))
+    following = None
+    if taken.place is not None:
+        following = Token("commit-page", scope, commit.ref.seq, commit.id, place=taken.place).encode()
+    return CommitPage(Cause.of(commit), tuple(taken.changes), following)
+
+
+def _states(stores: Stores, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
+    """The snapshots before and after a commit: both stand in its entry. The rows before it may be swept with its parent."""
+    if commit.parent is None:
+        raise ParentlessCommit(f"commit {commit.id} is the first of the graph", hint="ask for a later commit")
+    history = stores.history
+    entry = history.lineage.entry_of(commit.ref)
+    states = (entry.before, *entry.snapshots())
+    place = next(index for index, snapshot in enumerate(states) if snapshot.commit.id == commit.id)
+    parent = commit.parent
+    if check_parent and place == 1 and history.chain.find(parent.branch, parent.position) is None:
+        raise HistoryGap(
+            f"the state before commit {commit.id} was swept", hint="take a new baseline and go on from its cursor"
+        )
+    return stores.view(states[place - 1]), stores.view(states[place])
+
+
+def _limited(limit: int) -> int:
+    if not 1 <= limit <= PAGE_CHANGES_MOST:
+        raise UsageError(f"a page has 1 to {PAGE_CHANGES_MOST} changes, not {limit}")
+    return limit
+
+
+# ---------------------------------------------------------------- a branch
+
+
+def poll(
+    stores: Stores,
+    branch: str = MAIN,
+    *,
+    cursor: str | None = None,
+    start: str | None = None,
+    page_token: str | None = None,
+    only: ChangeFilter = EVERYTHING,
+    limit: int = PAGE_CHANGES,
+    max_commits: int = POLL_COMMITS,
+) -> FeedPage:
+    """The next changes of a branch: after a cursor, from a start (`now`, `beginning`, `after:<commit>`), or the next page.
+
+    The head seen by the first page is the end of the poll; later commits wait for the next one.
+    """
+    if sum(given is not None for given in (cursor, start, page_token)) > 1:
+        raise UsageError("give one of cursor, start and page token")
+    if not 1 <= max_commits <= POLL_COMMITS_MOST:
+        raise UsageError(f"a poll covers 1 to {POLL_COMMITS_MOST} commits, not {max_commits}")
+    head = stores.history.chain.head(branch)
+    scope = feed_scope(stores, head, only)
+    if page_token is not None:
+        at = decode_token(page_token, "feed-page", scope)
+    else:
+        at = decode_token(cursor, "feed-cursor", scope) if cursor is not None else _started(stores, head, scope, start)
+        at = Token("feed-page", scope, at.seq, at.commit, min(head.head.commit.ref.seq, at.seq + max_commits))
+    _check_commit(stores, head, at)
+    return _page(stores, head, at, only, _Budget(_limited(limit)))
+
+
+def feed_scope(stores: Stores, head: Entry, only: ChangeFilter) -> tuple[str, ...]:
+    return (stores.history.identity.graph_id, head.branch, head.line, only.digest())
+
+
+def cursor_at(stores: Stores, head: Entry, commit: Commit, only: ChangeFilter) -> str:
+    """A cursor that goes on after a commit of the branch."""
+    return Token("feed-cursor", feed_scope(stores, head, only), commit.ref.seq, commit.id).encode()
+
+
+def _started(stores: Stores, head: Entry, scope: tuple[str, ...], start: str | None) -> Token:
+    log = stores.history.log
+    commit: Commit | None
+    if start in (None, "now"):
+        commit = head.head.commit
+    elif start == "beginning":
+        commit = log.after(head, -1, limit=1)[0]
+    elif start is not None and start.startswith(_AFTER):
+        wanted = start.removeprefix(_AFTER)
+        commit = log.find(head, wanted)
+        if commit is None:
+            raise CommitNotFound(f"commit '{wanted}' not found in branch '{head.branch}'")
+    else:
+        raise UsageError(f"'{start}' is not a start of the feed", hint="now, beginning or after:<commit id>")
+    return Token("feed-cursor", scope, commit.ref.seq, commit.id)
+
+
+def _check_commit(stores: Stores, head: Entry, at: Token) -> None:
+    if at.seq == head.head.commit.ref.seq and at.commit == head.head.commit.id:
+        return
+    known = stores.history.log.by_seq(head, at.seq)
+    if known is None or known.id != at.commit:
+        raise CursorRejected(f"commit {at.commit} is not in branch '{head.branch}'")
+
+
+def _page(stores: Stores, head: Entry, at: Token, only: ChangeFilter, budget: _Budget) -> FeedPage:
+    assert at.cut is not None, "a page belongs to a poll with an end"
+    blocks: list[Block] = []
+    seq, last, resume = at.seq, at.commit, at.place
+    for commit in stores.history.log.after(head, at.seq, limit=at.cut - at.seq):
+        before, after = _states(stores, commit, check_parent=seq == at.seq)
+        taken = _take(diff(before, after, only=only, resume=resume), budget)
+        if taken.place is None or taken.changes:
+            blocks.append(Block(Cause.of(commit), tuple(taken.changes)))
+        if taken.place is not None:
+            place = taken.place if taken.changes else resume
+            return FeedPage(tuple(blocks), Token("feed-page", at.scope, seq, last, at.cut, place).encode())
+        seq, last, resume = commit.ref.seq, commit.id, None
+    cursor = Token("feed-cursor", at.scope, seq, last).encode()
+    return FeedPage(tuple(blocks), None, cursor, seq == head.head.commit.ref.seq)

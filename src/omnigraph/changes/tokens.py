@@ -1,0 +1,104 @@
+"""Cursors and page tokens: everything a reader of changes must give back, so that nobody keeps state for it.
+
+A token is base64url(JSON ‖ SHA-256 of the JSON). It is bound to the graph, to one life of a branch, and to the filter; a
+token that does not belong is refused. The digest finds accidents, it is no secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from omnigraph.changes.diff import Place, id_digest
+from omnigraph.changes.images import KINDS
+from omnigraph.errors import CursorRejected
+
+TokenKind = Literal["commit-page", "feed-cursor", "feed-page"]
+
+TOKEN_BYTES_MOST = 4_096
+ID_BYTES_EXACT = 256
+ID_PREFIX_BYTES = 64
+SCOPE_DIGITS = 32
+SCOPE = ("graph", "branch", "life of the branch", "filter")
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Token:
+    """`scope` is what the token is bound to; `seq` and `commit` name the last commit that was given completely.
+
+    A page token also has the last commit of its poll (`cut`) and the `place` inside the commit after `seq`.
+    """
+
+    kind: TokenKind
+    scope: tuple[str, ...]
+    seq: int
+    commit: str
+    cut: int | None = None
+    place: Place | None = None
+
+    def encode(self) -> str:
+        bound = [_bound(member) for member in self.scope]
+        value: dict[str, Any] = {"k": self.kind, "s": bound, "n": self.seq, "c": self.commit}
+        if self.cut is not None:
+            value["e"] = self.cut
+        if self.place is not None:
+            value["p"] = [self.place.kind, self.place.type_id, self.place.id, self.place.digest]
+        data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        text = _text(data + hashlib.sha256(data).digest())
+        assert len(text) <= TOKEN_BYTES_MOST, "every member of a token is bounded"
+        return text
+
+
+def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> Token:
+    """The token, if it is whole, of this kind and bound to this scope. CursorRejected otherwise."""
+    value = _value(text)
+    try:
+        if value["k"] != kind:
+            raise CursorRejected(f"it is a {value['k']}, not a {kind}")
+        for name, given, member in zip(SCOPE, value["s"], scope, strict=True):
+            if given != _bound(member):
+                raise CursorRejected(f"it belongs to another {name}")
+        place = None if value.get("p") is None else Place(*value["p"])
+        if place is not None and place.kind not in KINDS:
+            raise CursorRejected("it names no place")
+        return Token(kind, scope, value["n"], value["c"], value.get("e"), place)
+    except (KeyError, TypeError, ValueError):
+        raise CursorRejected("it is not a cursor") from None
+
+
+def _bound(member: str) -> str:
+    """What a token is bound to may be long; its digest is enough to compare."""
+    return id_digest(member)[:SCOPE_DIGITS]
+
+
+def _text(raw: bytes) -> str:
+    """The only spelling of a token: base64 ignores the last bits of a text, so a changed letter may decode alike."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _value(text: str) -> dict[str, Any]:
+    if len(text) > TOKEN_BYTES_MOST:
+        raise CursorRejected("it is too long")
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        data, digest = raw[:-_DIGEST_BYTES], raw[-_DIGEST_BYTES:]
+        if hashlib.sha256(data).digest() != digest or _text(raw) != text:
+            raise CursorRejected("it is damaged")
+        value: dict[str, Any] = json.loads(data)
+    except (binascii.Error, ValueError):
+        raise CursorRejected("it is not a cursor") from None
+    return value
+
+
+def place_of(kind: str, type_id: str, id: str) -> Place:
+    """A place that fits a token: a very long id as its beginning and a digest."""
+    assert kind in KINDS
+    data = id.encode()
+    if len(data) <= ID_BYTES_EXACT:
+        return Place(kind, type_id, id)
+    return Place(kind, type_id, data[:ID_PREFIX_BYTES].decode(errors="ignore"), id_digest(id))

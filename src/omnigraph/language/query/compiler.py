@@ -1,0 +1,119 @@
+"""Text of `.gq` -> typed plans, remembered by text and schema."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+from omnigraph.errors import QueryError
+from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+from omnigraph.language.query import syntax
+from omnigraph.language.query.mutations import check_mutation
+from omnigraph.language.query.parser import parse_queries, refusal
+from omnigraph.language.query.plan import DeclaredParameter, QueryPlan
+from omnigraph.language.query.reads import check_read
+from omnigraph.language.query.scope import Checking
+
+_REMEMBERED = 256
+
+Value = TypeVar("Value")
+
+
+class _Memory(Generic[Value]):
+    """The most recently used results. Only successes are kept: an error must name the caller's own file."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[Hashable, Value] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        value = make()
+        with self._lock:
+            self._kept[key] = value
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return value
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+_files: _Memory[syntax.QueryFile] = _Memory(_REMEMBERED)
+_plans: _Memory[QueryPlan] = _Memory(_REMEMBERED)
+
+
+def compile_queries(text: str, catalog: Catalog, file: str | None = None) -> dict[str, QueryPlan]:
+    """Every query of a file, by name. Raises QueryError for the first mistake."""
+    queries = _parsed(text, file).queries
+    return {query.name: _compiled(query, text, catalog, file) for query in queries}
+
+
+def compile_query(text: str, catalog: Catalog, name: str | None = None, file: str | None = None) -> QueryPlan:
+    """One query of a file; the name may be left out when there is only one. Other queries are parsed, not checked."""
+    queries = {query.name: query for query in _parsed(text, file).queries}
+    if name is None and len(queries) == 1:
+        (name,) = queries
+    known = ", ".join(queries) or None
+    if name is None:
+        if not queries:
+            raise QueryError("query file contains no query", rule="Q002", line=1, column=1, file=file)
+        message = "query file contains multiple queries; pass --name"
+        raise QueryError(message, rule="Q001", line=1, column=1, file=file, hint=f"queries: {known}")
+    if name not in queries:
+        hint = f"queries: {known}" if known else None
+        raise QueryError(f"query '{name}' not found", rule="Q002", line=1, column=1, file=file, hint=hint)
+    return _compiled(queries[name], text, catalog, file)
+
+
+def _parsed(text: str, file: str | None) -> syntax.QueryFile:
+    def parse() -> syntax.QueryFile:
+        parsed = parse_queries(text, file)
+        seen: set[str] = set()
+        for query in parsed.queries:
+            if query.name in seen:
+                raise refusal("T27", f"two queries are called '{query.name}'", query.at, text, file)
+            seen.add(query.name)
+        return parsed
+
+    return _files.get(text, parse)
+
+
+def _compiled(query: syntax.QueryDecl, text: str, catalog: Catalog, file: str | None) -> QueryPlan:
+    return _plans.get((text, catalog.hash, query.name), lambda: check_query(query, text, catalog, file))
+
+
+def check_query(query: syntax.QueryDecl, text: str, catalog: Catalog, file: str | None = None) -> QueryPlan:
+    """Check one parsed query; `text` is the text it was parsed from, shown in errors. Remembers nothing."""
+    declared = tuple(_parameter(one, text, file) for one in query.parameters)
+    parameters: dict[str, PropertyType] = {}
+    for one, syntax_ in zip(declared, query.parameters, strict=True):
+        if one.name in parameters:
+            raise refusal("T28", f"parameter ${one.name} is declared twice", syntax_.at, text, file)
+        parameters[one.name] = one.type
+    checking = Checking(catalog, text, file, parameters)
+    if isinstance(query.body, syntax.ReadBody):
+        return check_read(query, query.body, checking, declared)
+    return check_mutation(query, query.body, checking, declared)
+
+
+def _parameter(one: syntax.ParameterDecl, text: str, file: str | None) -> DeclaredParameter:
+    written = one.type
+    known = {scalar.value: scalar for scalar in Scalar}
+    scalar = known.get(written.name)
+    if scalar is None:
+        hint = f"known: {', '.join(sorted(known))}"
+        raise refusal("T26", f"unknown parameter type {written.name}", written.at, text, file, hint)
+    if (scalar is Scalar.VECTOR) != (written.dimension is not None) or written.dimension == 0:
+        raise refusal("T26", "a vector is written Vector(n), and nothing else has a dimension", written.at, text, file)
+    if written.is_list and scalar is Scalar.BLOB:
+        raise refusal("T26", "a list of Blob is not supported", written.at, text, file)
+    if one.name == "_":
+        raise refusal("T26", "a parameter needs a name", one.at, text, file)
+    return DeclaredParameter(one.name, PropertyType(scalar, written.nullable, written.is_list, (), written.dimension))

@@ -1,0 +1,468 @@
+"""Expressions of `.gq` -> typed expressions of the plan: names resolved, operands checked, literals typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Literal as OneOf
+
+from omnigraph.language.catalog import EntityType, PropertyType, Scalar
+from omnigraph.language.literals import Unfit, compared, fitted, temporal_constant, untyped_constant
+from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
+from omnigraph.language.query.search import check_ranking, check_text_match
+from omnigraph.language.query.syntax import Position
+
+Place = OneOf["match", "return", "order", "where"]
+BlockChecker = Callable[[tuple[syntax.Clause, ...], Scope, Position], plan.Pattern]
+
+
+def type_of(expression: plan.Expression) -> PropertyType:
+    """The type of any expression; a whole entity stands for its id."""
+    return ID if isinstance(expression, plan.EntityRef) else expression.type
+
+
+def connected(op: OneOf["and", "or"], operands: Sequence[plan.Expression]) -> plan.Expression:
+    """A balanced tree, so that a thousand alternatives nest ten levels deep."""
+    if len(operands) == 1:
+        return operands[0]
+    middle = len(operands) // 2
+    left, right = connected(op, operands[:middle]), connected(op, operands[middle:])
+    return plan.Binary(op, left, right, _bool(left, right))
+
+
+def suggestion(name: str, known: Sequence[str]) -> str | None:
+    """A hint for a misspelt name."""
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"known: {', '.join(sorted({*known}))}" if 0 < len({*known}) <= 12 else None
+
+
+def _bool(*operands: plan.Expression) -> PropertyType:
+    return plan.NULLABLE_BOOL if any(type_of(operand).nullable for operand in operands) else plan.BOOL
+
+
+def _is_plain(type_: PropertyType) -> bool:
+    return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB)
+
+
+class ExpressionChecker:
+    """Checks the expressions of one place.
+
+    `entity` is the type whose bare property names a mutation's `where` may use; `columns` the aliases `order` may use;
+    `blocks` checks the inside of `exists { }` and its kin.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        place: Place,
+        *,
+        entity: EntityType | None = None,
+        columns: Mapping[str, plan.Expression] | None = None,
+        blocks: BlockChecker | None = None,
+    ) -> None:
+        self.scope = scope
+        self.checking: Checking = scope.checking
+        self.place = place
+        self._entity = entity
+        self._columns = columns or {}
+        self._blocks = blocks
+
+    def condition(self, expression: syntax.Expr) -> plan.Expression:
+        """An expression that is true, false or unknown."""
+        checked = self.check(expression)
+        type_ = None if isinstance(checked, plan.EntityRef) else checked.type
+        if isinstance(checked, plan.Constant) and checked.value is None:
+            return replace(checked, type=plan.NULLABLE_BOOL)
+        if type_ is None or type_.scalar is not Scalar.BOOL or type_.is_list:
+            what = "an entity" if type_ is None else str(type_)
+            raise self.checking.refuse("T7", f"a condition must be true or false, this is {what}", expression.at)
+        return checked
+
+    def check(self, expression: syntax.Expr) -> plan.Expression:
+        match expression:
+            case syntax.Literal():
+                return self._literal(expression)
+            case syntax.PropertyAccess():
+                return self._property(expression)
+            case syntax.Variable():
+                return self._variable(expression)
+            case syntax.Word():
+                return self._word(expression)
+            case syntax.Comparison():
+                return self._comparison(expression)
+            case syntax.Logical():
+                return connected(expression.op, [self.condition(operand) for operand in expression.operands])
+            case syntax.Not():
+                operand = self.condition(expression.operand)
+                return plan.Unary("not", operand, _bool(operand))
+            case syntax.NullTest():
+                return self._null_test(expression)
+            case syntax.Arithmetic():
+                return self._arithmetic(expression)
+            case syntax.Minus():
+                return self._minus(expression)
+            case syntax.NowCall():
+                return plan.Now()
+            case syntax.ListLiteral():
+                return self._list(expression)
+            case syntax.Call():
+                return self._call(expression)
+            case syntax.AggregateCall():
+                return self._aggregate(expression)
+            case syntax.Block():
+                return self._block(expression)
+
+    # ------------------------------------------------------------ leaves
+
+    def _literal(self, literal: syntax.Literal) -> plan.Constant:
+        try:
+            if literal.kind in ("date", "datetime"):
+                return temporal_constant(literal.kind, str(literal.value))
+            return untyped_constant(literal.value)
+        except Unfit as unfit:
+            raise self.checking.refuse("T3", str(unfit), literal.at) from None
+
+    def _list(self, literal: syntax.ListLiteral) -> plan.Constant:
+        """A list by itself; in `in` its items take the type of the left side instead."""
+        items = [self.check(item) for item in literal.items]
+        types = [type_of(item) for item in items]
+        if not all(_is_plain(type_) for type_ in types):
+            raise self.checking.refuse("T7", "a list holds single values only", literal.at)
+        if any(isinstance(item, plan.Constant) and item.value is None for item in items):
+            raise self.checking.refuse("T3", "null cannot be an item of a list", literal.at)
+        scalar = self._common_scalar([type_.scalar for type_ in types], literal.at)
+        values = tuple(item.value for item in items if isinstance(item, plan.Constant))
+        if len(values) < len(items):
+            hint = "a list of variables can stand right of `in` only"
+            raise self.checking.refuse("T7", "a list holds literals only", literal.at, hint)
+        return plan.Constant(values, PropertyType(scalar, is_list=True))
+
+    def _common_scalar(self, scalars: Sequence[Scalar], at: Position) -> Scalar:
+        if not scalars:
+            return Scalar.STRING
+        if all(scalar.is_numeric for scalar in scalars):
+            return Scalar.F64 if any(scalar.is_float for scalar in scalars) else Scalar.I64
+        if len(set(scalars)) > 1:
+            raise self.checking.refuse("T7", "the items of a list must have one type", at)
+        return scalars[0]
+
+    def _variable(self, variable: syntax.Variable) -> plan.Expression:
+        name = variable.name
+        if self.scope.node(name) is not None:
+            return plan.EntityRef(name)
+        if self.scope.edge(name) is not None:
+            raise self.checking.refuse(
+                "T23",
+                f"${name} is an edge and cannot stand alone",
+                variable.at,
+                f"read one of its properties: ${name}.…",
+            )
+        if name in self.checking.parameters:
+            return plan.Parameter(name, self.checking.parameters[name])
+        if self.place == "where":
+            raise self.checking.refuse(
+                "T14", f"${name} is not a parameter", variable.at, suggestion(name, list(self.checking.parameters))
+            )
+        raise self.checking.refuse("T6", f"${name} is not bound", variable.at, self._known_variables(name))
+
+    def _known_variables(self, name: str) -> str | None:
+        known = {*self.checking.parameters}
+        scope: Scope | None = self.scope
+        while scope is not None:
+            known |= ({*scope.nodes} | {*scope.edges}) - scope.anonymous
+            scope = scope.parent
+        close = get_close_matches(name, sorted(known), n=1)
+        if close:
+            return f"did you mean '${close[0]}'?"
+        return "bind it in `match`, or declare it as a parameter"
+
+    def _property(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
+        name, variable = access.name, access.variable
+        if self.place == "where":
+            raise self.checking.refuse(
+                "T6", f"${variable}.{name} cannot be used in `where`", access.at, f"write just `{name}`"
+            )
+        edge = self.scope.edge(variable)
+        if edge is not None:
+            if name == "id" or name in ENDPOINTS:
+                return plan.PropertyRef(variable, ENDPOINTS.get(name, name), ID)
+            properties, owner, own = edge.properties, edge.name, [*ENDPOINTS, "id"]
+        else:
+            node = self.scope.node(variable)
+            if node is None:
+                raise self._unbound(access)
+            if name == "id":
+                return plan.PropertyRef(variable, "id", ID)
+            properties, owner, own = self.scope.node_properties(node), node.describe(), ["id"]
+        if name not in properties:
+            raise self.checking.refuse(
+                "T6", f"{owner} has no property '{name}'", access.name_at, suggestion(name, [*properties, *own])
+            )
+        return plan.PropertyRef(variable, name, properties[name].type)
+
+    def _unbound(self, access: syntax.PropertyAccess) -> Exception:
+        if access.variable == "_":
+            return self.checking.refuse("T6", "$_ has no properties", access.at, "give the variable a name")
+        if access.variable in self.checking.parameters:
+            return self.checking.refuse("T6", f"${access.variable} is a parameter and has no properties", access.at)
+        hint = self._known_variables(access.variable)
+        return self.checking.refuse("T6", f"${access.variable} is not bound", access.at, hint)
+
+    def _word(self, word: syntax.Word) -> plan.Expression:
+        name = word.name
+        if self.place == "where" and self._entity is not None:
+            return self._own_property(word, self._entity)
+        if name in self._columns:
+            return self._columns[name]
+        hint = "a property is written $variable.name"
+        if self.place == "order":
+            hint = suggestion(name, list(self._columns)) or "an order key is a column's alias or a property"
+        raise self.checking.refuse("T6", f"unknown name '{name}'", word.at, hint)
+
+    def _own_property(self, word: syntax.Word, entity: EntityType) -> plan.PropertyRef:
+        name = word.name
+        is_edge = entity.table_key.startswith("edge:")
+        if name == "id" or (is_edge and name in ENDPOINTS):
+            return plan.PropertyRef("", ENDPOINTS.get(name, name), ID)
+        if name not in entity.properties:
+            known = [*entity.properties, *(ENDPOINTS if is_edge else ())]
+            raise self.checking.refuse(
+                "T11", f"{entity.name} has no property '{name}'", word.at, suggestion(name, known)
+            )
+        type_ = entity.properties[name].type
+        if type_.scalar is Scalar.BLOB:
+            raise self.checking.refuse("T11", f"'{name}' is a Blob and cannot be used in a condition", word.at)
+        return plan.PropertyRef("", name, type_)
+
+    # ------------------------------------------------------------ comparisons
+
+    def _comparison(self, comparison: syntax.Comparison) -> plan.Expression:
+        if comparison.op == "in":
+            return self._membership(comparison)
+        left, right = self.check(comparison.left), self.check(comparison.right)
+        if comparison.op in ("contains", "starts_with"):
+            return self._text_or_list(comparison, left, right)
+        if isinstance(left, plan.EntityRef) or isinstance(right, plan.EntityRef):
+            return self._same_entity(comparison, left, right)
+        for side in (left, right):
+            if not _is_plain(type_of(side)):
+                raise self._operands(comparison, left, right)
+        left, right = self._meet(comparison, left, right)
+        if comparison.op not in ("=", "!=") and Scalar.BOOL in (type_of(left).scalar, type_of(right).scalar):
+            raise self._operands(comparison, left, right)
+        return plan.Binary(comparison.op, left, right, _bool(left, right))
+
+    def _meet(
+        self, comparison: syntax.Comparison, left: plan.Expression, right: plan.Expression
+    ) -> tuple[plan.Expression, plan.Expression]:
+        """Both sides in types that compare: a literal takes the type of the other side."""
+        check_enum = comparison.op in ("=", "!=")
+        if isinstance(right, plan.Constant) and not (isinstance(left, plan.Constant) and right.value is not None):
+            right = self._as_compared(right, type_of(left), comparison.right.at, check_enum)
+        elif isinstance(left, plan.Constant):
+            left = self._as_compared(left, type_of(right), comparison.left.at, check_enum)
+        first, second = type_of(left).scalar, type_of(right).scalar
+        if first is not second and not (first.is_numeric and second.is_numeric):
+            raise self._operands(comparison, left, right)
+        return left, right
+
+    def _as_compared(
+        self, constant: plan.Constant, other: PropertyType, at: Position, check_enum: bool
+    ) -> plan.Constant:
+        try:
+            return compared(constant, other, check_enum=check_enum)
+        except Unfit as unfit:
+            raise self.checking.refuse("T3", str(unfit), at) from None
+
+    def _operands(self, comparison: syntax.Comparison, left: plan.Expression, right: plan.Expression) -> Exception:
+        first, second = (
+            "an entity" if isinstance(side, plan.EntityRef) else str(replace(type_of(side), nullable=False))
+            for side in (left, right)
+        )
+        hint = None
+        pair = {type_of(left).scalar, type_of(right).scalar}
+        if comparison.op == "contains":
+            hint = "`contains` takes a list and an item, or a String and a part of it"
+        elif comparison.op == "in":
+            hint = "`in` takes a single value and a list of such values"
+        elif isinstance(left, plan.EntityRef) or isinstance(right, plan.EntityRef):
+            hint = "two entities of the same type compare with = and !=; use $variable.id for ids"
+        elif pair == {Scalar.STRING, Scalar.DATE} or pair == {Scalar.STRING, Scalar.DATETIME}:
+            hint = "declare the parameter as Date or DateTime"
+        return self.checking.refuse(
+            "T7", f"'{comparison.op}' cannot compare {first} with {second}", comparison.at, hint
+        )
+
+    def _same_entity(
+        self, comparison: syntax.Comparison, left: plan.Expression, right: plan.Expression
+    ) -> plan.Expression:
+        if isinstance(left, plan.EntityRef) and isinstance(right, plan.EntityRef) and comparison.op in ("=", "!="):
+            first, second = self.scope.node(left.variable), self.scope.node(right.variable)
+            # Ids are unique within a type only, so the types must be known to be the same.
+            if first is not None and second is not None and first.types == second.types and len(first.types) == 1:
+                return plan.Binary(comparison.op, left, right, plan.BOOL)
+        raise self._operands(comparison, left, right)
+
+    def _text_or_list(
+        self, comparison: syntax.Comparison, left: plan.Expression, right: plan.Expression
+    ) -> plan.Expression:
+        if isinstance(left, plan.EntityRef) or isinstance(right, plan.EntityRef):
+            raise self._operands(comparison, left, right)
+        container = type_of(left)
+        if comparison.op == "contains" and container.is_list:
+            item = PropertyType(container.scalar)
+            if isinstance(right, plan.Constant) and _is_plain(right.type):
+                right = self._as_compared(right, item, comparison.right.at, True)
+            if not self._comparable(item, type_of(right)):
+                raise self._operands(comparison, left, right)
+        elif not all(type_.scalar is Scalar.STRING and not type_.is_list for type_ in (container, type_of(right))):
+            raise self._operands(comparison, left, right)
+        return plan.Binary(comparison.op, left, right, _bool(left, right))
+
+    def _comparable(self, first: PropertyType, second: PropertyType) -> bool:
+        both_plain = _is_plain(first) and _is_plain(second)
+        return both_plain and (first.scalar is second.scalar or (first.scalar.is_numeric and second.scalar.is_numeric))
+
+    def _membership(self, comparison: syntax.Comparison) -> plan.Expression:
+        left = self.check(comparison.left)
+        if isinstance(left, plan.EntityRef) or not _is_plain(left.type):
+            raise self._operands(comparison, left, self.check(comparison.right))
+        if isinstance(comparison.right, syntax.ListLiteral):
+            items: list[plan.Expression] = []
+            for written in comparison.right.items:
+                item = self.check(written)
+                if isinstance(item, plan.Constant) and _is_plain(item.type):
+                    item = self._as_compared(item, left.type, written.at, True)
+                if isinstance(item, plan.EntityRef) or not self._comparable(left.type, item.type):
+                    raise self._operands(comparison, left, item)
+                items.append(item)
+            listed = plan.ListOf(tuple(items), PropertyType(left.type.scalar, is_list=True))
+            return plan.Binary("in", left, listed, _bool(left, *items))
+        right = self.check(comparison.right)
+        if isinstance(right, plan.EntityRef) or not right.type.is_list:
+            raise self._operands(comparison, left, right)
+        item_type = PropertyType(right.type.scalar)
+        if isinstance(left, plan.Constant):
+            left = self._as_compared(left, item_type, comparison.left.at, True)
+        if not self._comparable(left.type, item_type):
+            raise self._operands(comparison, left, right)
+        return plan.Binary("in", left, right, _bool(left, right))
+
+    def _null_test(self, test: syntax.NullTest) -> plan.Expression:
+        operand = self.check(test.operand)
+        if isinstance(operand, plan.EntityRef):
+            raise self.checking.refuse("T7", "a bound entity is never null", test.at, "test one of its properties")
+        return plan.Unary("is_not_null" if test.negated else "is_null", operand, plan.BOOL)
+
+    # ------------------------------------------------------------ numbers
+
+    def _number(self, expression: syntax.Expr) -> plan.Expression:
+        checked = self.check(expression)
+        if isinstance(checked, plan.Constant) and checked.value is None:
+            return replace(checked, type=PropertyType(Scalar.I64, nullable=True))
+        if isinstance(checked, plan.EntityRef) or not (checked.type.scalar.is_numeric and not checked.type.is_list):
+            what = "an entity" if isinstance(checked, plan.EntityRef) else str(checked.type)
+            raise self.checking.refuse("T33", f"arithmetic needs numbers, this is {what}", expression.at)
+        return checked
+
+    def _arithmetic(self, arithmetic: syntax.Arithmetic) -> plan.Expression:
+        left, right = self._number(arithmetic.left), self._number(arithmetic.right)
+        types = type_of(left), type_of(right)
+        by_zero = arithmetic.op in ("/", "%")
+        is_float = arithmetic.op == "/" or any(type_.scalar.is_float for type_ in types)
+        nullable = by_zero or any(type_.nullable for type_ in types)
+        result = PropertyType(Scalar.F64 if is_float else Scalar.I64, nullable=nullable)
+        return plan.Binary(arithmetic.op, left, right, result)
+
+    def _minus(self, minus: syntax.Minus) -> plan.Expression:
+        operand = self._number(minus.operand)
+        type_ = type_of(operand)
+        return plan.Unary(
+            "-", operand, PropertyType(Scalar.F64 if type_.scalar.is_float else Scalar.I64, type_.nullable)
+        )
+
+    # ------------------------------------------------------------ functions and blocks
+
+    def _call(self, call: syntax.Call) -> plan.Expression:
+        if call.function in ("nearest", "bm25", "rrf"):
+            if self.place not in ("return", "order"):
+                hint = "rank in `order`, or return the score as a column"
+                raise self.checking.refuse("T34", f"{call.function} cannot stand in `{self.place}`", call.at, hint)
+            return check_ranking(self, call)
+        if self.place != "match":
+            raise self.checking.refuse("T41", f"{call.function} can stand in `match` only", call.at)
+        return check_text_match(self, call)
+
+    def _aggregate(self, aggregate: syntax.AggregateCall) -> plan.Aggregate:
+        function = aggregate.function
+        if self.place not in ("return", "order"):
+            hint = "use a `count { … }` block" if self.place == "match" else None
+            raise self.checking.refuse("T37", f"{function} cannot stand in `{self.place}`", aggregate.at, hint)
+        operand = self._aggregated(aggregate)
+        if function == "count":
+            return plan.Aggregate("count", operand, aggregate.distinct, PropertyType(Scalar.I64))
+        type_ = type_of(operand)
+        allowed = type_.scalar.is_numeric
+        if function in ("min", "max"):
+            allowed = allowed or type_.scalar in (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
+        if isinstance(operand, plan.EntityRef) or type_.is_list or not allowed:
+            what = "an entity" if isinstance(operand, plan.EntityRef) else str(type_)
+            raise self.checking.refuse("T8", f"{function} cannot be taken of {what}", aggregate.operand.at)
+        result = (
+            replace(type_, nullable=True) if function in ("min", "max") else PropertyType(Scalar.F64, nullable=True)
+        )
+        return plan.Aggregate(function, operand, False, result)
+
+    def _aggregated(self, aggregate: syntax.AggregateCall) -> plan.Expression:
+        if isinstance(aggregate.operand, syntax.Variable) and self.scope.edge(aggregate.operand.name) is not None:
+            return plan.EntityRef(aggregate.operand.name)
+        for node, _ in syntax.walk(aggregate.operand):
+            if isinstance(node, syntax.AggregateCall):
+                raise self.checking.refuse("T37", "an aggregate cannot stand inside another", node.at)
+            if isinstance(node, syntax.Call):
+                raise self.checking.refuse("T34", f"{node.function} cannot be aggregated", node.at)
+        operand = self.check(aggregate.operand)
+        if type_of(operand).scalar is Scalar.BLOB:
+            raise self.checking.refuse("T24", "a Blob cannot be aggregated", aggregate.operand.at)
+        return operand
+
+    def _block(self, block: syntax.Block) -> plan.Expression:
+        if self._blocks is None:
+            hint = "a block stands in `match`"
+            raise self.checking.refuse("T41", f"`{block.kind} {{ }}` cannot stand here", block.at, hint)
+        pattern = self._blocks(block.clauses, self.scope, block.at)
+        if block.kind == "count":
+            return plan.CountOf(pattern)
+        exists = plan.Exists(pattern)
+        return plan.Unary("not", exists, plan.BOOL) if block.kind == "not" else exists
+
+    def stored(self, value: syntax.Expr, target: PropertyType, *, where: str) -> plan.Expression:
+        """A literal, parameter or now() as a value of a property, in a binding or an assignment (rule T3)."""
+        checked = self.check(value)
+        if isinstance(checked, plan.Constant):
+            try:
+                return fitted(checked, target)
+            except Unfit as unfit:
+                raise self.checking.refuse("T3", f"{where}: {unfit}", value.at) from None
+        given = type_of(checked)
+        if isinstance(checked, plan.EntityRef) or not _storable(given, target):
+            what = "an entity" if isinstance(checked, plan.EntityRef) else str(given)
+            raise self.checking.refuse("T3", f"{where}: {what} is not a value of {target}", value.at)
+        return checked
+
+
+def _storable(given: PropertyType, target: PropertyType) -> bool:
+    """May a value of the given type be written to the target? Ranges and enums are checked when the value is known."""
+    if given.is_list != target.is_list or given.dimension != target.dimension:
+        return False
+    if given.scalar is target.scalar:
+        return True
+    if given.scalar.is_integer:
+        return target.scalar.is_numeric
+    if given.scalar.is_float:
+        return target.scalar.is_float
+    return given.scalar is Scalar.STRING and target.scalar is Scalar.BLOB

@@ -1,0 +1,298 @@
+"""Lint of a query file: every mistake of every query, and advice with stable codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from typing import Literal as OneOf
+
+from omnigraph.errors import QueryError
+from omnigraph.language.catalog import Catalog, NodeType
+from omnigraph.language.descriptor import describe
+from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.compiler import check_query
+from omnigraph.language.query.parser import parse_queries, refusal
+
+Severity = OneOf["error", "warning", "info"]
+
+LINT_CODES: dict[str, str] = {
+    "L201": "a nullable property that no update of the file ever sets, of a type the file updates",
+    "L202": "a mutation without parameters: it does the same each time",
+    "L203": "a declared parameter that is never used",
+    "L204": "a variable that nothing refers to: it only multiplies rows, or tests that something exists",
+    "L205": "parts of a pattern that are not connected: every row of one meets every row of the other",
+    "L206": "a cut without an order: which rows remain is decided by ids alone",
+    "L207": "a comparison with null, which is never true; `is null` tests for null",
+    "L208": "text search or ranking on a property without @index: every row is read",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    severity: Severity
+    code: str
+    message: str
+    query_names: tuple[str, ...]
+    type_name: str | None = None
+    property: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {"severity": self.severity, "code": self.code, "message": self.message}
+        if self.type_name is not None:
+            value["type_name"] = self.type_name
+        if self.property is not None:
+            value["property"] = self.property
+        value["query_names"] = list(self.query_names)
+        return value
+
+    def to_text(self) -> str:
+        return f"{self.severity}[{self.code}] {', '.join(self.query_names)}: {self.message}"
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """One query: its plan, or the error that stands in its way."""
+
+    name: str
+    kind: OneOf["read", "mutation"]
+    error: QueryError | None
+    warnings: tuple[str, ...]
+    operation: Mapping[str, Any] | None
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {"name": self.name, "kind": self.kind, "status": "error" if self.error else "ok"}
+        if self.error is not None:
+            value["error"] = self.error.render()
+        value["warnings"] = list(self.warnings)
+        if self.operation is not None:
+            value["operation"] = dict(self.operation)
+        return value
+
+
+@dataclass(frozen=True)
+class LintReport:
+    """What lint has to say about a file. `schema_source` says where the schema came from, for the reader of the report."""
+
+    file: str | None
+    schema_source: Mapping[str, str] | None
+    results: tuple[QueryResult, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def status(self) -> OneOf["ok", "error"]:
+        return "error" if self.count("error") else "ok"
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity == severity for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {"status": self.status}
+        if self.schema_source is not None:
+            value["schema_source"] = dict(self.schema_source)
+        if self.file is not None:
+            value["query_path"] = self.file
+        return value | {
+            "queries_processed": len(self.results),
+            "errors": self.count("error"),
+            "warnings": self.count("warning"),
+            "infos": self.count("info"),
+            "results": [result.to_json() for result in self.results],
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+    def __str__(self) -> str:
+        return self.to_text().rstrip("\n")
+
+    def to_text(self) -> str:
+        errors = [result.error.render() for result in self.results if result.error is not None]
+        advice = [finding.to_text() for finding in self.findings if finding.severity != "error" or not self.results]
+        counts = (f"{len(self.results)} queries", f"{self.count('error')} errors", f"{self.count('warning')} warnings")
+        summary = f"{self.file or '<text>'}: {', '.join(counts)}, {self.count('info')} infos"
+        return "\n".join([*errors, *advice, summary]) + "\n"
+
+
+def lint_queries(
+    text: str, catalog: Catalog, file: str | None = None, *, schema_source: Mapping[str, str] | None = None
+) -> LintReport:
+    """Check every query of a file against a schema. Never raises for what the text says."""
+    try:
+        parsed = parse_queries(text, file)
+    except QueryError as error:
+        finding = Finding("error", error.rule, error.render(), ())
+        return LintReport(file, schema_source, (), (finding,))
+    linter = _Linter(text, catalog, file)
+    for query in parsed.queries:
+        linter.lint(query)
+    findings = (*linter.findings, *_never_updated(linter.plans, catalog))
+    return LintReport(file, schema_source, tuple(linter.results), findings)
+
+
+class _Linter:
+    """Goes through a file query by query; a broken one does not hide the next."""
+
+    def __init__(self, text: str, catalog: Catalog, file: str | None) -> None:
+        self._text = text
+        self._catalog = catalog
+        self._file = file
+        self._names: set[str] = set()
+        self.results: list[QueryResult] = []
+        self.findings: list[Finding] = []
+        self.plans: list[plan.QueryPlan] = []
+
+    def lint(self, query: syntax.QueryDecl) -> None:
+        kind: OneOf["read", "mutation"] = "read" if isinstance(query.body, syntax.ReadBody) else "mutation"
+        try:
+            compiled = self._compile(query)
+        except QueryError as error:
+            self.findings.append(Finding("error", error.rule, error.message, (query.name,)))
+            self.results.append(QueryResult(query.name, kind, error, (), None))
+            return
+        advice = list(_advice(query, compiled, self._catalog))
+        warnings = tuple(one.message for one in advice if one.severity == "warning")
+        self.plans.append(compiled)
+        self.findings += advice
+        self.results.append(QueryResult(query.name, kind, None, warnings, describe(compiled)))
+
+    def _compile(self, query: syntax.QueryDecl) -> plan.QueryPlan:
+        if query.name in self._names:
+            raise refusal("T27", f"two queries are called '{query.name}'", query.at, self._text, self._file)
+        self._names.add(query.name)
+        return check_query(query, self._text, self._catalog, self._file)
+
+
+# ---------------------------------------------------------------- advice
+
+
+def _advice(query: syntax.QueryDecl, compiled: plan.QueryPlan, catalog: Catalog) -> Iterator[Finding]:
+    names = (query.name,)
+    if isinstance(compiled, plan.MutationPlan) and not compiled.parameters:
+        yield Finding("warning", "L202", "the mutation takes no parameters", names)
+    used = {node.name for node, _ in syntax.walk(query.body) if isinstance(node, syntax.Variable)}
+    for parameter in compiled.parameters:
+        if parameter.name not in used:
+            yield Finding("warning", "L203", f"parameter ${parameter.name} is never used", names)
+    for node, _ in syntax.walk(query.body):
+        if isinstance(node, syntax.Comparison) and _has_null(node):
+            place = f"line {node.at.line}"
+            yield Finding("warning", "L207", f"{place}: '{node.op}' with null is never true; use `is null`", names)
+    if isinstance(query.body, syntax.ReadBody) and isinstance(compiled, plan.ReadPlan):
+        yield from _read_advice(query.body, compiled, names)
+        yield from _search_advice(query, compiled, catalog)
+
+
+def _has_null(comparison: syntax.Comparison) -> bool:
+    return any(isinstance(side, syntax.Literal) and side.kind == "null" for side in (comparison.left, comparison.right))
+
+
+def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[str, ...]) -> Iterator[Finding]:
+    mentions = _mentions(body)
+    for binding in compiled.pattern.bindings:
+        if mentions.get(binding.variable) == 1:
+            yield Finding("info", "L204", f"nothing refers to ${binding.variable}; write $_ if that is meant", names)
+    parts = _components(compiled.pattern)
+    if parts > 1:
+        yield Finding("warning", "L205", f"the pattern has {parts} parts that are not connected", names)
+    if (body.limit is not None or body.offset is not None) and not body.order:
+        yield Finding(
+            "info", "L206", "limit without order: the rows that remain are those with the smallest ids", names
+        )
+
+
+def _mentions(body: syntax.ReadBody) -> dict[str, int]:
+    counts: dict[str, int] = {}
+
+    def mention(name: str | None) -> None:
+        if name is not None:
+            counts[name] = counts.get(name, 0) + 1
+
+    for node, _ in syntax.walk(body):
+        if isinstance(node, syntax.Variable):
+            mention(node.name)
+        elif isinstance(node, syntax.PropertyAccess):
+            mention(node.variable)
+        elif isinstance(node, syntax.BindingClause):
+            mention(node.variable)
+            for _one in node.properties:
+                mention(node.variable)
+        elif isinstance(node, syntax.TraversalClause):
+            for name in (node.source, node.target, node.edge_variable):
+                mention(name)
+    return counts
+
+
+def _components(pattern: plan.Pattern) -> int:
+    """How many parts of a pattern neither an expansion nor a comparison of two variables connects."""
+    parent = {binding.variable: binding.variable for binding in pattern.bindings}
+
+    def root(name: str) -> str:
+        while parent[name] != name:
+            name = parent[name]
+        return name
+
+    def join(names: list[str]) -> None:
+        for name in names[1:]:
+            parent[root(name)] = root(names[0])
+
+    owner: dict[str, str] = {}
+    for expansion in pattern.expansions:
+        join([expansion.source, expansion.target])
+        if expansion.edge_variable is not None:
+            owner[expansion.edge_variable] = expansion.source
+    for condition in pattern.filters:
+        variables = [owner.get(name, name) for name in _variables(condition)]
+        join([name for name in variables if name in parent])
+    return len({root(name) for name in parent})
+
+
+def _variables(expression: plan.Expression) -> list[str]:
+    match expression:
+        case plan.PropertyRef() | plan.EntityRef():
+            return [expression.variable]
+        case plan.Unary():
+            return _variables(expression.operand)
+        case plan.Binary():
+            return _variables(expression.left) + _variables(expression.right)
+        case plan.ListOf():
+            return [name for item in expression.items for name in _variables(item)]
+        case plan.Exists() | plan.CountOf():
+            return list(expression.block.outer)
+        case _:
+            return []
+
+
+def _search_advice(query: syntax.QueryDecl, compiled: plan.ReadPlan, catalog: Catalog) -> Iterator[Finding]:
+    types = {binding.variable: binding.types for binding in compiled.pattern.bindings}
+    told: set[tuple[str, str]] = set()
+    for node, _ in syntax.walk(query.body):
+        if not isinstance(node, syntax.Call) or not isinstance(node.arguments[0], syntax.PropertyAccess):
+            continue
+        access = node.arguments[0]
+        for type_name in types.get(access.variable, ()):
+            indexed = _indexed(catalog.nodes[type_name])
+            if access.name not in indexed and (type_name, access.name) not in told:
+                told.add((type_name, access.name))
+                message = f"{node.function} on {type_name}.{access.name}, which has no @index, reads every row"
+                yield Finding("warning", "L208", message, (query.name,), type_name, access.name)
+
+
+def _indexed(node: NodeType) -> set[str]:
+    declared = [*node.constraints_of("index"), *node.constraints_of("key")]
+    return {name for constraint in declared for name in constraint.fields}
+
+
+def _never_updated(plans: list[plan.QueryPlan], catalog: Catalog) -> Iterator[Finding]:
+    updates: dict[str, dict[str, set[str]]] = {}
+    for compiled in plans:
+        if isinstance(compiled, plan.MutationPlan):
+            for statement in compiled.statements:
+                if isinstance(statement, plan.UpdateNodes):
+                    by_query = updates.setdefault(statement.type_name, {})
+                    by_query.setdefault(compiled.name, set()).update(name for name, _ in statement.values)
+    for type_name, by_query in sorted(updates.items()):
+        node = catalog.nodes[type_name]
+        assigned = {name for names in by_query.values() for name in names}
+        for name, property_ in node.properties.items():
+            if property_.type.nullable and name not in assigned and name not in node.key and property_.embed is None:
+                message = f"{type_name}.{name} is nullable and no update sets it"
+                yield Finding("warning", "L201", message, tuple(sorted(by_query)), type_name, name)

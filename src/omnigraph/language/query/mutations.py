@@ -1,0 +1,155 @@
+"""A mutation -> MutationPlan: statements in order, each with its values typed and its condition checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property, PropertyType, Scalar
+from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.expressions import ExpressionChecker, suggestion
+from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
+from omnigraph.language.query.syntax import Position
+
+
+def check_mutation(
+    query: syntax.QueryDecl, body: syntax.MutationBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
+) -> plan.MutationPlan:
+    checker = _MutationChecker(checking)
+    statements = tuple(checker.statement(statement) for statement in body.statements)
+    return plan.MutationPlan(
+        name=query.name,
+        parameters=declared,
+        statements=statements,
+        reads=tuple(sorted(checking.reads)),
+        writes=tuple(sorted(checker.writes)),
+        description=query.description,
+        instruction=query.instruction,
+    )
+
+
+class _MutationChecker:
+    def __init__(self, checking: Checking) -> None:
+        self._checking = checking
+        self._values = ExpressionChecker(Scope(checking), "where")
+        self.writes: set[str] = set()
+
+    def statement(self, statement: syntax.StatementSyntax) -> plan.Statement:
+        match statement:
+            case syntax.InsertStatement():
+                return self._insert(statement)
+            case syntax.UpdateStatement():
+                return self._update(statement)
+            case syntax.DeleteStatement():
+                return self._delete(statement)
+
+    def _entity(self, name: str, at: Position, *, prefer_edge: bool) -> EntityType:
+        """A node type and an edge type may share a name; then `from` and `to` tell which is meant."""
+        catalog = self._checking.catalog
+        node, edge = catalog.nodes.get(name), catalog.edges.get(name)
+        entity = (edge or node) if prefer_edge else (node or edge)
+        if entity is None:
+            what = "is an interface, not a type" if name in catalog.interfaces else "is not a type of this graph"
+            raise self._checking.refuse("T10", f"{name} {what}", at, suggestion(name, [*catalog.nodes, *catalog.edges]))
+        self._checking.reads.add(entity.table_key)
+        self.writes.add(entity.table_key)
+        return entity
+
+    # ------------------------------------------------------------ insert
+
+    def _insert(self, statement: syntax.InsertStatement) -> plan.InsertNode | plan.InsertEdge:
+        names = {one.name for one in statement.assignments}
+        entity = self._entity(statement.type_name, statement.type_at, prefer_edge=bool(names & {*ENDPOINTS}))
+        self._check_assigned(statement.assignments, statement.at)
+        values = self._assigned(statement.assignments, entity)
+        if isinstance(entity, EdgeType):
+            for end in ENDPOINTS:
+                if end not in values:
+                    hint = f"`{end}` is the id of a {entity.source if end == 'from' else entity.target}"
+                    raise self._checking.refuse("T12", f"insert {entity.name} needs '{end}'", statement.at, hint)
+            self._checking.reads.update((f"node:{entity.source}", f"node:{entity.target}"))
+            source, target = values.pop("from"), values.pop("to")
+            return plan.InsertEdge(entity.name, source, target, self._complete(values, entity, statement.at))
+        return plan.InsertNode(entity.name, self._complete(values, entity, statement.at))
+
+    def _complete(
+        self, values: dict[str, plan.Expression], entity: EntityType, at: Position
+    ) -> tuple[tuple[str, plan.Expression], ...]:
+        """The values with defaults filled in, once nothing required is missing."""
+        for name, property_ in entity.properties.items():
+            if name in values:
+                continue
+            if property_.default is not None:
+                values[name] = plan.Constant(property_.default, property_.type)
+            elif property_.is_required and not _embedded(property_, values):
+                raise self._checking.refuse("T12", f"insert {entity.name} needs '{name}': {property_.type}", at)
+        return tuple(values.items())
+
+    # ------------------------------------------------------------ update and delete
+
+    def _update(self, statement: syntax.UpdateStatement) -> plan.UpdateNodes:
+        entity = self._entity(statement.type_name, statement.type_at, prefer_edge=False)
+        if isinstance(entity, EdgeType):
+            hint = "delete the edge and insert it again; both can stand in one mutation"
+            raise self._checking.refuse(
+                "T16", f"{entity.name} is an edge and cannot be updated", statement.type_at, hint
+            )
+        self._check_assigned(statement.assignments, statement.at)
+        for one in statement.assignments:
+            if one.name in entity.key:
+                hint = "delete the node and insert it again; both can stand in one mutation"
+                message = f"'{one.name}' is part of the key of {entity.name} and cannot be updated"
+                raise self._checking.refuse("T39", message, one.at, hint)
+            if one.name == "id":
+                raise self._checking.refuse("T11", "the id of a node cannot be updated", one.at)
+        values = self._assigned(statement.assignments, entity)
+        return plan.UpdateNodes(entity.name, tuple(values.items()), self._where(statement.where, entity))
+
+    def _delete(self, statement: syntax.DeleteStatement) -> plan.DeleteNodes | plan.DeleteEdges:
+        words = {node.name for node, _ in syntax.walk(statement.where) if isinstance(node, syntax.Word)}
+        entity = self._entity(statement.type_name, statement.type_at, prefer_edge=bool(words & {*ENDPOINTS}))
+        where = self._where(statement.where, entity)
+        if isinstance(entity, EdgeType):
+            return plan.DeleteEdges(entity.name, where)
+        incident = [edge.table_key for edge in self._checking.catalog.edges_of(entity.name)]
+        self._checking.reads.update(incident)
+        self.writes.update(incident)
+        return plan.DeleteNodes(entity.name, where)
+
+    def _where(self, where: syntax.Expr, entity: EntityType) -> plan.Expression:
+        return ExpressionChecker(Scope(self._checking), "where", entity=entity).condition(where)
+
+    # ------------------------------------------------------------ assignments
+
+    def _check_assigned(self, assignments: tuple[syntax.Assignment, ...], at: Position) -> None:
+        if not assignments:
+            raise self._checking.refuse("T10", "nothing is assigned", at)
+        seen: set[str] = set()
+        for one in assignments:
+            if one.name in seen:
+                raise self._checking.refuse("T13", f"'{one.name}' is assigned twice", one.at)
+            seen.add(one.name)
+
+    def _assigned(self, assignments: tuple[syntax.Assignment, ...], entity: EntityType) -> dict[str, plan.Expression]:
+        targets = self._targets(entity)
+        values: dict[str, plan.Expression] = {}
+        for one in assignments:
+            if one.name == "id" and isinstance(entity, NodeType) and entity.key:
+                message = f"the id of a {entity.name} follows from its key ({', '.join(entity.key)})"
+                raise self._checking.refuse("T40", message, one.at)
+            if one.name not in targets:
+                hint = suggestion(one.name, list(targets))
+                raise self._checking.refuse("T11", f"{entity.name} has no property '{one.name}'", one.at, hint)
+            values[one.name] = self._values.stored(one.value, targets[one.name], where=f"'{one.name}'")
+        return values
+
+    def _targets(self, entity: EntityType) -> Mapping[str, PropertyType]:
+        targets = {name: property_.type for name, property_ in entity.properties.items()}
+        targets["id"] = ID
+        if isinstance(entity, EdgeType):
+            targets |= dict.fromkeys(ENDPOINTS, ID)
+        return targets
+
+
+def _embedded(property_: Property, values: Mapping[str, plan.Expression]) -> bool:
+    """A vector made from a text need not be given when the text is."""
+    return property_.type.scalar is Scalar.VECTOR and property_.embed is not None and property_.embed.source in values

@@ -1,0 +1,385 @@
+"""Text of `.gq` -> syntax tree. Everything that is not in the grammar is refused here, as rule Q000."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+
+from omnigraph.errors import QueryError
+from omnigraph.language.parser_cache import parser_cache
+from omnigraph.language.query import syntax
+from omnigraph.language.query.syntax import Position
+
+MAX_DEPTH = 64
+"""How deeply expressions and blocks may nest: far beyond any query written by hand, far below the interpreter's stack."""
+
+_VARIABLE_BEFORE = re.compile(r"(\$\w+)\s+\Z")
+_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+
+_TOKEN_WORDS = {
+    "NAME": "a name",
+    "TYPE_NAME": "a type name",
+    "VARIABLE": "a variable",
+    "STRING": "a string",
+    "INTEGER": "a number",
+    "FLOAT": "a number",
+    "UNDIRECTED": "<edge>",
+    "COMPARISON": "a comparison",
+    "EQUALS": "a comparison",
+    "LESS": "a comparison",
+    "CONTAINS": "a comparison",
+    "STARTS_WITH": "a comparison",
+    "PLUS": "an operator",
+    "MINUS": "an operator",
+    "FACTOR": "an operator",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "BRACKET": "'['",
+    "RSQB": "']'",
+    "COLON": "':'",
+    "COMMA": "','",
+    "DOT": "'.'",
+    "QUESTION": "'?'",
+    "DESCRIPTION": "'@description'",
+    "INSTRUCTION": "'@instruction'",
+    "$END": "the end of the text",
+}
+
+
+def parse_queries(text: str, file: str | None = None) -> syntax.QueryFile:
+    """Parse a whole file. Raises QueryError, rule Q000, with the place."""
+    try:
+        return cast(syntax.QueryFile, _parser().parse(text))
+    except UnexpectedInput as error:
+        raise _unexpected(error, text, file) from None
+    except _Refused as refused:
+        raise refusal("Q000", refused.message, refused.at, text, file, refused.hint) from None
+
+
+def refusal(
+    rule: str, message: str, at: Position, text: str, file: str | None = None, hint: str | None = None
+) -> QueryError:
+    """A QueryError that shows the line of the text it speaks about."""
+    lines = text.split("\n")
+    source_line = lines[at.line - 1].rstrip("\r") if 0 < at.line <= len(lines) else ""
+    return QueryError(message, rule=rule, line=at.line, column=at.column, source_line=source_line, file=file, hint=hint)
+
+
+@cache
+def _parser() -> Lark:
+    grammar = (files("omnigraph.language.query") / "query.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", maybe_placeholders=False, transformer=_Builder(), cache=parser_cache("query"))
+
+
+def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryError:
+    position = error.pos_in_stream or 0
+    if text.startswith("/*", position):
+        at = Position(error.line, error.column)
+        return refusal("Q000", "the comment is not closed", at, text, file, "a comment ends with */")
+    if isinstance(error, UnexpectedToken):
+        expected = _expectation(error.expected)
+        if error.token.type == "TYPE_NAME" and (variable := _VARIABLE_BEFORE.search(text, 0, position)):
+            expected = f"write {variable[1]}: {error.token}"
+        if error.token.type == "$END":
+            return refusal("Q000", "the text ends too early", _end_of(text), text, file, expected)
+        message = f"unexpected '{_shortened(str(error.token))}'"
+        return refusal("Q000", message, _at(error.token), text, file, expected)
+    at = Position(error.line, error.column)
+    if isinstance(error, UnexpectedCharacters):
+        if error.char == '"':
+            return refusal("Q000", "the string is not closed", at, text, file, 'a string ends with "')
+        expected = _expectation(error.allowed or ())
+        return refusal("Q000", f"unexpected character {error.char!r}", at, text, file, expected)
+    return refusal("Q000", "the text ends too early", _end_of(text), text, file)
+
+
+def _shortened(text: str) -> str:
+    line = text.split("\n", 1)[0]
+    return line if len(line) <= 40 and line == text else line[:40] + "…"
+
+
+def _expectation(terminals: Any) -> str:
+    words = sorted({_TOKEN_WORDS.get(name, f"'{name.lower()}'") for name in terminals})
+    soft = [word for word in words if word[1:-1].isidentifier() and word.startswith("'")]
+    if len(soft) > 12:
+        # A place that takes any name also takes every soft keyword: listing them would hide the point.
+        words = [word for word in words if word not in soft]
+    return "expected " + (words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1])
+
+
+def _end_of(text: str) -> Position:
+    lines = text.rstrip().split("\n")
+    return Position(len(lines), len(lines[-1]) + 1)
+
+
+def _at(token: Token) -> Position:
+    return Position(token.line or 1, token.column or 1)
+
+
+class _Refused(Exception):
+    """Raised while the tree is built; the text that shows the line is added by parse_queries."""
+
+    def __init__(self, message: str, at: Position, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.hint = hint
+
+
+def _unquoted(token: Token) -> str:
+    body = token[1:-1]
+    if "\\" not in body:
+        return body
+    out: list[str] = []
+    characters = iter(body)
+    for character in characters:
+        if character != "\\":
+            out.append(character)
+            continue
+        escape = next(characters)
+        if escape not in _ESCAPES:
+            raise _Refused(f"unknown escape '\\{escape}' in a string", _at(token), r"use \" \\ \n \r or \t")
+        out.append(_ESCAPES[escape])
+    return "".join(out)
+
+
+def _named(token: Token) -> str:
+    return str(token)[1:]
+
+
+def _check_depth(query: syntax.QueryDecl) -> None:
+    for node, depth in syntax.walk(query.body):
+        if depth > MAX_DEPTH:
+            at = getattr(node, "at", query.at)
+            raise _Refused(f"nested more than {MAX_DEPTH} levels deep", at, "use `in [..]`, or split the query")
+
+
+def _integer(token: Token) -> int:
+    if len(token) > 25:
+        raise _Refused("the number has too many digits", _at(token))
+    return int(token)
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Any]):
+    """Called by the parser at each reduction: children in, node out. Keeps no state, so one parser serves all threads."""
+
+    # ------------------------------------------------------------ files
+
+    def start(self, *queries: syntax.QueryDecl) -> syntax.QueryFile:
+        for query in queries:
+            _check_depth(query)
+        return syntax.QueryFile(queries)
+
+    def query(self, _word: Token, name: Token, parameters: tuple[syntax.ParameterDecl, ...], *rest: Any) -> Any:
+        *annotations, body = rest
+        texts: dict[str, str] = {}
+        for kind, token in annotations:
+            if kind in texts:
+                raise _Refused(f"{kind} is given twice", _at(token))
+            texts[kind] = _unquoted(token)
+        description, instruction = texts.get("@description"), texts.get("@instruction")
+        return syntax.QueryDecl(str(name), parameters, description, instruction, body, _at(name))
+
+    def annotation(self, kind: Token, text: Token) -> tuple[str, Token]:
+        return str(kind), text
+
+    def parameters(self, *parameters: syntax.ParameterDecl) -> tuple[syntax.ParameterDecl, ...]:
+        return parameters
+
+    def parameter(self, name: Token, type_: syntax.TypeExpr) -> syntax.ParameterDecl:
+        return syntax.ParameterDecl(_named(name), type_, _at(name))
+
+    def scalar_type(self, name: Token) -> syntax.TypeExpr:
+        return syntax.TypeExpr(str(name), False, None, False, _at(name))
+
+    def list_type(self, _bracket: Token, name: Token) -> syntax.TypeExpr:
+        return syntax.TypeExpr(str(name), True, None, False, _at(name))
+
+    def vector_type(self, name: Token, dimension: Token) -> syntax.TypeExpr:
+        return syntax.TypeExpr(str(name), False, _integer(dimension), False, _at(name))
+
+    def nullable_type(self, type_: syntax.TypeExpr, question: Token | None = None) -> syntax.TypeExpr:
+        return type_ if question is None else replace(type_, nullable=True)
+
+    # ------------------------------------------------------------ reads
+
+    def read(self, _match: Token, clauses: tuple[syntax.Clause, ...], _return: Token, *rest: Any) -> syntax.ReadBody:
+        distinct = isinstance(rest[0], Token)
+        items = tuple(part for part in rest if isinstance(part, syntax.ReturnItem))
+        tail: dict[str, Any] = dict(part for part in rest if isinstance(part, tuple))
+        return syntax.ReadBody(clauses, items, distinct, tail.get("order", ()), tail.get("limit"), tail.get("offset"))
+
+    def block(self, *clauses: syntax.Clause) -> tuple[syntax.Clause, ...]:
+        return clauses
+
+    def item(self, expression: Any) -> syntax.ReturnItem:
+        return syntax.ReturnItem(expression, None, expression.at)
+
+    def aliased_item(self, expression: Any, _as: Token, alias: Token) -> syntax.ReturnItem:
+        return syntax.ReturnItem(expression, str(alias), expression.at)
+
+    def order(self, _order: Token, *keys: syntax.OrderItem) -> tuple[str, Any]:
+        return "order", keys
+
+    def order_key(self, expression: Any, direction: Any = None) -> syntax.OrderItem:
+        return syntax.OrderItem(expression, None if direction is None else str(direction), expression.at)  # type: ignore[arg-type]  # the grammar allows asc and desc only
+
+    def limit(self, _limit: Token, value: Token) -> tuple[str, Any]:
+        return "limit", self._amount(value)
+
+    def offset(self, _offset: Token, value: Token) -> tuple[str, Any]:
+        return "offset", self._amount(value)
+
+    def _amount(self, token: Token) -> Any:
+        return self.variable(token) if token.type == "VARIABLE" else self.integer(token)
+
+    # ------------------------------------------------------------ clauses
+
+    def filter_clause(self, condition: Any) -> syntax.FilterClause:
+        return syntax.FilterClause(condition, condition.at)
+
+    def binding(self, variable: Token, type_: Token, *properties: syntax.Assignment) -> syntax.BindingClause:
+        return syntax.BindingClause(_named(variable), str(type_), properties, _at(variable), _at(type_))
+
+    def directed(self, word: Token) -> tuple[str, bool, Position]:
+        return str(word), False, _at(word)
+
+    def undirected(self, token: Token) -> tuple[str, bool, Position]:
+        return token[1:-1].strip(), True, _at(token)
+
+    def hops(self, minimum: Token, maximum: Token | None = None) -> syntax.Hops:
+        return syntax.Hops(_integer(minimum), None if maximum is None else _integer(maximum), _at(minimum))
+
+    def traversal(self, source: Token, edge: tuple[str, bool, Position], *rest: Any) -> syntax.TraversalClause:
+        return self._traversal(source, None, edge, *rest)
+
+    def edge_traversal(self, source: Token, variable: Token, edge: Any, *rest: Any) -> syntax.TraversalClause:
+        return self._traversal(source, variable, edge, *rest)
+
+    def _traversal(self, source: Token, variable: Token | None, edge: Any, *rest: Any) -> syntax.TraversalClause:
+        hops = rest[0] if isinstance(rest[0], syntax.Hops) else None
+        word, undirected, edge_at = edge
+        return syntax.TraversalClause(
+            source=_named(source),
+            edge=word,
+            target=_named(rest[-1]),
+            undirected=undirected,
+            edge_variable=None if variable is None else _named(variable),
+            hops=hops,
+            at=_at(source),
+            edge_at=edge_at,
+            target_at=_at(rest[-1]),
+            edge_variable_at=edge_at if variable is None else _at(variable),
+        )
+
+    # ------------------------------------------------------------ mutations
+
+    def mutation(self, *statements: syntax.StatementSyntax) -> syntax.MutationBody:
+        return syntax.MutationBody(statements)
+
+    def insert(self, word: Token, type_: Token, *assignments: syntax.Assignment) -> syntax.InsertStatement:
+        return syntax.InsertStatement(str(type_), assignments, _at(word), _at(type_))
+
+    def update(self, word: Token, type_: Token, _set: Token, *rest: Any) -> syntax.UpdateStatement:
+        *assignments, _where, where = rest
+        return syntax.UpdateStatement(str(type_), tuple(assignments), where, _at(word), _at(type_))
+
+    def delete(self, word: Token, type_: Token, _where: Token, where: Any) -> syntax.DeleteStatement:
+        return syntax.DeleteStatement(str(type_), where, _at(word), _at(type_))
+
+    def assignment(self, name: Token, value: Any) -> syntax.Assignment:
+        return syntax.Assignment(str(name), value, _at(name))
+
+    def negative(self, minus: Token, number: syntax.Literal) -> Any:
+        return self.minus(minus, number)
+
+    # ------------------------------------------------------------ expressions
+
+    def disjunction(self, *parts: Any) -> syntax.Logical:
+        return syntax.Logical("or", parts[::2], parts[0].at)
+
+    def conjunction(self, *parts: Any) -> syntax.Logical:
+        return syntax.Logical("and", parts[::2], parts[0].at)
+
+    def negated(self, word: Token, operand: Any) -> syntax.Not:
+        return syntax.Not(operand, _at(word))
+
+    def compared(self, left: Any, op: Any, right: Any) -> syntax.Comparison:
+        return syntax.Comparison(str(op), left, right, _at(op))  # type: ignore[arg-type]  # the grammar allows these only
+
+    def is_null(self, operand: Any, *_words: Token) -> syntax.NullTest:
+        return syntax.NullTest(operand, False, operand.at)
+
+    def is_not_null(self, operand: Any, *_words: Token) -> syntax.NullTest:
+        return syntax.NullTest(operand, True, operand.at)
+
+    def arithmetic(self, left: Any, op: Any, right: Any) -> syntax.Arithmetic:
+        return syntax.Arithmetic(str(op), left, right, _at(op))  # type: ignore[arg-type]  # the grammar allows these only
+
+    def minus(self, sign: Token, operand: Any) -> Any:
+        # A sign before a plain number belongs to the number, so that the smallest 64-bit integer can be written.
+        if isinstance(operand, syntax.Literal) and operand.kind in ("integer", "float"):
+            number = cast(int | float, operand.value)
+            if not math.copysign(1, number) < 0:
+                return syntax.Literal(operand.kind, -number, _at(sign))
+        return syntax.Minus(operand, _at(sign))
+
+    def variable(self, token: Token) -> syntax.Variable:
+        return syntax.Variable(_named(token), _at(token))
+
+    def property_access(self, variable: Token, name: Token) -> syntax.PropertyAccess:
+        return syntax.PropertyAccess(_named(variable), str(name), _at(variable), _at(name))
+
+    def bare_word(self, word: Token) -> syntax.Word:
+        return syntax.Word(str(word), _at(word))
+
+    def now(self, word: Token) -> syntax.NowCall:
+        return syntax.NowCall(_at(word))
+
+    def list_literal(self, bracket: Token, *items: Any) -> syntax.ListLiteral:
+        return syntax.ListLiteral(items, _at(bracket))
+
+    def call(self, function: Any, *arguments: Any) -> syntax.Call:
+        return syntax.Call(str(function), arguments, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
+
+    def aggregate(self, function: Any, operand: Any) -> syntax.AggregateCall:
+        return syntax.AggregateCall(str(function), operand, False, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
+
+    def aggregate_distinct(self, function: Any, _distinct: Token, operand: Any) -> syntax.AggregateCall:
+        return syntax.AggregateCall("count", operand, True, _at(function))
+
+    def blocked(self, kind: Any, clauses: tuple[syntax.Clause, ...]) -> syntax.Block:
+        return syntax.Block(str(kind), clauses, _at(kind))  # type: ignore[arg-type]  # the grammar allows these only
+
+    def integer(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("integer", _integer(token), _at(token))
+
+    def decimal(self, token: Token) -> syntax.Literal:
+        number = float(token)
+        if math.isinf(number):
+            raise _Refused("the number is too large", _at(token))
+        return syntax.Literal("float", number, _at(token))
+
+    def string(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("string", _unquoted(token), _at(token))
+
+    def true(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("bool", True, _at(token))
+
+    def false(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("bool", False, _at(token))
+
+    def null(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("null", None, _at(token))
+
+    def temporal(self, kind: Any, token: Token) -> syntax.Literal:
+        return syntax.Literal(str(kind), _unquoted(token), _at(kind))  # type: ignore[arg-type]  # date or datetime

@@ -1,0 +1,240 @@
+"""Clauses of `match` and of blocks -> a typed pattern.
+
+The order of clauses carries no meaning: bindings are read first, then traversals in text order (so that a direction is
+inferred from every type the block states), then conditions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.language.catalog import EdgeType
+from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.expressions import ExpressionChecker, suggestion
+from omnigraph.language.query.scope import NodeVariable, Scope
+from omnigraph.language.query.syntax import Position
+
+
+def check_block(clauses: tuple[syntax.Clause, ...], around: Scope, at: Position) -> plan.Pattern:
+    """The inside of `not { }`, `exists { }` or `count { }`: correlated with at least one variable around it."""
+    scope = Scope(around.checking, parent=around)
+    pattern = check_pattern(clauses, scope)
+    if not pattern.outer:
+        hint = "use a variable of the pattern around it"
+        raise around.checking.refuse("T9", "the block mentions no variable from outside", at, hint)
+    return pattern
+
+
+def check_pattern(clauses: tuple[syntax.Clause, ...], scope: Scope) -> plan.Pattern:
+    """Check the clauses of one block; its variables stay in `scope`."""
+    return _PatternChecker(scope).check(_with_names(clauses, scope))
+
+
+def _with_names(clauses: tuple[syntax.Clause, ...], scope: Scope) -> list[syntax.Clause]:
+    """Every `$_` gets a name of its own, so that no two of them are the same variable."""
+    named: list[syntax.Clause] = []
+    for clause in clauses:
+        if isinstance(clause, syntax.BindingClause) and clause.variable == "_":
+            clause = replace(clause, variable=_anonymous(scope))
+        elif isinstance(clause, syntax.TraversalClause):
+            if clause.source == "_":
+                clause = replace(clause, source=_anonymous(scope))
+            if clause.edge_variable == "_":
+                clause = replace(clause, edge_variable=_anonymous(scope))
+            if clause.target == "_":
+                clause = replace(clause, target=_anonymous(scope))
+        named.append(clause)
+    return named
+
+
+def _anonymous(scope: Scope) -> str:
+    name = scope.checking.fresh_name()
+    scope.anonymous.add(name)
+    return name
+
+
+class _PatternChecker:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._checking = scope.checking
+        self._expressions = ExpressionChecker(scope, "match", blocks=check_block)
+
+    def check(self, clauses: list[syntax.Clause]) -> plan.Pattern:
+        for clause in clauses:
+            if isinstance(clause, syntax.BindingClause):
+                self._bind(clause)
+        expansions = tuple(self._expand(c) for c in clauses if isinstance(c, syntax.TraversalClause))
+        filters: list[plan.Expression] = []
+        for clause in clauses:
+            if isinstance(clause, syntax.BindingClause):
+                filters += [self._shorthand(clause, one) for one in clause.properties]
+            elif isinstance(clause, syntax.FilterClause):
+                filters += self._conditions(clause.condition)
+        return plan.Pattern(
+            bindings=self._bindings(clauses),
+            expansions=expansions,
+            filters=tuple(filters),
+            outer=tuple(sorted(self._scope.outer)),
+        )
+
+    def _bindings(self, clauses: list[syntax.Clause]) -> tuple[plan.Binding, ...]:
+        mentioned: dict[str, None] = {}
+        for clause in clauses:
+            if isinstance(clause, syntax.BindingClause):
+                mentioned[clause.variable] = None
+            elif isinstance(clause, syntax.TraversalClause):
+                mentioned[clause.source] = mentioned[clause.target] = None
+        bindings: list[plan.Binding] = []
+        for name in mentioned:
+            if name in self._scope.nodes:
+                variable = self._scope.nodes[name]
+                interface = variable.interfaces[0] if variable.interfaces else None
+                bindings.append(plan.Binding(name, variable.types, interface))
+                self._checking.reads.update(f"node:{type_}" for type_ in variable.types)
+        return tuple(bindings)
+
+    # ------------------------------------------------------------ bindings
+
+    def _bind(self, clause: syntax.BindingClause) -> None:
+        stated = self._stated_types(clause)
+        self._refuse_taken(clause.variable, clause.at)
+        known = self._scope.node(clause.variable)
+        if known is None:
+            self._scope.nodes[clause.variable] = stated
+            return
+        common = tuple(type_ for type_ in known.types if type_ in stated.types)
+        if not common:
+            message = f"${clause.variable} is {known.describe()} and cannot be {clause.type_name} too"
+            raise self._checking.refuse("T31", message, clause.type_at)
+        if clause.variable in self._scope.nodes:
+            known.types = common
+            known.interfaces += tuple(one for one in stated.interfaces if one not in known.interfaces)
+        elif common != known.types:
+            message = (
+                f"${clause.variable} is {known.describe()} outside and cannot be narrowed to {clause.type_name} here"
+            )
+            raise self._checking.refuse(
+                "T32", message, clause.type_at, "state the type in the pattern around the block"
+            )
+
+    def _stated_types(self, clause: syntax.BindingClause) -> NodeVariable:
+        catalog, name = self._checking.catalog, clause.type_name
+        if name in catalog.nodes:
+            return NodeVariable((name,))
+        if name in catalog.interfaces:
+            types = tuple(node.name for node in catalog.implementers(name))
+            if not types:
+                raise self._checking.refuse("T30", f"no node type implements {name}", clause.type_at)
+            return NodeVariable(types, (name,))
+        if name in catalog.edges:
+            word = name[0].lower() + name[1:]
+            message = f"{name} is an edge, not a node type"
+            raise self._checking.refuse("T1", message, clause.type_at, f"write $a ${clause.variable}:{word} $b")
+        hint = suggestion(name, [*catalog.nodes, *catalog.interfaces])
+        raise self._checking.refuse("T1", f"unknown node type {name}", clause.type_at, hint)
+
+    def _refuse_taken(self, name: str, at: Position) -> None:
+        if self._scope.edge(name) is not None:
+            raise self._checking.refuse("T23", f"${name} is an edge and cannot be used as a node", at)
+        if name in self._checking.parameters:
+            hint = "give the variable another name; a parameter is compared: $variable.property = $parameter"
+            raise self._checking.refuse("T29", f"${name} is a parameter and cannot be bound", at, hint)
+
+    def _shorthand(self, clause: syntax.BindingClause, one: syntax.Assignment) -> plan.Expression:
+        scope, variable = self._scope, self._scope.node(clause.variable)
+        assert variable is not None, "bound by _bind"
+        if one.name == "id":
+            column = syntax.PropertyAccess(clause.variable, "id", one.at, one.at)
+            return self._expressions.check(syntax.Comparison("=", column, one.value, one.at))
+        properties = scope.node_properties(variable)
+        if one.name not in properties:
+            hint = suggestion(one.name, list(properties))
+            raise self._checking.refuse("T2", f"{variable.describe()} has no property '{one.name}'", one.at, hint)
+        type_ = properties[one.name].type
+        column_ref = plan.PropertyRef(clause.variable, one.name, type_)
+        if isinstance(one.value, syntax.Literal) and one.value.kind == "null":
+            value = self._expressions.stored(one.value, type_, where=f"'{one.name}'")
+            return plan.Binary("=", column_ref, value, plan.NULLABLE_BOOL)
+        op: syntax.ComparisonOp = "contains" if type_.is_list else "="
+        access = syntax.PropertyAccess(clause.variable, one.name, one.at, one.at)
+        return self._expressions.check(syntax.Comparison(op, access, one.value, one.at))
+
+    # ------------------------------------------------------------ traversals
+
+    def _expand(self, clause: syntax.TraversalClause) -> plan.Expansion:
+        edge = self._checking.catalog.edge_by_word(clause.edge)
+        if edge is None:
+            hint = suggestion(clause.edge, [name[0].lower() + name[1:] for name in self._checking.catalog.edges])
+            raise self._checking.refuse("T4", f"unknown edge '{clause.edge}'", clause.edge_at, hint)
+        if clause.undirected and edge.source != edge.target:
+            message = f"{edge.name} goes from {edge.source} to {edge.target} and cannot be followed both ways"
+            raise self._checking.refuse("T22", message, clause.edge_at, f"write {clause.edge} without < >")
+        minimum, maximum = self._hops(clause, edge)
+        self._refuse_taken(clause.source, clause.at)
+        self._refuse_taken(clause.target, clause.target_at)
+        direction = self._direction(clause, edge)
+        self._checking.reads.update((edge.table_key, f"node:{edge.source}", f"node:{edge.target}"))
+        if clause.edge_variable is not None:
+            self._bind_edge(clause, clause.edge_variable, edge)
+        return plan.Expansion(
+            clause.source, clause.target, edge.name, direction, minimum, maximum, clause.edge_variable
+        )
+
+    def _hops(self, clause: syntax.TraversalClause, edge: EdgeType) -> tuple[int, int]:
+        hops = clause.hops
+        if hops is None:
+            return 1, 1
+        if clause.edge_variable is not None:
+            message = "an edge variable stands for one edge and cannot have hop bounds"
+            raise self._checking.refuse("T23", message, hops.at)
+        if hops.maximum is None:
+            message = "hop bounds need an upper end"
+            raise self._checking.refuse("T15", message, hops.at, f"write {{{hops.minimum},n}}")
+        if not 1 <= hops.minimum <= hops.maximum:
+            raise self._checking.refuse("T15", "hop bounds are {m,n} with 1 <= m <= n", hops.at)
+        if hops.maximum > 1 and edge.source != edge.target:
+            message = f"{edge.name} goes from {edge.source} to {edge.target}, so it cannot be followed twice in a row"
+            raise self._checking.refuse("T15", message, hops.at, "leave the bounds out, or write one traversal per hop")
+        return hops.minimum, hops.maximum
+
+    def _direction(self, clause: syntax.TraversalClause, edge: EdgeType) -> plan.Direction:
+        """Outgoing if the ends fit that way, else incoming if they fit that way; unbound ends fit both."""
+        ways: tuple[tuple[plan.Direction, str, str], ...] = (
+            ("both" if clause.undirected else "out", edge.source, edge.target),
+            ("in", edge.target, edge.source),
+        )
+        source, target = self._scope.node(clause.source), self._scope.node(clause.target)
+        for direction, left, right in ways:
+            fits_left = source is None or left in source.types
+            fits_right = target is None or right in target.types
+            if fits_left and fits_right and (clause.source != clause.target or left == right):
+                self._narrow(clause.source, left)
+                self._narrow(clause.target, right)
+                return direction
+        ends = [(clause.source, source, clause.at), (clause.target, target, clause.target_at)]
+        name, variable, at = next(
+            (e for e in ends if e[1] and not {edge.source, edge.target} & {*e[1].types}), ends[-1]
+        )
+        described = f"; ${name} is {variable.describe()}" if variable else ""
+        raise self._checking.refuse("T5", f"{edge.name} goes from {edge.source} to {edge.target}{described}", at)
+
+    def _narrow(self, name: str, type_: str) -> None:
+        """An end of an edge has the edge's type. A variable from outside keeps its types: the block only tests it."""
+        if self._scope.owner(name) is None:
+            self._scope.nodes[name] = NodeVariable((type_,))
+        elif name in self._scope.nodes:
+            self._scope.nodes[name].types = (type_,)
+
+    def _bind_edge(self, clause: syntax.TraversalClause, name: str, edge: EdgeType) -> None:
+        if self._scope.owner(name) is not None or name in self._checking.parameters:
+            message = f"${name} is already in use; an edge variable needs a name of its own"
+            raise self._checking.refuse("T23", message, clause.edge_variable_at)
+        self._scope.edges[name] = edge
+
+    # ------------------------------------------------------------ conditions
+
+    def _conditions(self, condition: syntax.Expr) -> list[plan.Expression]:
+        """Conjuncts become filters of their own, which lets each be applied as early as possible."""
+        if isinstance(condition, syntax.Logical) and condition.op == "and":
+            return [part for operand in condition.operands for part in self._conditions(operand)]
+        return [self._expressions.condition(condition)]

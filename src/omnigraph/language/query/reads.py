@@ -1,0 +1,182 @@
+"""A read -> ReadPlan: pattern, columns, grouping, total order, cut."""
+
+from __future__ import annotations
+
+from omnigraph.language.catalog import PropertyType, Scalar
+from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.expressions import ExpressionChecker, type_of
+from omnigraph.language.query.patterns import check_pattern
+from omnigraph.language.query.printer import column_name
+from omnigraph.language.query.scope import Checking, Scope
+
+_KINDS: dict[Scalar, plan.ColumnKind] = {
+    Scalar.STRING: "string",
+    Scalar.BLOB: "blob",
+    Scalar.BOOL: "bool",
+    Scalar.I32: "int",
+    Scalar.U32: "int",
+    Scalar.I64: "bigint",
+    Scalar.U64: "bigint",
+    Scalar.F32: "float",
+    Scalar.F64: "float",
+    Scalar.DATE: "date",
+    Scalar.DATETIME: "datetime",
+    Scalar.VECTOR: "vector",
+}
+
+
+def result_column(name: str, expression: plan.Expression) -> plan.ResultColumn:
+    """How tools see a column."""
+    if isinstance(expression, plan.EntityRef):
+        return plan.ResultColumn(name, "object", nullable=False)
+    type_ = expression.type
+    if type_.is_list:
+        return plan.ResultColumn(name, "list", type_.nullable, item_kind=_KINDS[type_.scalar])
+    return plan.ResultColumn(name, _KINDS[type_.scalar], type_.nullable, vector_dim=type_.dimension)
+
+
+def check_read(
+    query: syntax.QueryDecl, body: syntax.ReadBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
+) -> plan.ReadPlan:
+    return _ReadChecker(checking, body).check(query, declared)
+
+
+class _ReadChecker:
+    def __init__(self, checking: Checking, body: syntax.ReadBody) -> None:
+        self._checking = checking
+        self._body = body
+        self._scope = Scope(checking)
+
+    def check(self, query: syntax.QueryDecl, declared: tuple[plan.DeclaredParameter, ...]) -> plan.ReadPlan:
+        body, scope = self._body, self._scope
+        pattern = check_pattern(body.clauses, scope)
+        projections = self._projections()
+        grouped = any(isinstance(one.expression, plan.Aggregate) for one in projections)
+        if grouped:
+            self._check_group_key(projections)
+        order = self._order(projections, grouped)
+        self._check_rankings(projections, order)
+        entities = ({*scope.nodes} | {*scope.edges}) - scope.anonymous
+        return plan.ReadPlan(
+            name=query.name,
+            parameters=declared,
+            pattern=pattern,
+            projections=projections,
+            columns=tuple(result_column(one.name, one.expression) for one in projections),
+            grouped=grouped,
+            distinct=body.distinct,
+            order=order,
+            tie_break=() if grouped or body.distinct else tuple(sorted(entities)),
+            limit=self._cut("limit", body.limit),
+            offset=self._cut("offset", body.offset),
+            reads=tuple(sorted(self._checking.reads)),
+            description=query.description,
+            instruction=query.instruction,
+        )
+
+    # ------------------------------------------------------------ columns
+
+    def _projections(self) -> tuple[plan.Projection, ...]:
+        checker = ExpressionChecker(self._scope, "return")
+        projections: list[plan.Projection] = []
+        names: set[str] = set()
+        for item in self._body.items:
+            expression = checker.check(item.expression)
+            if type_of(expression).scalar is Scalar.BLOB:
+                raise self._checking.refuse("T24", "a Blob cannot be returned", item.at)
+            if not isinstance(item.expression, syntax.AggregateCall):
+                self._refuse_nested(item.expression)
+            name = item.alias if item.alias is not None else column_name(item.expression)
+            if name in names:
+                message = f"two columns are called '{name}'"
+                raise self._checking.refuse("T25", message, item.at, "give one of them an alias: … as name")
+            names.add(name)
+            projections.append(plan.Projection(name, expression))
+        return tuple(projections)
+
+    def _refuse_nested(self, expression: syntax.Expr) -> None:
+        for node, depth in syntax.walk(expression):
+            if isinstance(node, syntax.AggregateCall):
+                hint = "return the aggregate as a column of its own"
+                raise self._checking.refuse("T37", "an aggregate cannot stand inside an expression", node.at, hint)
+            is_fused = isinstance(expression, syntax.Call) and expression.function == "rrf"
+            if isinstance(node, syntax.Call) and depth > 1 and not is_fused:
+                hint = "return the score as a column of its own"
+                raise self._checking.refuse("T34", "a ranking cannot stand inside an expression", node.at, hint)
+
+    def _check_group_key(self, projections: tuple[plan.Projection, ...]) -> None:
+        for item, projection in zip(self._body.items, projections, strict=True):
+            expression = projection.expression
+            if isinstance(expression, plan.Nearest | plan.Bm25 | plan.Rrf):
+                raise self._checking.refuse("T34", "a ranking cannot stand beside an aggregate", item.at)
+            if not isinstance(expression, plan.Aggregate | plan.PropertyRef | plan.EntityRef):
+                message = "beside an aggregate only properties and variables can be returned"
+                raise self._checking.refuse("T9", message, item.at)
+
+    # ------------------------------------------------------------ order
+
+    def _order(self, projections: tuple[plan.Projection, ...], grouped: bool) -> tuple[plan.OrderKey, ...]:
+        pairs = zip(self._body.items, projections, strict=True)
+        columns = {item.alias: one.expression for item, one in pairs if item.alias is not None}
+        checker = ExpressionChecker(self._scope, "order", columns=columns)
+        returned = [one.expression for one in projections]
+        keys: list[plan.OrderKey] = []
+        for index, item in enumerate(self._body.order):
+            expression = checker.check(item.expression)
+            if not isinstance(item.expression, syntax.AggregateCall):
+                self._refuse_nested(item.expression)
+            self._check_key(item, expression, index)
+            if (grouped or self._body.distinct) and expression not in returned:
+                what = "aggregates" if grouped else "`distinct`"
+                message = f"in a query with {what} only returned columns can order the rows"
+                raise self._checking.refuse("T36", message, item.at, "return it, and order by its alias")
+            if not grouped and isinstance(expression, plan.Aggregate):
+                raise self._checking.refuse("T37", "an aggregate orders only a query that returns one", item.at)
+            keys.append(plan.OrderKey(expression, item.direction == "desc"))
+        return tuple(keys)
+
+    def _check_key(self, item: syntax.OrderItem, expression: plan.Expression, index: int) -> None:
+        type_ = type_of(expression)
+        if type_.scalar is Scalar.BLOB:
+            raise self._checking.refuse("T24", "a Blob cannot order the rows", item.at)
+        if type_.is_list or type_.scalar is Scalar.VECTOR:
+            raise self._checking.refuse("T42", f"{type_} has no order", item.at)
+        if not isinstance(expression, plan.Nearest | plan.Bm25 | plan.Rrf):
+            return
+        if index > 0:
+            hint = "fuse two rankings with rrf(…, …)"
+            raise self._checking.refuse("T34", "a ranking must be the first key of `order`", item.at, hint)
+        worst_first = "desc" if isinstance(expression, plan.Nearest) else "asc"
+        if item.direction == worst_first:
+            raise self._checking.refuse("T35", "a ranking is always best first", item.at, f"leave `{worst_first}` out")
+
+    def _check_rankings(self, projections: tuple[plan.Projection, ...], order: tuple[plan.OrderKey, ...]) -> None:
+        body = self._body
+        first = order[0].expression if order else None
+        if isinstance(first, plan.Nearest):
+            if body.limit is None:
+                raise self._checking.refuse("T17", "ordering by nearest needs a limit", body.order[0].at)
+            for item in body.order[1:]:
+                if isinstance(item.expression, syntax.Word):
+                    raise self._checking.refuse("T18", "an alias cannot order together with nearest", item.at)
+        if isinstance(first, plan.Rrf) and body.limit is None:
+            raise self._checking.refuse("T21", "ordering by rrf needs a limit", body.order[0].at)
+        for returned, projection in zip(body.items, projections, strict=True):
+            if isinstance(projection.expression, plan.Rrf) and projection.expression != first:
+                message = "rrf is a rank among the rows: it can be returned only where it also orders them"
+                raise self._checking.refuse("T21", message, returned.at, "order { rrf(…) } limit n")
+
+    def _cut(self, word: str, value: syntax.Literal | syntax.Variable | None) -> plan.Constant | plan.Parameter | None:
+        if value is None:
+            return None
+        if isinstance(value, syntax.Literal):
+            if not isinstance(value.value, int) or value.value >= 2**63:
+                raise self._checking.refuse("T38", f"`{word}` is too large", value.at)
+            return plan.Constant(value.value, PropertyType(Scalar.I64))
+        type_ = self._checking.parameters.get(value.name)
+        if type_ is None:
+            raise self._checking.refuse("T6", f"${value.name} is not a parameter", value.at)
+        if not type_.scalar.is_integer or type_.is_list or type_.nullable:
+            message = f"`{word}` needs a whole number, ${value.name} is {type_}"
+            raise self._checking.refuse("T38", message, value.at)
+        return plan.Parameter(value.name, type_)

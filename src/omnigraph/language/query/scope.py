@@ -1,0 +1,93 @@
+"""Who is known where: parameters, the variables of a pattern, and what an inner block sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.errors import QueryError
+from omnigraph.language.catalog import Catalog, EdgeType, Property, PropertyType, Scalar
+from omnigraph.language.query.parser import refusal
+from omnigraph.language.query.syntax import Position
+
+ID = PropertyType(Scalar.STRING)
+ENDPOINTS = {"from": "src", "to": "dst"}
+
+
+@dataclass
+class Checking:
+    """What one query's check shares between all its parts."""
+
+    catalog: Catalog
+    text: str
+    file: str | None
+    parameters: Mapping[str, PropertyType]
+    reads: set[str] = field(default_factory=set)
+    anonymous: int = 0
+
+    def refuse(self, rule: str, message: str, at: Position, hint: str | None = None) -> QueryError:
+        return refusal(rule, message, at, self.text, self.file, hint)
+
+    def fresh_name(self) -> str:
+        """A name for one `$_` that no variable of the text has."""
+        while True:
+            self.anonymous += 1
+            name = f"_{self.anonymous}"
+            if f"${name}" not in self.text:
+                return name
+
+
+@dataclass
+class NodeVariable:
+    """A variable that ranges over node types. Narrowed while its pattern is checked, then left alone."""
+
+    types: tuple[str, ...]
+    interfaces: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        return self.types[0] if len(self.types) == 1 else " and ".join(self.interfaces)
+
+
+@dataclass
+class Scope:
+    """The variables of one pattern; `parent` is the pattern around a block."""
+
+    checking: Checking
+    parent: Scope | None = None
+    nodes: dict[str, NodeVariable] = field(default_factory=dict)
+    edges: dict[str, EdgeType] = field(default_factory=dict)
+    outer: set[str] = field(default_factory=set)
+    anonymous: set[str] = field(default_factory=set)
+    """Names given to `$_`; they bind, but nobody can refer to them."""
+
+    def owner(self, name: str) -> Scope | None:
+        """The scope that binds a variable. Each block on the way there takes it from outside."""
+        scope: Scope | None = self
+        passed: list[Scope] = []
+        while scope is not None:
+            if name in scope.nodes or name in scope.edges:
+                for inner in passed:
+                    inner.outer.add(name)
+                return scope
+            passed.append(scope)
+            scope = scope.parent
+        return None
+
+    def node(self, name: str) -> NodeVariable | None:
+        owner = self.owner(name)
+        return None if owner is None else owner.nodes.get(name)
+
+    def edge(self, name: str) -> EdgeType | None:
+        owner = self.owner(name)
+        return None if owner is None else owner.edges.get(name)
+
+    def node_properties(self, variable: NodeVariable) -> Mapping[str, Property]:
+        """The properties that every type of the variable has: those of its one type, or those of its interfaces."""
+        catalog = self.checking.catalog
+        if len(variable.types) == 1:
+            return catalog.nodes[variable.types[0]].properties
+        return {
+            name: property
+            for one in variable.interfaces
+            for name, property in catalog.interfaces[one].properties.items()
+        }

@@ -1,0 +1,142 @@
+"""The search functions: conditions on text (search, match_text, fuzzy) and rankings (nearest, bm25, rrf)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.language.catalog import Metric, PropertyType, Scalar
+from omnigraph.language.literals import Unfit, fitted
+from omnigraph.language.query import plan, syntax
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.expressions import ExpressionChecker
+
+_RULES = {"search": "T19", "fuzzy": "T19", "match_text": "T20", "bm25": "T20", "nearest": "T15", "rrf": "T21"}
+_SHAPES = {
+    "search": "search($variable.property, text)",
+    "match_text": "match_text($variable.property, text)",
+    "fuzzy": "fuzzy($variable.property, text, max_edits)",
+    "bm25": "bm25($variable.property, text)",
+    "nearest": "nearest($variable.property, vector or text)",
+    "rrf": "rrf(ranking, ranking, k)",
+}
+_DEFAULT_RRF_K = 60
+
+
+def check_text_match(checker: ExpressionChecker, call: syntax.Call) -> plan.TextMatch:
+    property_ = _text_property(checker, call)
+    query = _text_query(checker, call)
+    if call.function == "fuzzy":
+        return plan.TextMatch("fuzzy", property_, query, _max_edits(checker, call))
+    return plan.TextMatch("search" if call.function == "search" else "match_text", property_, query)
+
+
+def check_ranking(checker: ExpressionChecker, call: syntax.Call) -> plan.Ranking:
+    if call.function == "bm25":
+        return plan.Bm25(_text_property(checker, call), _text_query(checker, call))
+    if call.function == "nearest":
+        return _nearest(checker, call)
+    return _rrf(checker, call)
+
+
+def _wrong(checker: ExpressionChecker, call: syntax.Call, message: str, at: syntax.Position) -> Exception:
+    return checker.checking.refuse(_RULES[call.function], message, at, f"write {_SHAPES[call.function]}")
+
+
+def _arity(checker: ExpressionChecker, call: syntax.Call, least: int, most: int) -> None:
+    if not least <= len(call.arguments) <= most:
+        counts = str(least) if least == most else f"{least} or {most}"
+        given = len(call.arguments)
+        raise _wrong(checker, call, f"{call.function} takes {counts} arguments, not {given}", call.at)
+
+
+def _node_property(checker: ExpressionChecker, call: syntax.Call) -> plan.PropertyRef:
+    written = call.arguments[0]
+    if isinstance(written, syntax.PropertyAccess):
+        checked = checker.check(written)
+        if isinstance(checked, plan.PropertyRef) and checker.scope.edge(written.variable) is None:
+            return checked
+    raise _wrong(checker, call, f"the first argument of {call.function} is a property of a node", written.at)
+
+
+def _text_property(checker: ExpressionChecker, call: syntax.Call) -> plan.PropertyRef:
+    _arity(checker, call, 2, 3 if call.function == "fuzzy" else 2)
+    property_ = _node_property(checker, call)
+    type_ = property_.type
+    if type_.scalar is not Scalar.STRING or type_.is_list or type_.enum or property_.column == "id":
+        raise _wrong(checker, call, f"{call.function} needs a free String property, not {type_}", call.arguments[0].at)
+    return property_
+
+
+def _text_query(checker: ExpressionChecker, call: syntax.Call) -> plan.Expression:
+    query = checker.check(call.arguments[1])
+    if not isinstance(query, plan.Constant | plan.Parameter) or query.type.scalar is not Scalar.STRING:
+        raise _wrong(checker, call, "the words to look for are a String or a parameter", call.arguments[1].at)
+    if query.type.is_list or (isinstance(query, plan.Constant) and query.value is None):
+        raise _wrong(checker, call, "the words to look for are a String or a parameter", call.arguments[1].at)
+    return query
+
+
+def _max_edits(checker: ExpressionChecker, call: syntax.Call) -> int:
+    if len(call.arguments) == 2:
+        return 2
+    edits = checker.check(call.arguments[2])
+    is_count = isinstance(edits, plan.Constant) and isinstance(edits.value, int) and not isinstance(edits.value, bool)
+    if is_count and isinstance(edits, plan.Constant) and isinstance(edits.value, int) and 0 <= edits.value <= 2:
+        return edits.value
+    raise _wrong(checker, call, "the number of edits is 0, 1 or 2", call.arguments[2].at)
+
+
+def _nearest(checker: ExpressionChecker, call: syntax.Call) -> plan.Nearest:
+    _arity(checker, call, 2, 2)
+    property_ = _node_property(checker, call)
+    if property_.type.scalar is not Scalar.VECTOR:
+        message = f"nearest needs a Vector property, not {property_.type}"
+        raise _wrong(checker, call, message, call.arguments[0].at)
+    metric = _metric(checker, call, property_)
+    query = checker.check(call.arguments[1])
+    wanted = PropertyType(Scalar.VECTOR, dimension=property_.type.dimension)
+    if isinstance(query, plan.Constant) and query.type.is_list:
+        try:
+            return plan.Nearest(property_, fitted(query, wanted), metric)
+        except Unfit as unfit:
+            raise _wrong(checker, call, str(unfit), call.arguments[1].at) from None
+    if isinstance(query, plan.Constant | plan.Parameter) and not query.type.is_list:
+        is_text = query.type.scalar is Scalar.STRING and not (isinstance(query, plan.Constant) and query.value is None)
+        if is_text or query.type.dimension == wanted.dimension:
+            return plan.Nearest(property_, query, metric)
+        if query.type.dimension is not None:
+            message = f"{property_.type} is compared with {query.type}: the dimensions differ"
+            raise _wrong(checker, call, message, call.arguments[1].at)
+    raise _wrong(checker, call, f"nearest looks for {wanted}, a list of numbers or a text", call.arguments[1].at)
+
+
+def _metric(checker: ExpressionChecker, call: syntax.Call, property_: plan.PropertyRef) -> Metric:
+    """The metric of the property. Types of one interface may choose differently; their distances do not compare."""
+    variable = checker.scope.node(property_.variable)
+    assert variable is not None, "the property of a node was checked"
+    nodes = checker.checking.catalog.nodes
+    metrics = {nodes[name].properties[property_.column].metric: name for name in variable.types}
+    if len(metrics) > 1:
+        told = ", ".join(f"{name} has {metric}" for metric, name in sorted(metrics.items()))
+        raise _wrong(checker, call, f"the types of ${property_.variable} differ in @metric: {told}", call.at)
+    return next(iter(metrics), "cosine")
+
+
+def _rrf(checker: ExpressionChecker, call: syntax.Call) -> plan.Rrf:
+    _arity(checker, call, 2, 3)
+    arms: list[plan.Nearest | plan.Bm25] = []
+    for argument in call.arguments[:2]:
+        arm = checker.check(argument) if isinstance(argument, syntax.Call) else None
+        if not isinstance(arm, plan.Nearest | plan.Bm25):
+            raise _wrong(checker, call, "rrf fuses nearest(…) and bm25(…)", argument.at)
+        arms.append(arm)
+    k: plan.Expression = plan.Constant(_DEFAULT_RRF_K, PropertyType(Scalar.I64))
+    if len(call.arguments) == 3:
+        k = checker.check(call.arguments[2])
+        is_number = isinstance(k, plan.Constant | plan.Parameter) and k.type.scalar.is_numeric and not k.type.is_list
+        if not is_number or (isinstance(k, plan.Constant) and isinstance(k.value, int | float) and k.value <= 0):
+            raise _wrong(checker, call, "k is a number above zero", call.arguments[2].at)
+    if arms[0].property.variable != arms[1].property.variable:
+        raise _wrong(checker, call, "both rankings of rrf rank the same variable", call.arguments[1].at)
+    return plan.Rrf(arms[0], arms[1], k)

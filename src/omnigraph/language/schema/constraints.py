@@ -1,0 +1,164 @@
+"""Body constraints of a type, and everything that needs all of its properties at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from omnigraph.language.catalog import Constraint, ConstraintKind, Property, Scalar
+from omnigraph.language.regex import pattern_fault, python_pattern
+from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
+from omnigraph.language.schema.properties import check_member
+from omnigraph.language.schema.rules import SchemaText
+from omnigraph.language.schema.syntax import (
+    AnnotationSyntax,
+    ArgumentSyntax,
+    ConstraintSyntax,
+    MemberSyntax,
+    Place,
+    PropertySyntax,
+    RangeSyntax,
+)
+
+
+def compile_constraints(draft: TypeDraft, members: Sequence[MemberSyntax], source: SchemaText) -> None:
+    """Fills `draft.constraints` from property annotations and body constraints, in the order they are written."""
+    rules = _ConstraintRules(draft, source)
+    for position, member in enumerate(members):
+        if isinstance(member, PropertySyntax):
+            rules.take(draft.properties[member.name].constraints, member.place)
+        else:
+            rules.take((rules.compile(member, members[:position]),), member.place)
+    own = {member.name for member in members if isinstance(member, PropertySyntax)}
+    for name, property in draft.properties.items():
+        if name not in own:
+            rules.take(property.constraints, draft.place)
+    draft.constraints = tuple(rules.constraints)
+    for property in draft.properties.values():
+        rules.check_embed(property)
+        rules.check_default(property)
+
+
+def did_you_mean(name: str, known: Sequence[str], otherwise: str) -> str:
+    """Advice for an unknown name: the nearest known one, or else a general sentence."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"did you mean '{near[0]}'?" if near else otherwise
+
+
+class _ConstraintRules:
+    def __init__(self, draft: TypeDraft, source: SchemaText) -> None:
+        self.draft = draft
+        self.source = source
+        self.constraints: list[Constraint] = []
+        self.properties: Mapping[str, Property] = {name: p.property for name, p in draft.properties.items()}
+
+    def take(self, constraints: Sequence[Constraint], place: Place) -> None:
+        for constraint in constraints:
+            if constraint.kind == "key" and any(known.kind == "key" for known in self.constraints):
+                raise self.source.error("S408", place, owner=self.draft.name)
+            if constraint not in self.constraints:
+                self.constraints.append(constraint)
+
+    def compile(self, syntax: ConstraintSyntax, before: Sequence[MemberSyntax]) -> Constraint:
+        if self.draft.kind == "edge" and syntax.kind in ("key", "range", "check"):
+            raise self.source.error("S412", syntax.place, name=syntax.kind, owner=self.draft.name)
+        if syntax.kind == "range":
+            return self._range(syntax)
+        if syntax.kind == "check":
+            return self._check(syntax)
+        return self._members(syntax.kind, syntax, before)
+
+    def _members(self, kind: ConstraintKind, syntax: ConstraintSyntax, before: Sequence[MemberSyntax]) -> Constraint:
+        names: list[str] = []
+        for argument in syntax.arguments:
+            if isinstance(argument, RangeSyntax) or not argument.is_word:
+                last = before[-1] if before else None
+                if isinstance(last, PropertySyntax):
+                    target = f"{self.draft.name}.{last.name}"
+                    raise self.source.error("S304", syntax.place, name=kind, target=target, property=last.name)
+                raise self.source.error("S401", argument.place, name=kind)
+            name = str(argument.value)
+            if name in names:
+                raise self.source.error("S416", argument.place, name=kind, owner=self.draft.name, property=name)
+            names.append(name)
+            if not (self.draft.kind == "edge" and name in ("src", "dst")):
+                type = self._property(kind, name, argument.place).type
+                where = AnnotationSyntax(kind, place=argument.place)
+                check_member(kind, name, type, self.draft.name, where, self.source)
+        if not names:
+            raise self.source.error("S401", syntax.place, name=kind)
+        return Constraint(kind, tuple(names))
+
+    def _property(self, kind: str, name: str, place: Place) -> Property:
+        property = self.properties.get(name)
+        if property is None:
+            owner = self.draft.name
+            advice = did_you_mean(name, list(self.properties), f"declare the property '{name}', or name one of {owner}")
+            raise self.source.error("S405", place, name=kind, owner=owner, property=name, advice=advice)
+        return property
+
+    def _range(self, syntax: ConstraintSyntax) -> Constraint:
+        match syntax.arguments:
+            case (ArgumentSyntax(value=str(name), is_word=True), RangeSyntax() as bounds):
+                pass
+            case _:
+                raise self.source.error("S402", syntax.place)
+        property = self._property("range", name, syntax.arguments[0].place)
+        target = f"{self.draft.name}.{name}"
+        if not property.type.scalar.is_numeric or property.type.is_list:
+            raise self.source.error("S410", syntax.place, target=target, type=_without_null(property))
+        low, high = bounds.minimum, bounds.maximum
+        if low is not None and high is not None and low > high:
+            raise self.source.error("S413", bounds.place, target=target, minimum=low, maximum=high)
+        return Constraint("range", (name,), low, high)
+
+    def _check(self, syntax: ConstraintSyntax) -> Constraint:
+        match syntax.arguments:
+            case (ArgumentSyntax(value=str(name), is_word=True), ArgumentSyntax(value=str(pattern), is_word=False)):
+                pass
+            case _:
+                raise self.source.error("S403", syntax.place)
+        property = self._property("check", name, syntax.arguments[0].place)
+        target = f"{self.draft.name}.{name}"
+        if property.type.scalar is not Scalar.STRING or property.type.is_list:
+            raise self.source.error("S411", syntax.place, target=target, type=_without_null(property))
+        fault = pattern_fault(pattern)
+        if fault is not None:
+            place = syntax.arguments[1].place
+            if fault.feature is not None:
+                raise self.source.error("S415", place, target=target, feature=fault.feature)
+            raise self.source.error("S414", place, target=target, reason=fault.reason)
+        return Constraint("check", (name,), pattern=pattern)
+
+    def check_embed(self, draft: PropertyDraft) -> None:
+        embed = draft.property.embed
+        if embed is None or self.draft.kind == "interface":
+            return
+        target = f"{self.draft.name}.{draft.property.name}"
+        wanted = self.properties.get(embed.source)
+        if wanted is None:
+            raise self.source.error("S503", draft.place, target=target, source=embed.source)
+        if wanted.type.scalar is not Scalar.STRING or wanted.type.is_list:
+            raise self.source.error("S504", draft.place, source=f"{self.draft.name}.{embed.source}")
+
+    def check_default(self, draft: PropertyDraft) -> None:
+        value, name = draft.property.default, draft.property.name
+        if value is None:
+            return
+        for constraint in self.constraints:
+            if constraint.fields == (name,) and _breaks(value, constraint):
+                target = f"{self.draft.name}.{name}"
+                raise self.source.error("S604", draft.place, target=target, rule=f"@{constraint.kind}")
+
+
+def _breaks(value: object, constraint: Constraint) -> bool:
+    if constraint.kind == "check" and isinstance(value, str):
+        return python_pattern(constraint.pattern or "").search(value) is None
+    if constraint.kind == "range" and isinstance(value, int | float):
+        low, high = constraint.minimum, constraint.maximum
+        return (low is not None and value < low) or (high is not None and value > high)
+    return False
+
+
+def _without_null(property: Property) -> str:
+    return str(property.type).removesuffix("?")

@@ -1,0 +1,320 @@
+"""One property: its type and its annotations, checked."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from datetime import date, datetime
+
+from omnigraph.language.catalog import (
+    Annotation,
+    Constraint,
+    ConstraintKind,
+    Embed,
+    LiteralValue,
+    Metric,
+    Property,
+    PropertyType,
+    Scalar,
+)
+from omnigraph.language.schema.drafts import PropertyDraft
+from omnigraph.language.schema.rules import SchemaText
+from omnigraph.language.schema.syntax import (
+    AnnotationSyntax,
+    ArgumentSyntax,
+    DeclarationKind,
+    NameSyntax,
+    PropertySyntax,
+    TypeSyntax,
+)
+
+MAX_DIMENSION = 2**31 - 1
+METRICS: tuple[Metric, ...] = ("cosine", "l2", "dot")
+RESERVED_NAMES = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+ENTITY_COLUMNS = frozenset({"id", "src", "dst"})
+INTEGER_BOUNDS = {
+    Scalar.I32: (-(2**31), 2**31 - 1),
+    Scalar.I64: (-(2**63), 2**63 - 1),
+    Scalar.U32: (0, 2**32 - 1),
+    Scalar.U64: (0, 2**64 - 1),
+}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})?")
+
+
+def compile_property(syntax: PropertySyntax, kind: DeclarationKind, owner: str, source: SchemaText) -> PropertyDraft:
+    """The property as its declaration alone says; what depends on other properties is checked later."""
+    return _PropertyRules(syntax, kind, owner, source).compile()
+
+
+def shape(type: PropertyType) -> str | None:
+    """ "list", "vector" or "blob" for the types that few annotations take, None for plain values."""
+    if type.is_list:
+        return "list"
+    if type.scalar is Scalar.VECTOR:
+        return "vector"
+    return "blob" if type.scalar is Scalar.BLOB else None
+
+
+class _PropertyRules:
+    def __init__(self, syntax: PropertySyntax, kind: DeclarationKind, owner: str, source: SchemaText) -> None:
+        self.syntax = syntax
+        self.kind = kind
+        self.owner = owner
+        self.source = source
+        self.target = f"{owner}.{syntax.name}"
+
+    def compile(self) -> PropertyDraft:
+        self._check_name()
+        type = self._type(self.syntax.type)
+        constraints: list[Constraint] = []
+        kept: list[Annotation] = []
+        description: str | None = None
+        default: LiteralValue | None = None
+        embed: Embed | None = None
+        metric: Metric | None = None
+        rename: NameSyntax | None = None
+        for annotation in self.syntax.annotations:
+            match annotation.name:
+                case "key" | "unique" | "index":
+                    constraints.append(self._constraint(annotation.name, annotation, type, constraints))
+                case "range":
+                    raise self.source.error("S402", annotation.place)
+                case "check":
+                    raise self.source.error("S403", annotation.place)
+                case "card":
+                    raise self.source.error("S008", annotation.place)
+                case "instruction":
+                    raise self.source.error("S303", annotation.place, target=self.target)
+                case "description":
+                    self._once(annotation, description)
+                    description = text_argument(annotation, self.target, self.source)
+                case "default":
+                    self._once(annotation, default)
+                    default = self._default(annotation, type)
+                case "embed":
+                    self._once(annotation, embed)
+                    embed = self._embed(annotation, type)
+                case "metric":
+                    self._once(annotation, metric)
+                    metric = self._metric(annotation, type)
+                case "rename_from":
+                    self._once(annotation, rename)
+                    rename = rename_argument(annotation, self.target, self.source)
+                case _:
+                    kept.append(plain_annotation(annotation))
+        compiled = Property(
+            self.syntax.name,
+            type,
+            0,
+            default=default,
+            description=description,
+            embed=embed,
+            metric=metric or "cosine",
+            annotations=tuple(kept),
+        )
+        return PropertyDraft(compiled, self.syntax.place, tuple(constraints), rename)
+
+    def _check_name(self) -> None:
+        name = self.syntax.name
+        if name in RESERVED_NAMES:
+            raise self.source.error("S111", self.syntax.place, name=name, owner=self.owner)
+        if name in ENTITY_COLUMNS:
+            if name == "id":
+                what, kind, advice = (
+                    "identity",
+                    "node and edge",
+                    "mark the property that identifies it with @key, or choose a name such as code",
+                )
+            else:
+                what, kind, advice = (
+                    "endpoint columns",
+                    "edge",
+                    "choose another name; queries read an edge's ends as from and to",
+                )
+            raise self.source.error("S112", self.syntax.place, name=name, owner=self.owner, what=what, kind=kind, advice=advice)  # fmt: skip
+
+    def _type(self, type: TypeSyntax) -> PropertyType:
+        if type.base == "enum":
+            if not type.values:
+                raise self.source.error("S204", type.place)
+            twice = next((value for index, value in enumerate(type.values) if value in type.values[:index]), None)
+            if twice is not None:
+                raise self.source.error("S205", type.place, found=twice)
+            return PropertyType(Scalar.STRING, type.nullable, enum=tuple(sorted(type.values)))
+        if type.dimension is not None:
+            if type.dimension == 0:
+                raise self.source.error("S201", type.place)
+            if type.dimension > MAX_DIMENSION:
+                raise self.source.error("S202", type.place, found=type.dimension, maximum=MAX_DIMENSION)
+            return PropertyType(Scalar.VECTOR, type.nullable, dimension=type.dimension)
+        if type.is_list and type.base == "Blob":
+            raise self.source.error("S203", type.place)
+        return PropertyType(Scalar(type.base), type.nullable, type.is_list)
+
+    def _once(self, annotation: AnnotationSyntax, seen: object) -> None:
+        if seen is not None:
+            raise self.source.error("S301", annotation.place, target=self.target, name=annotation.name)
+
+    def _constraint(
+        self, kind: ConstraintKind, annotation: AnnotationSyntax, type: PropertyType, seen: list[Constraint]
+    ) -> Constraint:
+        if any(constraint.kind == kind for constraint in seen):
+            raise self.source.error("S305", annotation.place, target=self.target, name=kind)
+        if kind == "key" and self.kind == "edge":
+            advice = "an edge is identified by its id; use @unique(src, dst) in the body to allow one edge per pair"
+            raise self.source.error("S308", annotation.place, name=kind, target=self.target, advice=advice)
+        check_member(kind, self.syntax.name, type, self.owner, annotation, self.source)
+        return Constraint(kind, (self.syntax.name,))
+
+    def _embed(self, annotation: AnnotationSyntax, type: PropertyType) -> Embed:
+        if self.kind == "edge":
+            advice = "put the vector on a node type"
+            raise self.source.error("S308", annotation.place, name="embed", target=self.target, advice=advice)
+        if type.scalar is not Scalar.VECTOR:
+            raise self.source.error("S501", annotation.place, target=self.target)
+        argument = annotation.argument
+        if argument is None or not isinstance(argument.value, str) or not argument.value.strip():
+            raise self.source.error("S502", annotation.place, target=self.target)
+        model: str | None = None
+        for option in annotation.options:
+            if option.name != "model":
+                raise self.source.error("S505", option.place, target=self.target, option=option.name)
+            if model is not None or not isinstance(option.value, str) or not option.value.strip():
+                raise self.source.error("S506", option.place, target=self.target)
+            model = option.value
+        return Embed(argument.value, model)
+
+    def _metric(self, annotation: AnnotationSyntax, type: PropertyType) -> Metric:
+        if type.scalar is not Scalar.VECTOR:
+            raise self.source.error("S507", annotation.place, target=self.target)
+        argument = annotation.argument
+        if argument is None or annotation.options or argument.value not in METRICS:
+            raise self.source.error("S508", annotation.place, target=self.target)
+        return METRICS[METRICS.index(argument.value)]
+
+    def _default(self, annotation: AnnotationSyntax, type: PropertyType) -> LiteralValue:
+        bad_shape = shape(type)
+        if bad_shape is not None:
+            raise self.source.error("S601", annotation.place, target=self.target, shape=bad_shape)
+        argument = annotation.argument
+        if argument is None or annotation.options:
+            raise self.source.error("S603", annotation.place, target=self.target)
+        value = typed_literal(argument, type)
+        if value is None:
+            expected, advice = _expectation(type)
+            raise self.source.error(
+                "S602", argument.place, target=self.target, expected=expected, found=_shown(argument), advice=advice
+            )
+        return value
+
+
+def check_member(
+    kind: ConstraintKind, name: str, type: PropertyType, owner: str, where: AnnotationSyntax, source: SchemaText
+) -> None:
+    """May a property of this type stand in @key, @unique or @index?"""
+    bad_shape = shape(type)
+    target = f"{owner}.{name}"
+    if kind == "key":
+        if bad_shape is not None:
+            raise source.error("S407", where.place, target=target, shape=bad_shape)
+        if type.nullable:
+            raise source.error("S406", where.place, target=target)
+    elif bad_shape is not None and not (kind == "index" and bad_shape == "vector"):
+        advice = {
+            "list": "put the items into nodes of their own, or remove it",
+            "vector": "remove it; @index on a vector serves nearest()",
+            "blob": "store a checksum of the Blob as a String and use that",
+        }[bad_shape]
+        raise source.error("S409", where.place, name=kind, target=target, shape=bad_shape, advice=advice)
+
+
+def text_argument(annotation: AnnotationSyntax, target: str, source: SchemaText) -> str:
+    """The value of @description or @instruction."""
+    argument = annotation.argument
+    if argument is None or argument.is_word or annotation.options or not isinstance(argument.value, str) or not argument.value.strip():  # fmt: skip
+        raise source.error("S302", annotation.place, name=annotation.name, target=target)
+    return argument.value
+
+
+def rename_argument(annotation: AnnotationSyntax, target: str, source: SchemaText) -> NameSyntax:
+    argument = annotation.argument
+    if argument is None or annotation.options or not isinstance(argument.value, str) or not argument.value.strip():
+        raise source.error("S701", annotation.place, target=target)
+    return NameSyntax(argument.value, annotation.place)
+
+
+def plain_annotation(annotation: AnnotationSyntax) -> Annotation:
+    """An annotation without behaviour, as the catalog keeps it."""
+    value = None if annotation.argument is None else annotation.argument.value
+    return Annotation(annotation.name, value, tuple((option.name, option.value) for option in annotation.options))
+
+
+# ---------------------------------------------------------------- defaults
+
+
+def typed_literal(argument: ArgumentSyntax, type: PropertyType) -> LiteralValue | None:
+    """The literal as a value of the type, or None when it is not one."""
+    value = argument.value
+    if type.enum:
+        return value if isinstance(value, str) and value in type.enum else None
+    if argument.is_word:
+        return None
+    if type.scalar is Scalar.BOOL:
+        return value if isinstance(value, bool) else None
+    if type.scalar is Scalar.STRING:
+        return value if isinstance(value, str) else None
+    if type.scalar in (Scalar.DATE, Scalar.DATETIME):
+        return value if isinstance(value, str) and _is_date(value, type.scalar) else None
+    if isinstance(value, bool | str):
+        return None
+    return _typed_number(value, type.scalar)
+
+
+def _typed_number(value: int | float, scalar: Scalar) -> int | float | None:
+    if scalar.is_integer:
+        low, high = INTEGER_BOUNDS[scalar]
+        return value if isinstance(value, int) and low <= value <= high else None
+    number = float(value)
+    if scalar is Scalar.F32:
+        try:
+            number = struct.unpack("<f", struct.pack("<f", number))[0]
+        except OverflowError:
+            return None
+    return number if math.isfinite(number) else None
+
+
+def _is_date(text: str, scalar: Scalar) -> bool:
+    try:
+        if scalar is Scalar.DATE:
+            return _DATE.fullmatch(text) is not None and date.fromisoformat(text) is not None
+        return _DATETIME.fullmatch(text) is not None and datetime.fromisoformat(text.upper()) is not None
+    except ValueError:
+        return False
+
+
+def _expectation(type: PropertyType) -> tuple[str, str]:
+    """What a default of this type must be, and how to write it."""
+    if type.enum:
+        return f"one of {', '.join(type.enum)}", "write the value as the enum declares it"
+    if type.scalar.is_integer:
+        low, high = INTEGER_BOUNDS[type.scalar]
+        return f"a whole number from {low} to {high}", "write a number that fits the type"
+    if type.scalar.is_float:
+        return f"a number that fits {type.scalar}", "write a number such as 0.5"
+    return {
+        Scalar.STRING: ("a string", "write the text in double quotes"),
+        Scalar.BOOL: ("true or false", "write @default(true) or @default(false)"),
+        Scalar.DATE: ("a date", 'write @default("2026-01-31")'),
+        Scalar.DATETIME: ("a date and time", 'write @default("2026-01-31T12:00:00Z")'),
+    }[type.scalar]
+
+
+def _shown(argument: ArgumentSyntax) -> str:
+    if argument.is_word or not isinstance(argument.value, str):
+        text = str(argument.value)
+        return text.lower() if isinstance(argument.value, bool) else text
+    return f'"{argument.value}"' if len(argument.value) <= 40 else f'"{argument.value[:37]}…"'

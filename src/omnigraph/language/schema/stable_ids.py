@@ -1,0 +1,142 @@
+"""Stable ids: types and properties keep theirs across renames, and no id is used twice in a graph.
+
+Order of new ids: types first (interfaces, nodes, edges; each by name), then properties by (id of the owner, name).
+An exact name always wins over `@rename_from`; without a previous catalog `@rename_from` says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+
+from omnigraph.language.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
+from omnigraph.language.schema.rules import SchemaText
+from omnigraph.language.schema.syntax import DeclarationKind
+
+AnyType = InterfaceType | NodeType | EdgeType
+
+_KIND_ORDER: dict[DeclarationKind, int] = {"interface": 0, "node": 1, "edge": 2}
+_NOUNS: dict[DeclarationKind, str] = {"interface": "interface", "node": "node type", "edge": "edge type"}
+
+
+def give_ids(
+    drafts: Sequence[TypeDraft],
+    previous: Catalog | None,
+    new_table_id: Callable[[str], str] | None,
+    source: SchemaText,
+) -> int:
+    """Sets id, property_ids and table_id of every draft; returns the next unused id."""
+    ordered = sorted(drafts, key=lambda draft: (_KIND_ORDER[draft.kind], draft.name))
+    origins = _type_origins(ordered, previous, source)
+    next_id = previous.next_id if previous else 1
+    for draft in ordered:
+        origin = origins.get((draft.kind, draft.name))
+        if origin is None:
+            draft.id, next_id = next_id, next_id + 1
+        else:
+            draft.id = origin.id
+    missing: list[tuple[TypeDraft, str]] = []
+    for draft in ordered:
+        origin = origins.get((draft.kind, draft.name))
+        draft.property_ids = _kept_property_ids(draft, origin, previous, source)
+        missing.extend((draft, name) for name in draft.properties if name not in draft.property_ids)
+    for draft, name in sorted(missing, key=lambda pair: (pair[0].id, pair[1])):
+        draft.property_ids[name], next_id = next_id, next_id + 1
+    for draft in sorted(drafts, key=lambda draft: draft.id):
+        origin = origins.get((draft.kind, draft.name))
+        if isinstance(origin, NodeType | EdgeType):
+            draft.table_id = origin.table_id
+        elif draft.kind != "interface":
+            table_key = f"{draft.kind}:{draft.name}"
+            draft.table_id = new_table_id(table_key) if new_table_id else _derived_table_id(table_key, draft.id)
+    return next_id
+
+
+def _derived_table_id(table_key: str, type_id: int) -> str:
+    return hashlib.sha256(f"{table_key}#{type_id}".encode()).hexdigest()[:10]
+
+
+def _types_of(catalog: Catalog, kind: DeclarationKind) -> Mapping[str, AnyType]:
+    if kind == "interface":
+        return catalog.interfaces
+    return catalog.nodes if kind == "node" else catalog.edges
+
+
+def _type_origins(
+    drafts: Sequence[TypeDraft], previous: Catalog | None, source: SchemaText
+) -> dict[tuple[DeclarationKind, str], AnyType]:
+    """The previous type each draft continues."""
+    origins: dict[tuple[DeclarationKind, str], AnyType] = {}
+    if previous is None:
+        return origins
+    taken: dict[int, str] = {}
+    for draft in drafts:
+        exact = _types_of(previous, draft.kind).get(draft.name)
+        if exact is not None:
+            origins[draft.kind, draft.name] = exact
+            taken[exact.id] = draft.name
+    for draft in drafts:
+        if (draft.kind, draft.name) not in origins and draft.rename_from is not None:
+            origin = _renamed_type(draft, previous, source)
+            if origin.id in taken:
+                raise source.error("S704", draft.rename_from.place, target=draft.name, old=origin.name, reason=_taken(origin.name, taken[origin.id]))  # fmt: skip
+            origins[draft.kind, draft.name] = origin
+            taken[origin.id] = draft.name
+    return origins
+
+
+def _taken(old: str, user: str) -> str:
+    return "is still declared" if old == user else f"was renamed to '{user}' already"
+
+
+def _renamed_type(draft: TypeDraft, previous: Catalog, source: SchemaText) -> AnyType:
+    assert draft.rename_from is not None
+    old, place = draft.rename_from.name, draft.rename_from.place
+    origin = _types_of(previous, draft.kind).get(old)
+    if origin is not None:
+        return origin
+    noun = _NOUNS[draft.kind]
+    for kind, other in _NOUNS.items():
+        if old in _types_of(previous, kind):
+            article = "an" if other[0] in "aeiou" else "a"
+            raise source.error("S703", place, target=draft.name, old=old, actual=f"{article} {other}", kind=noun)
+    raise source.error("S702", place, target=draft.name, kind=noun, old=old)
+
+
+def _kept_property_ids(
+    draft: TypeDraft, origin: AnyType | None, previous: Catalog | None, source: SchemaText
+) -> dict[str, int]:
+    if previous is None:
+        return {}
+    known: Mapping[str, Property] = origin.properties if origin else {}
+    ids = {name: known[name].id for name in draft.properties if name in known}
+    users = {known[name].id: name for name in ids}
+    for name, property in draft.properties.items():
+        if name in ids or property.rename_from is None:
+            continue
+        old = property.rename_from.name
+        if old not in known:
+            if property.property.declared_directly:
+                raise _unknown_property(draft, property, previous, source)
+            continue
+        if known[old].id in users:
+            target, reason = f"{draft.name}.{name}", _taken(old, users[known[old].id])
+            raise source.error("S704", property.rename_from.place, target=target, old=old, reason=reason)
+        ids[name] = known[old].id
+        users[known[old].id] = name
+    return ids
+
+
+def _unknown_property(draft: TypeDraft, property: PropertyDraft, previous: Catalog, source: SchemaText) -> Exception:
+    assert property.rename_from is not None
+    old, place = property.rename_from.name, property.rename_from.place
+    target = f"{draft.name}.{property.property.name}"
+    for kind in _NOUNS:
+        for other in _types_of(previous, kind).values():
+            if old in other.properties and other.id != draft.id:
+                reason = f"a property of {_NOUNS[kind]} {other.name}"
+                return source.error(
+                    "S703", place, target=target, old=old, actual=reason, kind=f"property of {draft.name}"
+                )
+    return source.error("S702", place, target=target, kind="property", old=old)

@@ -1,0 +1,1 @@
+"""Keeping a graph healthy: compaction and indexes."""

@@ -1,0 +1,59 @@
+"""Maintenance of a branch: parts rewritten, indexes completed, published as one commit that changes no row."""
+
+from __future__ import annotations
+
+from omnigraph.errors import ExpectedVersionMismatch
+from omnigraph.history import Commit, PublishPlan, TableChange, TableState
+from omnigraph.maintenance.indexes import index_specs
+from omnigraph.tables import Staged
+from omnigraph.views import Stores, View
+
+ATTEMPTS_MOST = 5
+
+
+def maintain(stores: Stores, branch: str, *, rewrite: bool, actor: str | None = None) -> Commit | None:
+    """Done again from the new head when somebody writes to one of the tables meanwhile."""
+    for attempt in range(1, ATTEMPTS_MOST + 1):
+        entry, view = stores.head(branch)
+        staged = {key: found for key in view.catalog.tables if (found := _maintained(view, key, rewrite))}
+        if not staged:
+            return None
+        stores.tables.sync([version for versions in staged.values() for version in versions])
+        plan = PublishPlan(
+            commit_id=stores.history.new_id(),
+            branch=branch,
+            line=entry.line,
+            base=view.snapshot.commit.ref,
+            schema=view.snapshot.schema,
+            changes=tuple(_change(view, key, versions[-1]) for key, versions in staged.items()),
+            kind="optimize",
+            actor=actor,
+        )
+        try:
+            return stores.history.publisher.publish(plan)
+        except ExpectedVersionMismatch:
+            if attempt == ATTEMPTS_MOST:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _maintained(view: View, key: str, rewrite: bool) -> list[Staged]:
+    """The versions made for one table, each on top of the one before it; [] when nothing was to do."""
+    table = view.table(key)
+    if table is None or not table.rows:
+        return []
+    tables = view.stores.tables
+    made: list[Staged] = []
+    if rewrite and (rewritten := tables.stage_rewrite(table)):
+        made.append(rewritten)
+        table = tables.open(table.path, rewritten.version)
+    if indexed := tables.stage_index(table, index_specs(view.entity(key))):
+        made.append(indexed)
+    return made
+
+
+def _change(view: View, key: str, staged: Staged) -> TableChange:
+    before = view.state(key)
+    assert before is not None, "a table that was maintained has a state"
+    after = TableState(before.path, staged.version, before.number + 1, staged.rows)
+    return TableChange(key, "strict", before, after, {})

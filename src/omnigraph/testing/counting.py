@@ -1,0 +1,92 @@
+"""A store that counts what passes through it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from omnigraph.storage.store import Store
+from omnigraph.testing.wrapping import Operation, T, WrappedStore
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call, from when it started to when it ended, failed ones included."""
+
+    kind: Operation
+    key: str
+    start: float
+    end: float
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What happened since the last reset. `bytes_in` went into the store, `bytes_out` came out of it."""
+
+    by_kind: Mapping[Operation, int]
+    bytes_in: int
+    bytes_out: int
+    hops: int
+
+    @property
+    def requests(self) -> int:
+        return sum(self.by_kind.values())
+
+
+def sequential_hops(intervals: Iterable[tuple[float, float]]) -> int:
+    """How many requests had to wait for one another: the longest row of requests in which each one started after the
+    one before it had ended. It is what a latency would be multiplied by; requests side by side are one hop.
+    """
+    hops, last_end = 0, float("-inf")
+    for start, end in sorted(intervals, key=lambda interval: (interval[1], interval[0])):
+        if start >= last_end:
+            hops, last_end = hops + 1, end
+    return hops
+
+
+class CountingStore(WrappedStore):
+    """Counts each call as one request of its kind and passes it on.
+
+    A listing of several pages, or a `delete_prefix`, is several requests on an object store and one here.
+    """
+
+    def __init__(self, inner: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(inner)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._log: list[Request] = []
+
+    def reset(self) -> None:
+        with self._lock:
+            self._log = []
+
+    def requests(self) -> tuple[Request, ...]:
+        """Every request since the last reset, in the order in which they ended."""
+        with self._lock:
+            return tuple(self._log)
+
+    def snapshot(self) -> Counts:
+        log = self.requests()
+        return Counts(
+            by_kind=dict(Counter(each.kind for each in log)),
+            bytes_in=sum(each.bytes_in for each in log),
+            bytes_out=sum(each.bytes_out for each in log),
+            hops=sequential_hops((each.start, each.end) for each in log),
+        )
+
+    def _around(self, operation: Operation, key: str, data: bytes, call: Callable[[], T]) -> T:
+        bytes_out = 0
+        start = self._clock()
+        try:
+            result = call()
+            bytes_out = len(result) if isinstance(result, bytes) else 0
+            return result
+        finally:
+            request = Request(operation, key, start, self._clock(), len(data), bytes_out)
+            with self._lock:
+                self._log.append(request)
