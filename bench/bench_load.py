@@ -164,14 +164,14 @@ def run(folder: Path, nodes: int, edges: int, memory: str, engine: str) -> None:
     total = nodes + edges
     bare(spark, more, folder / "warm")  # the first run compiles
     warm = og.init(folder / "warm-graph", schema=SCHEMA)
-    load(warm.stores, more, mode="append", engine=engine, spark=spark)
+    load(warm._repository, more, mode="append", engine=engine, spark=spark)
     least = measured("Spark: JSON to Parquet, no checks", total, lambda: bare(spark, data, folder / "parquet"))
     graph = og.init(folder / "graph", schema=SCHEMA)
     stages = Stages()
     append = measured(
         f"append into an empty graph ({engine})",
         total,
-        lambda: load(graph.stores, data, mode="append", engine=engine, spark=spark, progress=stages),
+        lambda: load(graph._repository, data, mode="append", engine=engine, spark=spark, progress=stages),
     )
     print(f"{'':34} {append / least:8.2f} times the least; stages {shown(stages, append)}")
     least_merge = measured("Spark: the merge's files to Parquet", nodes // 5, lambda: bare(spark, more, folder / "p2"))
@@ -179,10 +179,10 @@ def run(folder: Path, nodes: int, edges: int, memory: str, engine: str) -> None:
     merge = measured(
         f"merge: 10 % updated, 10 % new ({engine})",
         nodes // 5,
-        lambda: load(graph.stores, more, mode="merge", engine=engine, spark=spark, progress=stages),
+        lambda: load(graph._repository, more, mode="merge", engine=engine, spark=spark, progress=stages),
     )
     print(f"{'':34} {merge / least_merge:8.2f} times the least; stages {shown(stages, merge)}")
-    assert graph.stores.head()[1].rows("node:Person") == nodes + nodes // 10
+    assert graph._repository.head()[1].rows("node:Person") == nodes + nodes // 10
     spark.stop()
 
 
@@ -201,11 +201,11 @@ def upsert(folder: Path, rows: int, memory: str, engine: str) -> None:
             f"{mode} {count:,} keys ({engine})",
             count,
             lambda name=name, mode=mode, stages=stages: load(
-                graph.stores, folder / name, mode=mode, type="Row", engine=engine, spark=spark, progress=stages
+                graph._repository, folder / name, mode=mode, type="Row", engine=engine, spark=spark, progress=stages
             ),
         )
         print(f"{'':34} stages {shown(stages, seconds)}")
-    table = graph.stores.head()[1].table("node:Row")
+    table = graph._repository.head()[1].table("node:Row")
     assert table is not None
     assert table.rows == rows + keys // 2
     assert table.count("a = 'new'") == keys

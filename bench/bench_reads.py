@@ -33,7 +33,7 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import run_read
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 SCHEMA = """
 node Person {
@@ -245,8 +245,8 @@ def generate(persons: int, edges: int) -> dict[str, pa.Table]:
 
 def load(folder: Path, tables: dict[str, pa.Table]) -> View:
     """The graph as one commit, then its indexes as another."""
-    stores = Stores.create(str(folder), compile_schema(SCHEMA), durability="process")
-    _, view = stores.head()
+    repository = Repository.create(str(folder), compile_schema(SCHEMA), durability="process")
+    _, view = repository.head()
     changes = []
     for key, entity in view.catalog.tables.items():
         rows = tables[entity.name.lower()]
@@ -257,16 +257,16 @@ def load(folder: Path, tables: dict[str, pa.Table]) -> View:
             ids = {"id": numbers, "src": rows.column("src").cast(pa.utf8()), "dst": rows.column("dst").cast(pa.utf8())}
             rows = rows.drop_columns(["src", "dst"])
         full = pa.table({**ids, **dict(zip(rows.column_names, rows.columns, strict=True))}).cast(view.schema(key))
-        staged = stores.tables.stage(view.table_or_new(key), rows=full)
+        staged = repository.tables.stage(view.table_or_new(key), rows=full)
         changes.append(TableChange(key, "strict", None, TableState(staged.path, staged.version, 1, staged.rows)))
-    _publish(stores, view, tuple(changes))
-    maintain(stores, MAIN, rewrite=False)
-    return stores.head()[1]
+    _publish(repository, view, tuple(changes))
+    maintain(repository, MAIN, rewrite=False)
+    return repository.head()[1]
 
 
-def _publish(stores: Stores, view: View, changes: tuple[TableChange, ...]) -> None:
-    entry = stores.history.chain.head(MAIN)
-    stores.history.publisher.publish(
+def _publish(repository: Repository, view: View, changes: tuple[TableChange, ...]) -> None:
+    entry = repository.history.chain.head(MAIN)
+    repository.history.publisher.publish(
         PublishPlan(
             commit_id=new_ulid(), branch=MAIN, line=entry.line, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=changes,
@@ -339,7 +339,7 @@ def main() -> None:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
     tables = generate(options.persons, options.edges)
     graph = folder / f"graph-{options.persons}-{options.edges}"
-    view = Stores.open(str(graph)).head()[1] if graph.exists() else load(graph, tables)
+    view = Repository.open(str(graph)).head()[1] if graph.exists() else load(graph, tables)
     engines = {"omnigraph": ours(view), "duckdb": plain_duckdb(tables)}
     results = {
         name: {q.name: measure(run, q, q.repeats(options.repeat)) for q in QUERIES} for name, run in engines.items()

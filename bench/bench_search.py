@@ -24,7 +24,7 @@ from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, run_read
 from omnigraph.tables.searching import find_nearest, find_text
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 VOCABULARY = 50_000
 QUERIES = {
@@ -68,7 +68,7 @@ def make_graph(folder: str, docs: int, dimension: int) -> tuple[View, np.ndarray
     )
     graph.load({"Doc": table}, mode="append", engine="local")
     graph.ensure_indexes()
-    return Stores.open(f"{folder}/graph").head()[1], centres
+    return Repository.open(f"{folder}/graph").head()[1], centres
 
 
 def timed(run: Callable[[], Any], repeat: int) -> tuple[float, Any]:

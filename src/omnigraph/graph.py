@@ -17,7 +17,7 @@ from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import MutationPlan, ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.storage import Durability
-from omnigraph.views import Stores, View, new_table_id
+from omnigraph.views import Repository, View, new_table_id
 from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
 
@@ -50,34 +50,34 @@ def init(
     """
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file, new_table_id=new_table_id)
-    return Graph(Stores.create(str(uri), catalog, storage_options, durability, actor))
+    return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor))
 
 
 def open(
     uri: str | Path, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk"
 ) -> Graph:
     """Open an existing graph. GraphNotFound, or UnsupportedFormat when a newer omnigraph wrote it."""
-    return Graph(Stores.open(str(uri), storage_options, durability))
+    return Graph(Repository.open(str(uri), storage_options, durability))
 
 
 class Graph:
     """A graph that was opened. Safe to share between threads; any number of processes may have it open."""
 
-    def __init__(self, stores: Stores) -> None:
-        self.stores = stores
-        self._committer = GroupCommitter(stores)
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._committer = GroupCommitter(repository)
         self.branches = GraphBranches(self)
         self.tags = GraphTags(self)
         self.recovery = GraphRecovery(self)
 
     @property
     def uri(self) -> str:
-        return self.stores.store.uri
+        return self._repository.store.uri
 
     @property
     def schema(self) -> Catalog:
         """The typed catalog of the head of main."""
-        return self.stores.head(MAIN)[1].catalog
+        return self._repository.head(MAIN)[1].catalog
 
     # ------------------------------------------------------------ writing
 
@@ -112,7 +112,7 @@ class Graph:
             tx.insert("Person", name="Ada", age=36)
         """
         transaction = Transaction(
-            self.stores, self._committer, branch, actor=actor, message=message, if_commit=if_commit
+            self._repository, self._committer, branch, actor=actor, message=message, if_commit=if_commit
         )
         yield transaction
         transaction.commit()
@@ -149,7 +149,7 @@ class Graph:
             self.branches.create(branch, from_)
         try:
             receipt = load(
-                self.stores,
+                self._repository,
                 sources,
                 mode=mode,
                 branch=branch,
@@ -173,7 +173,7 @@ class Graph:
         """Make every declared index cover every row, as one commit; None when they did already."""
         from omnigraph.maintenance.optimize import maintain
 
-        return maintain(self.stores, branch, rewrite=False, actor=actor)
+        return maintain(self._repository, branch, rewrite=False, actor=actor)
 
     def optimize(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
         """Rewrite tables that lie in many parts into few, and make every index cover every row; None if nothing was to do.
@@ -182,7 +182,7 @@ class Graph:
         """
         from omnigraph.maintenance.optimize import maintain
 
-        return maintain(self.stores, branch, rewrite=True, actor=actor)
+        return maintain(self._repository, branch, rewrite=True, actor=actor)
 
     # ------------------------------------------------------------ reading
 
@@ -250,27 +250,27 @@ class Graph:
         """One node or edge by id, at any revision; None when it is not there."""
         from omnigraph.read import entity
 
-        return entity(self.stores.resolve(at or MAIN), type, id)
+        return entity(self._repository.resolve(at or MAIN), type, id)
 
     def history(self, type: str, id: str, *, branch: str = MAIN) -> list[Any]:
         """The versions of one entity along a branch, newest first: the commit and the state it made."""
         from omnigraph.read import history_of
 
-        return list(history_of(self.stores, type, id, branch))
+        return list(history_of(self._repository, type, id, branch))
 
     def view(self, branch: str | None = None, snapshot: str | None = None, at: str | dt.datetime | None = None) -> View:
         """The snapshot that a read names: at most one of a revision (`snapshot`) and a time on a branch (`at`)."""
         if snapshot is not None:
             if branch is not None or at is not None:
                 raise UsageError("give a snapshot alone, or a branch with an optional time")
-            return self.stores.resolve(snapshot)
-        head = self.stores.history.chain.head(branch or MAIN)
+            return self._repository.resolve(snapshot)
+        head = self._repository.history.chain.head(branch or MAIN)
         if at is None:
-            return self.stores.view(head.head)
+            return self._repository.view(head.head)
         moment = parse_time(at) if isinstance(at, str) else at if at.tzinfo else at.replace(tzinfo=dt.UTC)
         if moment is None:
             raise UsageError(f"'{at}' is not a time", hint="write 2026-07-01 or 2026-07-01T12:00:00Z")
-        return self.stores.view(self.stores.history.revisions.at(head, moment))
+        return self._repository.view(self._repository.history.revisions.at(head, moment))
 
     # ------------------------------------------------------------ history
 
@@ -278,7 +278,7 @@ class Graph:
         self, branch: str = MAIN, limit: int = 50, before: str | None = None, actor: str | None = None
     ) -> list[Commit]:
         """Newest first, along first parents, inherited commits included."""
-        history = self.stores.history
+        history = self._repository.history
         head = history.chain.head(branch)
         if actor is None:
             return history.log.page(head, limit=limit, before=before)
@@ -294,7 +294,7 @@ class Graph:
         return result
 
     def commit(self, id: str) -> Commit:
-        return self.stores.history.revisions.find(id)
+        return self._repository.history.revisions.find(id)
 
     # ------------------------------------------------------------ changes
 
@@ -318,7 +318,7 @@ class Graph:
         """
         from omnigraph.changes import ChangeFilter, diff
 
-        before, after = self.stores.resolve(a), self.stores.resolve(b)
+        before, after = self._repository.resolve(a), self._repository.resolve(b)
         only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
         return diff(before, after, only=only, workers=_workers(engine, spark))
 
@@ -336,9 +336,9 @@ class Graph:
         from omnigraph.changes import ChangeFilter, commit_changes
 
         commit = self.commit(id)
-        after = self.stores.view(self.stores.history.revisions.snapshot(commit.ref))
+        after = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
         only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
-        return commit_changes(self.stores, commit, only=only, limit=limit, page_token=page_token)
+        return commit_changes(self._repository, commit, only=only, limit=limit, page_token=page_token)
 
     def changes(
         self,
@@ -365,7 +365,7 @@ class Graph:
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self.view(branch).catalog)
         return poll(
-            self.stores,
+            self._repository,
             branch,
             cursor=since,
             start=start,
@@ -388,7 +388,7 @@ class Graph:
         from omnigraph.changes import ChangeFilter, write_baseline
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self.view(branch).catalog)
-        return write_baseline(self.stores, out, branch, only=only)
+        return write_baseline(self._repository, out, branch, only=only)
 
 
 class Transaction(WriteTransaction):
@@ -418,7 +418,7 @@ class Transaction(WriteTransaction):
 
 class GraphBranches:
     def __init__(self, graph: Graph) -> None:
-        self._history = graph.stores.history
+        self._history = graph._repository.history
         self._graph = graph
 
     def create(self, name: str, from_: str = MAIN) -> Commit:
@@ -464,7 +464,7 @@ class GraphBranches:
         from omnigraph.merge import merge_branches
 
         return merge_branches(
-            self._graph.stores,
+            self._graph._repository,
             source,
             into,
             strategy=strategy,
@@ -479,7 +479,7 @@ class GraphBranches:
 
 class GraphTags:
     def __init__(self, graph: Graph) -> None:
-        self._history = graph.stores.history
+        self._history = graph._repository.history
 
     def create(self, name: str, at: str = MAIN) -> Commit:
         """Name a commit; tagged commits are kept by cleanup."""
@@ -501,33 +501,33 @@ class GraphRecovery:
     """Loads that died between staging and publishing. Opening a graph never looks at them."""
 
     def __init__(self, graph: Graph) -> None:
-        self._stores = graph.stores
+        self._repository = graph._repository
 
     def list(self) -> list[Prepared]:
-        return self._stores.history.recovery.list()
+        return self._repository.history.recovery.list()
 
     def resume(self, commit_id: str) -> Commit:
         """Publish what was staged; the same commit when it was published already."""
         from omnigraph.pipeline.recovery import resume
 
-        return resume(self._stores, commit_id)
+        return resume(self._repository, commit_id)
 
     def discard(self, commit_id: str) -> None:
-        self._stores.history.recovery.get(commit_id)
-        self._stores.history.recovery.remove(commit_id)
+        self._repository.history.recovery.get(commit_id)
+        self._repository.history.recovery.remove(commit_id)
 
 
 def _workers(engine: Engine, spark: Any) -> Workers:
     """Who compares rows for a merge or a diff."""
-    from omnigraph.changes.workers import HERE, Elsewhere
+    from omnigraph.changes.workers import IN_PROCESS, OnSpark
 
     if engine == "local":
-        return HERE
+        return IN_PROCESS
     from omnigraph.pipeline.runner import SparkRunner
     from omnigraph.pipeline.session import cores_of, spark_session
 
     session = spark or spark_session()
-    return Elsewhere(SparkRunner(session, cores_of(session)))
+    return OnSpark(SparkRunner(session, cores_of(session)))
 
 
 def compiled(

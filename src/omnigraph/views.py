@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 class View:
     """One immutable state of the graph. Tables open when they are first asked for."""
 
-    def __init__(self, stores: Stores, snapshot: Snapshot) -> None:
-        self.stores = stores
+    def __init__(self, repository: Repository, snapshot: Snapshot) -> None:
+        self.repository = repository
         self.snapshot = snapshot
 
     @property
     def catalog(self) -> Catalog:
         """The schema of this snapshot, not of the head."""
-        return self.stores.catalog(self.snapshot.schema)
+        return self.repository.catalog(self.snapshot.schema)
 
     def entity(self, key: str) -> EntityType:
         return self.catalog.tables[key]
@@ -43,7 +43,7 @@ class View:
     def table(self, key: str) -> Table | None:
         """None: no row of this type was ever written."""
         state = self.state(key)
-        return None if state is None else self.stores.tables.open(state.path, state.version)
+        return None if state is None else self.repository.tables.open(state.path, state.version)
 
     def schema(self, key: str) -> pa.Schema:
         return arrow_schema(self.entity(key))
@@ -55,10 +55,10 @@ class View:
 
     def table_or_new(self, key: str) -> Table:
         """The table to write on; its empty first version when it has no rows yet."""
-        return self.table(key) or self.stores.tables.create(self.path(key), self.schema(key))
+        return self.table(key) or self.repository.tables.create(self.path(key), self.schema(key))
 
 
-class Stores:
+class Repository:
     """The parts of an opened graph: bytes, rows and commits. Thread-safe."""
 
     def __init__(self, store: Store, history: History, tables: Tables) -> None:
@@ -71,7 +71,7 @@ class Stores:
     @classmethod
     def open(
         cls, uri: str, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk"
-    ) -> Stores:
+    ) -> Repository:
         store = open_store(uri, storage_options=storage_options, durability=durability)
         return cls(store, History.open(store), _tables(store, storage_options, durability))
 
@@ -83,7 +83,7 @@ class Stores:
         storage_options: Mapping[str, str] | None = None,
         durability: Durability = "disk",
         actor: str | None = None,
-    ) -> Stores:
+    ) -> Repository:
         store = open_store(uri, storage_options=storage_options, durability=durability)
         history = History.create(store, encode_catalog(catalog), actor=actor)
         return cls(store, history, _tables(store, storage_options, durability))

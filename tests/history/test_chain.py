@@ -221,8 +221,8 @@ def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> N
     plan = slow.plan()
     create = slow.store.create
 
-    def create_then_sleep(key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
-        create(key, data, beside=beside)
+    def create_then_sleep(key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
+        create(key, data, before_visible=before_visible)
         slow.store.create = create  # type: ignore[method-assign]
         graph.commits(3)
         aged(graph)

@@ -84,7 +84,7 @@ def few(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
     with (
         patch.object(execution.Reduction, "run", lambda _: False),
         patch.object(counting, "FEW_SHARE", 0),
-        patch.object(grouping, "ROWS_MOST", 0),
+        patch.object(grouping, "MAX_ROWS", 0),
     ):
         return run_read(view, plan, parameters, now=NOW)
 

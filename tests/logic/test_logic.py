@@ -26,10 +26,10 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> dict[str, View]:
 
 
 def _graph(folder: Path, file: LogicFile) -> View:
-    stores = new_graph(str(folder / file.path.stem), file.schema)
+    repository = new_graph(str(folder / file.path.stem), file.schema)
     half = len(file.records) // 2
-    commit(stores, file.records[:half])
-    return commit(stores, file.records[half:], first_number=half)
+    commit(repository, file.records[:half])
+    return commit(repository, file.records[half:], first_number=half)
 
 
 @pytest.fixture(scope="module")

@@ -26,10 +26,10 @@ EVERY = 5
 
 
 def _check(file: LogicFile, spark: Any, folder: Any, every: int, first: int) -> int:
-    stores = new_graph(str(folder / file.path.stem), file.schema)
+    repository = new_graph(str(folder / file.path.stem), file.schema)
     half = len(file.records) // 2
-    commit(stores, file.records[:half])
-    view = commit(stores, file.records[half:], first_number=half)
+    commit(repository, file.records[:half])
+    view = commit(repository, file.records[half:], first_number=half)
 
     def engine(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
         from omnigraph.pipeline.queries import run_read_on_spark

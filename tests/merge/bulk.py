@@ -1,4 +1,4 @@
-"""Large tables made quickly: rows staged as one part and published, as a load would, without its checks."""
+"""Large tables made quickly: rows staged as one fragment and published, as a load would, without its checks."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def items(first: int, count: int, *, a: int | None = None) -> pa.Table:
 
 def publish(graph: og.Graph, branch: str, rows: pa.Table, *, remove: Iterable[int] = ()) -> None:
     """Rows added, rows at addresses removed, as one commit."""
-    stores = graph.stores
-    entry, view = stores.head(branch)
+    repository = graph._repository
+    entry, view = repository.head(branch)
     base, old = view.table_or_new(KEY), view.state(KEY)
-    staged = stores.tables.stage(base, rows=rows, remove=remove, fold=False)
+    staged = repository.tables.stage(base, rows=rows, remove=remove, fold=False)
     state = TableState(base.path, staged.version, (old.number if old else 0) + 1, staged.rows)
-    stores.history.publisher.publish(
+    repository.history.publisher.publish(
         PublishPlan(
-            commit_id=stores.history.new_id(),
+            commit_id=repository.history.new_id(),
             branch=branch,
             line=entry.line,
             base=entry.head.commit.ref,

@@ -16,7 +16,7 @@ Key = tuple[str, str, str]
 Row = Mapping[str, Any]
 State = dict[Key, Row]
 ABSENT: Any = object()
-CARD_MOST = 2
+MAX_CARD = 2
 
 SCHEMA = """
 node Person {
@@ -46,7 +46,7 @@ def read_state(view: View) -> State:
 
 
 def state_of(graph: og.Graph, revision: str) -> State:
-    return read_state(graph.stores.resolve(revision))
+    return read_state(graph._repository.resolve(revision))
 
 
 @dataclass
@@ -118,7 +118,7 @@ def broken_rules(state: State) -> Iterator[tuple[str, str, str]]:
         if row["src"] not in people or row["dst"] not in people:
             yield ("orphan_edge", "Knows", id)
     for person in people:
-        if sum(row["src"] == person for row in edges.values()) > CARD_MOST:
+        if sum(row["src"] == person for row in edges.values()) > MAX_CARD:
             yield ("cardinality_violation", "Knows", person)
     mails = [row["mail"] for key, row in state.items() if key[1] == "Person" and row["mail"] is not None]
     if len(mails) > len(set(mails)):

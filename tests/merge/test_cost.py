@@ -9,7 +9,7 @@ from merge import bulk
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.tables import Part
+from omnigraph.tables import Fragment
 
 CHANGED = 1_000
 SLACK = 1.2
@@ -78,8 +78,8 @@ def test_merging_a_million_appended_rows_writes_no_data_file(tmp_path: Path) -> 
     assert table.lookup("id", ["k000000001"], ["a"]).to_pylist() == [{"a": 7}]
 
 
-def test_a_part_that_is_wanted_in_part_is_adopted_without_the_rest(tmp_path: Path) -> None:
-    """The branch appended rows and deleted some of them again: the merge takes the part, not the deleted rows."""
+def test_a_part_that_is_wanted_in_fragment_is_adopted_without_the_rest(tmp_path: Path) -> None:
+    """The branch appended rows and deleted some of them again: the merge takes the fragment, not the deleted rows."""
     graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
     bulk.publish(graph, "main", bulk.items(0, 10))
     graph.branches.create("work")
@@ -115,7 +115,7 @@ def test_a_table_the_target_did_not_touch_moves_by_its_pointer(tmp_path: Path) -
 
 
 def test_rows_that_the_target_only_stored_elsewhere_give_way(tmp_path: Path) -> None:
-    """The target was optimised, so no part of the base is left; the source's updates and deletions still find their rows."""
+    """The target was optimised, so no fragment of the base is left; the source's updates and deletions still find their rows."""
     graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
     for first in (0, 10, 20):
         bulk.publish(graph, "main", bulk.items(first, 10))
@@ -124,17 +124,19 @@ def test_rows_that_the_target_only_stored_elsewhere_give_way(tmp_path: Path) -> 
         tx.update("Item", "k000000005", a=-5)
         tx.delete("Item", "k000000025")
     assert graph.optimize() is not None
-    assert not {part.files for part in parts(graph, "main")} & {part.files for part in parts(graph, "main~1")}
+    assert not {fragment.files for fragment in fragments(graph, "main")} & {
+        fragment.files for fragment in fragments(graph, "main~1")
+    }
     result = graph.branches.merge("work")
     assert (result.outcome, result.types[bulk.KEY].updated, result.types[bulk.KEY].deleted) == ("merged", 1, 1)
     assert list(graph.diff("work", "main")) == []
     assert graph.view().rows(bulk.KEY) == 29
 
 
-def parts(graph: og.Graph, revision: str) -> tuple[Part, ...]:
-    table = graph.stores.resolve(revision).table(bulk.KEY)
+def fragments(graph: og.Graph, revision: str) -> tuple[Fragment, ...]:
+    table = graph._repository.resolve(revision).table(bulk.KEY)
     assert table is not None
-    return table.parts
+    return table.fragments
 
 
 def test_a_type_that_both_sides_write_first_is_merged(tmp_path: Path) -> None:

@@ -96,13 +96,15 @@ class World:
         merge = self.graph.branches.merge
         rehearsals = [merge(source, target, by=by, strategy=strategy, dry_run=True).to_json() for _ in range(2)]
         assert rehearsals[0] == rehearsals[1], "merging is not deterministic"
-        before = self.graph.stores.resolve(target).snapshot
+        before = self.graph._repository.resolve(target).snapshot
         if expected.conflicts:
             with pytest.raises(MergeConflicts) as caught:
                 merge(source, target, by=by, strategy=strategy)
             assert model.comparable(caught.value.conflicts) == expected.conflicts
             assert [each.to_json() for each in caught.value.conflicts] == rehearsals[0]["conflicts"]
-            assert self.graph.stores.resolve(target).snapshot == before, "a merge with conflicts published something"
+            assert self.graph._repository.resolve(target).snapshot == before, (
+                "a merge with conflicts published something"
+            )
             return
         result = merge(source, target, by=by, strategy=strategy)
         assert (result.outcome, result.outcome) == (outcome, rehearsals[0]["outcome"])

@@ -22,24 +22,24 @@ RENAMED = SCHEMA.replace("node Person {", 'node Human @rename_from("Person") {')
 
 
 def apply_schema(graph: og.Graph, branch: str, text: str, *, renamed: tuple[str, str] | None = None) -> None:
-    stores = graph.stores
-    entry, view = stores.head(branch)
+    repository = graph._repository
+    entry, view = repository.head(branch)
     catalog = compile_schema(text, None, previous=view.catalog, new_table_id=new_table_id)
     changes: list[TableChange] = []
     if renamed is not None:
         old, new = renamed
         state = view.state(old)
         changes = [TableChange(old, "strict", state, None), TableChange(new, "strict", None, state)]
-    stores.history.publisher.publish(
+    repository.history.publisher.publish(
         PublishPlan(
-            commit_id=stores.history.new_id(),
+            commit_id=repository.history.new_id(),
             branch=branch,
             line=entry.line,
             base=entry.head.commit.ref,
             schema=entry.head.schema,
             changes=tuple(changes),
             kind="schema",
-            new_schema=stores.history.schemas.put(encode_catalog(catalog)),
+            new_schema=repository.history.schemas.put(encode_catalog(catalog)),
         )
     )
 

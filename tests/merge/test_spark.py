@@ -16,7 +16,7 @@ from omnigraph.pipeline.runner import SparkRunner
 @pytest.fixture
 def stages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """What Spark was given to do: small chunks here make several tasks of few rows."""
-    monkeypatch.setattr(changed, "CHUNK_ROWS_MOST", 256)
+    monkeypatch.setattr(changed, "MAX_CHUNK_ROWS", 256)
     monkeypatch.setattr(changed, "IDS_PER_TASK", 256)
     seen: list[tuple[str, int]] = []
     real = SparkRunner.map

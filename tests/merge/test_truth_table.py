@@ -138,9 +138,9 @@ def test_the_table_has_conflicts_of_every_kind_of_the_rule_and_orphans(graph: og
 
 def test_a_net_zero_merge_moves_no_table_and_is_recorded(graph: og.Graph) -> None:
     graph.branches.create("recorded", "target-set_another_property")
-    before = graph.stores.resolve("recorded").snapshot
+    before = graph._repository.resolve("recorded").snapshot
     result = graph.branches.merge("source-net_zero", "recorded")
-    after = graph.stores.resolve("recorded").snapshot
+    after = graph._repository.resolve("recorded").snapshot
     assert result.outcome == "merged"
     assert result.commit is not None
     assert after.tables == before.tables

@@ -27,7 +27,7 @@ og.open(sys.argv[1]).load(sys.argv[2], mode=sys.argv[3], engine=sys.argv[4])
 def load_and_die(graph: og.Graph, source: str, mode: str, point: str, engine: str = "local") -> None:
     """Load in a process of its own that is killed at a failpoint."""
     done = subprocess.run(
-        [sys.executable, "-c", LOADING, graph.stores.store.uri, source, mode, engine],
+        [sys.executable, "-c", LOADING, graph._repository.store.uri, source, mode, engine],
         env={**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=kill"},
         capture_output=True,
         text=True,
@@ -59,7 +59,7 @@ def check_killed(point: str, graph: og.Graph, write: Write, tmp_path: Path, engi
     before = content(graph, tmp_path)
     source = write("second.jsonl", person("b", age=2), person("c"), knows("a", "c", id="e1"))
     load_and_die(graph, source, "merge", point, engine)
-    fresh = og.open(graph.stores.store.uri, durability="process")
+    fresh = og.open(graph._repository.store.uri, durability="process")
     prepared = fresh.recovery.list()
     if point in BEFORE_THE_PLAN:
         assert prepared == []
@@ -98,7 +98,7 @@ def test_a_prepared_load_can_be_resumed_after_others_wrote_or_discarded(
     load_and_die(graph, write("fourth.jsonl", person("x")), "append", "load.before_publish")
     graph.recovery.discard(graph.recovery.list()[0].commit_id)
     assert graph.recovery.list() == []
-    assert graph.stores.head()[1].rows("node:Person") == 3
+    assert graph._repository.head()[1].rows("node:Person") == 3
 
 
 # ---------------------------------------------------------------- races
@@ -151,7 +151,7 @@ def test_a_load_that_lost_the_race_is_checked_again(race: str, graph: og.Graph, 
     mode, mine, theirs, said = RACES[race]
     graph.load(write("setup.jsonl", person("a"), person("b"), person("c")), mode="append", engine="local")
     held = Held(graph, write("mine.jsonl", *mine), mode)
-    og.open(graph.stores.store.uri, durability="process").load(
+    og.open(graph._repository.store.uri, durability="process").load(
         write("theirs.jsonl", *theirs), mode="append", engine="local"
     )
     outcome = held.release()
@@ -169,7 +169,7 @@ def test_a_load_that_lost_the_race_is_checked_again(race: str, graph: og.Graph, 
 def test_a_node_that_was_deleted_meanwhile(graph: og.Graph, write: Write) -> None:
     graph.load(write("setup.jsonl", person("a"), person("b")), mode="append", engine="local")
     held = Held(graph, write("mine.jsonl", knows("a", "b")), "append")
-    other = og.open(graph.stores.store.uri, durability="process")
+    other = og.open(graph._repository.store.uri, durability="process")
     other.mutate('query gone() { delete Person where email = "b" }')
     outcome = held.release()
     assert isinstance(outcome, errors.EndpointMissing)
@@ -240,6 +240,6 @@ def test_importing_omnigraph_starts_no_jvm_and_loads_no_engine() -> None:
 def test_loading_in_process_never_touches_spark(graph: og.Graph, write: Write) -> None:
     source = write("p.jsonl", person("a"))
     code = f"{LOADING}\nassert not any(name.startswith('pyspark') for name in sys.modules)"
-    arguments = [graph.stores.store.uri, source, "append", "local"]
+    arguments = [graph._repository.store.uri, source, "append", "local"]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True)
-    assert graph.stores.head()[1].rows("node:Person") == 1
+    assert graph._repository.head()[1].rows("node:Person") == 1

@@ -17,7 +17,7 @@ from omnigraph.pipeline import assembly, checks, keyed_rows
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.progress import Status
 from omnigraph.tables import Table
-from omnigraph.tables.staging import by_part
+from omnigraph.tables.staging import by_fragment
 
 
 class Stages:
@@ -38,7 +38,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every load is a large one: nothing is done at once in this process, and no task may hold more than a few rows."""
     monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
     monkeypatch.setattr(checks, "BUCKET_ROWS", 150)
-    monkeypatch.setattr(keyed_rows, "LOOKUP_MOST", 0)
+    monkeypatch.setattr(keyed_rows, "MAX_LOOKUP", 0)
 
 
 @pytest.mark.spark
@@ -103,7 +103,7 @@ def test_rows_that_are_replaced_are_removed_by_tasks(
 ) -> None:
     graph.load(write("first.jsonl", *first_people(300)), mode="append", **engine)
     stages = Stages()
-    load(graph.stores, write("second.jsonl", *first_people(200)), mode="merge", progress=stages, **engine)
+    load(graph._repository, write("second.jsonl", *first_people(200)), mode="merge", progress=stages, **engine)
     assert "remove" in stages.seen
     assert len(content(graph, tmp_path)) == 300
 
@@ -117,10 +117,10 @@ def test_what_is_read_does_not_depend_on_the_number_of_buckets(
     reads: list[object] = []
     read = Table.read
 
-    def counted(self: Table, columns: Any = None, filter: Any = None, *, parts: Any = None, **more: Any) -> Any:
-        for part in () if parts is None or columns is None else parts:
-            reads.append((self.path, self.version, tuple(columns), part))
-        return read(self, columns, filter, parts=parts, **more)
+    def counted(self: Table, columns: Any = None, filter: Any = None, *, fragments: Any = None, **more: Any) -> Any:
+        for fragment in () if fragments is None or columns is None else fragments:
+            reads.append((self.path, self.version, tuple(columns), fragment))
+        return read(self, columns, filter, fragments=fragments, **more)
 
     monkeypatch.setattr(Table, "read", counted)
     graph.branches.create("other")
@@ -138,10 +138,12 @@ def test_what_is_read_does_not_depend_on_the_number_of_buckets(
     assert few[-1] == 2
 
 
-def test_addresses_by_part() -> None:
-    found = [(part, offsets.tolist()) for part, offsets in by_part([(3 << 32) + 7, 5, (3 << 32) + 7, 2, 3 << 32])]
+def test_addresses_by_fragment() -> None:
+    found = [
+        (fragment, offsets.tolist()) for fragment, offsets in by_fragment([(3 << 32) + 7, 5, (3 << 32) + 7, 2, 3 << 32])
+    ]
     assert found == [(0, [2, 5]), (3, [0, 7])]
-    assert by_part([]) == []
+    assert by_fragment([]) == []
 
 
 @pytest.mark.parametrize("type_name", ["U64", "F64", "String"])

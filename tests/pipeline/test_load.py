@@ -181,7 +181,7 @@ def test_a_load_into_a_branch_leaves_main(graph: og.Graph, write: Write) -> None
     receipt = graph.load(write("p.jsonl", person("a")), mode="append", branch="review", from_="main", engine="local")
     assert receipt.to_json()["branch_created"] is True
     assert receipt.to_json()["base_branch"] == "main"
-    assert graph.stores.head()[1].rows("node:Person") == 0
+    assert graph._repository.head()[1].rows("node:Person") == 0
     with pytest.raises(BranchNotFound):
         graph.load(write("p.jsonl", person("a")), mode="append", branch="nowhere", engine="local")
 
@@ -213,11 +213,11 @@ def test_large_loads_build_their_indexes_in_the_same_commit(
 
     source = write("p.jsonl", *(person(f"p{number}") for number in range(30)))
     graph.load(source, mode="append", engine="local")
-    assert {state.covered_rows for state in index_state(graph.stores.head()[1], ["node:Person"])} == {0}
-    monkeypatch.setattr(assembly, "INDEX_ROWS_LEAST", 10)
+    assert {state.covered_rows for state in index_state(graph._repository.head()[1], ["node:Person"])} == {0}
+    monkeypatch.setattr(assembly, "MIN_INDEX_ROWS", 10)
     graph.load(source, mode="merge", engine="local")
     assert len(graph.commits()) == 3
-    assert all(state.is_complete for state in index_state(graph.stores.head()[1], ["node:Person"]))
+    assert all(state.is_complete for state in index_state(graph._repository.head()[1], ["node:Person"]))
 
 
 def test_edges_lie_by_their_source_within_a_part(graph: og.Graph, write: Write) -> None:
@@ -225,7 +225,7 @@ def test_edges_lie_by_their_source_within_a_part(graph: og.Graph, write: Write) 
     ends = [(person, city) for city in "pqr" for person in "cab"]
     homes = [{"edge": "LivesIn", "from": a, "to": f'["x","{b}"]', "data": {"id": f"{a}{b}"}} for a, b in ends]
     graph.load(write("p.jsonl", *(person(name) for name in "abc"), *cities, *homes), mode="append", engine="local")
-    table = graph.stores.head()[1].table("edge:LivesIn")
+    table = graph._repository.head()[1].table("edge:LivesIn")
     assert table is not None
     assert "".join(table.read(["id"]).column("id").to_pylist()) == "apaqarbpbqbrcpcqcr"
 
@@ -235,17 +235,17 @@ def test_many_small_parts_are_packed(
 ) -> None:
     from omnigraph.pipeline import sources
 
-    monkeypatch.setattr(sources, "SPLIT_BYTES_LEAST", 500)
-    monkeypatch.setattr(sources, "SPLIT_BYTES_MOST", 500)
+    monkeypatch.setattr(sources, "MIN_SPLIT_BYTES", 500)
+    monkeypatch.setattr(sources, "MAX_SPLIT_BYTES", 500)
     records = [
         record for number in range(100) for record in (person(f"p{number}"), {"type": "Note", "data": {"text": "x"}})
     ]
     graph.load(write("p.jsonl", *records), mode="append", engine="local")
-    view = graph.stores.head()[1]
+    view = graph._repository.head()[1]
     for key in ("node:Person", "node:Note"):
         table = view.table(key)
         assert table is not None
-        assert [part.rows for part in table.parts] == [100]
+        assert [fragment.rows for fragment in table.fragments] == [100]
     assert len(content(graph, tmp_path)) == 200
 
 

@@ -32,7 +32,7 @@ def test_upsert_of_a_million_keys_into_five_million_rows(tmp_path: Path, engine:
     graph.load({"Row": wide(0, base, "old")}, mode="append", **engine)
     first = base - change // 2
     graph.load({"Row": wide(first, first + change, "new")}, mode="merge", **engine)
-    table = graph.stores.head()[1].table("node:Row")
+    table = graph._repository.head()[1].table("node:Row")
     assert table is not None
     assert table.rows == base + change // 2
     assert table.count("a = 'new'") == change
@@ -82,7 +82,7 @@ def test_a_large_load_lands_beside_a_stream_without_pause(tmp_path: Path, mode: 
     finally:
         ended.touch()
         count = int(stream.communicate()[0])
-    table = graph.stores.head()[1].table("node:Row")
+    table = graph._repository.head()[1].table("node:Row")
     assert table is not None
     assert table.rows == first + rows + min(count, 50)
     assert table.count("a = 'new'") == rows
@@ -192,11 +192,11 @@ def test_a_cluster_that_loses_a_worker_in_the_middle_of_a_load(graph: og.Graph, 
         (folder / f"{file}.jsonl").write_text("".join(f"{line}\n" for line in lines))
     with spark_cluster(tmp_path, workers=2) as (url, workers):
         loading = subprocess.Popen(
-            [sys.executable, "-c", LOADING, graph.stores.store.uri, str(folder), url],
+            [sys.executable, "-c", LOADING, graph._repository.store.uri, str(folder), url],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        data = Path(graph.stores.store.uri) / "nodes"
+        data = Path(graph._repository.store.uri) / "nodes"
         deadline = time.monotonic() + 300
         while not list(data.glob("Person-*/data/*")) and loading.poll() is None:
             assert time.monotonic() < deadline, "no task wrote anything"
@@ -205,7 +205,7 @@ def test_a_cluster_that_loses_a_worker_in_the_middle_of_a_load(graph: og.Graph, 
         out, err = loading.communicate(timeout=600)
         assert loading.returncode == 0, err.decode()
     assert json.loads(out)["total_entities"] == people
-    view = graph.stores.head()[1]
+    view = graph._repository.head()[1]
     table = view.table("node:Person")
     assert table is not None
     assert table.rows == people

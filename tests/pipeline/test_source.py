@@ -10,7 +10,7 @@ import pytest
 from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
-from omnigraph.pipeline.frames import PartsReader, graph_tables
+from omnigraph.pipeline.frames import FragmentsReader, graph_tables
 from omnigraph.pipeline.target import Place, Target
 
 pytestmark = pytest.mark.spark
@@ -37,7 +37,7 @@ def people(graph: og.Graph, write: Write) -> og.Graph:
 
 
 def read(session: Any, graph: og.Graph, **options: str) -> Any:
-    reader = session.read.format("omnigraph").option("graph", graph.stores.store.uri)
+    reader = session.read.format("omnigraph").option("graph", graph._repository.store.uri)
     for name, value in options.items():
         reader = reader.option(name, value)
     return reader
@@ -74,21 +74,21 @@ def test_a_relative_path_starts_where_the_source_was_registered(
     assert spark.read.format("omnigraph").option("graph", "./graph").option("type", "Person").load().count() == 8
     more = spark.createDataFrame([("n1",)], "email string")
     more.write.format("omnigraph").option("graph", "graph").option("type", "Person").mode("append").save()
-    assert people.stores.head()[1].rows("node:Person") == 9
+    assert people._repository.head()[1].rows("node:Person") == 9
 
 
 def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Graph) -> None:
-    tables = graph_tables(people.stores.head()[1], session)
+    tables = graph_tables(people._repository.head()[1], session)
     frame = tables.table("Person", ["id", "age"], "age > 5")
     assert sorted(tuple(row) for row in frame.collect()) == [("p6", 6), ("p7", 7)]
-    view = people.stores.head()[1]
+    view = people._repository.head()[1]
     table = view.table("node:Person")
     assert table is not None
-    target, place = Target.of(people.stores, view), Place.of(table)
-    parts = [part.id for part in table.parts]
+    target, place = Target.of(people._repository, view), Place.of(table)
+    fragments = [fragment.id for fragment in table.fragments]
 
     def bytes_read(columns: list[str], filter: str | None) -> int:
-        return sum(batch.nbytes for batch in PartsReader(target, place, columns, filter).batches(parts))
+        return sum(batch.nbytes for batch in FragmentsReader(target, place, columns, filter).batches(fragments))
 
     everything = bytes_read(list(table.schema.names), None)
     assert bytes_read(["age"], None) < everything / 4
@@ -97,19 +97,19 @@ def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Gr
 
 def test_a_dataframe_is_written_as_one_commit(session: Any, people: og.Graph) -> None:
     frame = session.createDataFrame([(f"n{n}", n) for n in range(10)], "email string, age int").repartition(4)
-    writer = frame.write.format("omnigraph").option("graph", people.stores.store.uri).option("type", "Person")
+    writer = frame.write.format("omnigraph").option("graph", people._repository.store.uri).option("type", "Person")
     writer.option("message", "from spark").mode("append").save()
     head = people.commits()[0]
     assert (head.kind, head.message) == ("load", "from spark")
     assert len(people.commits()) == 4
-    assert people.stores.head()[1].rows("node:Person") == 18
+    assert people._repository.head()[1].rows("node:Person") == 18
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match="Person 'n0' already exists"):
         writer.mode("append").save()
     bad = session.createDataFrame([("x", 500)], "email string, age int")
     with pytest.raises(PySparkException, match="value 500 > max 150"):
-        bad.write.format("omnigraph").option("graph", people.stores.store.uri).option("type", "Person").mode(
+        bad.write.format("omnigraph").option("graph", people._repository.store.uri).option("type", "Person").mode(
             "append"
         ).save()
     assert len(people.commits()) == 4
@@ -127,11 +127,11 @@ def test_a_write_that_is_aborted_leaves_nothing_visible(session: Any, people: og
 
     frame = session.range(8).selectExpr("concat('w', id) AS email").mapInArrow(broken, "email string")
     with pytest.raises(PySparkException, match="no such number"):
-        frame.write.format("omnigraph").option("graph", people.stores.store.uri).option("type", "Person").mode(
+        frame.write.format("omnigraph").option("graph", people._repository.store.uri).option("type", "Person").mode(
             "append"
         ).save()
     assert len(people.commits()) == 3
-    assert people.stores.head()[1].rows("node:Person") == 8
+    assert people._repository.head()[1].rows("node:Person") == 8
 
 
 QUERIES = [

@@ -160,7 +160,7 @@ def test_a_broken_rule_is_found_in_buckets_and_through_lookups(
     """As in large loads: a table checked bucket by bucket, and a small load into a table much larger."""
     if way == "buckets":
         monkeypatch.setattr(checks, "BUCKET_ROWS", 1)
-        monkeypatch.setattr(keyed_rows, "LOOKUP_MOST", 0)
+        monkeypatch.setattr(keyed_rows, "MAX_LOOKUP", 0)
     else:
         monkeypatch.setattr(keyed_rows, "LOOKUP_FACTOR", 0)
     check_case(case, graph, write, {"engine": "local"}, tmp_path)
@@ -237,8 +237,8 @@ def test_lines_are_counted_across_the_splits_of_a_file(
 ) -> None:
     from omnigraph.pipeline import sources
 
-    monkeypatch.setattr(sources, "SPLIT_BYTES_LEAST", 1_000)
-    monkeypatch.setattr(sources, "SPLIT_BYTES_MOST", 1_000)
+    monkeypatch.setattr(sources, "MIN_SPLIT_BYTES", 1_000)
+    monkeypatch.setattr(sources, "MAX_SPLIT_BYTES", 1_000)
     records: list[Any] = [person(f"p{number}") for number in range(200)]
     records[150] = person("p150", age=-5)
     with pytest.raises(errors.RejectedRecords) as caught:

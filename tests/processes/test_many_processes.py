@@ -17,7 +17,7 @@ from s3_server import S3Server
 from omnigraph.history import History
 from omnigraph.storage import open_store
 
-PROCESSES_MOST = 12
+MAX_PROCESSES = 12
 Place = Callable[[], tuple[str, dict[str, str]]]
 
 
@@ -49,7 +49,7 @@ class Worker:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[list[Worker]]:
-    started = [Worker() for _ in range(PROCESSES_MOST)]
+    started = [Worker() for _ in range(MAX_PROCESSES)]
     yield started
     for worker in started:
         worker.stop()
@@ -93,7 +93,7 @@ def test_every_append_commits_and_every_row_is_there_once(
     workers: list[Worker], place: tuple[str, dict[str, str]], count: int, disjoint: bool
 ) -> None:
     team = workers[:count]
-    times = 3 if count == PROCESSES_MOST else 5
+    times = 3 if count == MAX_PROCESSES else 5
     writer = opened(team, place)
     tables = [f"node:T{index if disjoint else 0}" for index in range(count)]
     orders = [

@@ -119,8 +119,8 @@ class Writer:
 
         changes = []
         for change in plan.changes:
-            parts = Staged.from_json(dict(change.staged)).parts
-            staged = self.tables.stage(self._table(snapshot.table(change.key), change.key), parts=parts)
+            fragments = Staged.from_json(dict(change.staged)).fragments
+            staged = self.tables.stage(self._table(snapshot.table(change.key), change.key), fragments=fragments)
             self.tables.sync([staged])
             changes.append(self._change(change.key, change.mode, snapshot, staged))
         return replace(plan, changes=tuple(changes))

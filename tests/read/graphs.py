@@ -19,7 +19,7 @@ from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.temporal import parse_date, parse_datetime
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import Mode, Result, run_read
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 Record = Mapping[str, Any]
 
@@ -28,44 +28,44 @@ def parse_records(lines: Iterable[str]) -> list[Record]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def new_graph(uri: str, schema: str, storage_options: Mapping[str, str] | None = None) -> Stores:
-    return Stores.create(uri, compile_schema(schema), storage_options=storage_options, durability="process")
+def new_graph(uri: str, schema: str, storage_options: Mapping[str, str] | None = None) -> Repository:
+    return Repository.create(uri, compile_schema(schema), storage_options=storage_options, durability="process")
 
 
 def commit(
-    stores: Stores,
+    repository: Repository,
     records: Iterable[Record],
     branch: str = MAIN,
     remove: Mapping[str, list[str]] | None = None,
     first_number: int = 0,
 ) -> View:
     """One commit that appends these records and removes entities by id ({table key: ids})."""
-    entry, view = stores.head(branch)
+    entry, view = repository.head(branch)
     rows = rows_of(view, records, first_number)
     gone = remove or {}
     changes, staged_all = [], []
     for key in sorted({*rows, *gone}):
         base = view.table_or_new(key)
         addresses = base.lookup("id", gone.get(key, []), ["id"], with_address=True)["_rowaddr"].to_pylist()
-        staged = stores.tables.stage(base, rows=rows.get(key), remove=addresses)
+        staged = repository.tables.stage(base, rows=rows.get(key), remove=addresses)
         staged_all.append(staged)
         old = view.state(key)
         state = TableState(staged.path, staged.version, (old.number if old else 0) + 1, staged.rows)
         changes.append(TableChange(key, "strict", old, state, staged.to_json()))
-    stores.tables.sync(staged_all)
-    stores.history.publisher.publish(
+    repository.tables.sync(staged_all)
+    repository.history.publisher.publish(
         PublishPlan(
             commit_id=new_ulid(), branch=branch, line=entry.line, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=tuple(changes),
         )
     )  # fmt: skip
-    return stores.head(branch)[1]
+    return repository.head(branch)[1]
 
 
 def build_indexes(view: View, branch: str = MAIN) -> View:
     """Build and publish every index the schema asks for."""
-    maintain(view.stores, branch, rewrite=False)
-    return view.stores.head(branch)[1]
+    maintain(view.repository, branch, rewrite=False)
+    return view.repository.head(branch)[1]
 
 
 def rows_of(view: View, records: Iterable[Record], first_number: int = 0) -> dict[str, pa.Table]:

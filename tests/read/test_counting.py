@@ -73,7 +73,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("text", QUERIES)
 @pytest.mark.parametrize("share", [0, 2, counting.FEW_SHARE, 10**9])
-@pytest.mark.parametrize("rows", [0, grouping.ROWS_MOST])
+@pytest.mark.parametrize("rows", [0, grouping.MAX_ROWS])
 def test_counts_are_those_of_a_join(
     view: View, monkeypatch: pytest.MonkeyPatch, text: str, share: int, rows: int
 ) -> None:
@@ -82,7 +82,7 @@ def test_counts_are_those_of_a_join(
     counted = []
     run = factored.Factored.run
     monkeypatch.setattr(counting, "FEW_SHARE", share)
-    monkeypatch.setattr(grouping, "ROWS_MOST", rows)
+    monkeypatch.setattr(grouping, "MAX_ROWS", rows)
     monkeypatch.setattr(execution.Reduction, "run", lambda _: False)
     monkeypatch.setattr(factored.Factored, "run", lambda *given: counted.append(1) or run(*given))
     assert query(view, written).to_json() == expected
@@ -119,6 +119,6 @@ def test_too_many_matches_of_the_group_key_are_left_to_the_engine(view: View, mo
     text = "query q() { match { $a knows $b $b livesIn $c } return { $a.name as a, $c.name as c, count($b) as n } }"
     expected = query(view, text, mode="scan").to_json()
     assert {choice.estimate for choice in explained(view, text)} == {"summed"}
-    monkeypatch.setattr(factored, "MATCHES_MOST", 100)
+    monkeypatch.setattr(factored, "MAX_MATCHES", 100)
     assert {choice.estimate for choice in explained(view, text)} != {"summed"}
     assert query(view, text).to_json() == expected

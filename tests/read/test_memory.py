@@ -36,8 +36,8 @@ print(peak_mb() - idle)
 
 @pytest.mark.soak
 def test_a_count_over_wide_vectors_stays_small(tmp_path: Path) -> None:
-    stores = new_graph(str(tmp_path / "graph"), SCHEMA)
-    entry, view = stores.head()
+    repository = new_graph(str(tmp_path / "graph"), SCHEMA)
+    entry, view = repository.head()
     schema = view.schema("node:Doc")
 
     def batches() -> object:
@@ -49,9 +49,9 @@ def test_a_count_over_wide_vectors_stays_small(tmp_path: Path) -> None:
             yield pa.record_batch([ids, ids, years, vectors], schema=schema)
 
     reader = pa.RecordBatchReader.from_batches(schema, batches())
-    staged = stores.tables.stage(view.table_or_new("node:Doc"), rows=reader)
+    staged = repository.tables.stage(view.table_or_new("node:Doc"), rows=reader)
     state = TableState(staged.path, staged.version, 1, staged.rows)
-    stores.history.publisher.publish(
+    repository.history.publisher.publish(
         PublishPlan(
             commit_id=new_ulid(), branch=MAIN, line=entry.line, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=(TableChange("node:Doc", "strict", None, state),),

@@ -293,8 +293,8 @@ counter = itertools.count()
 
 
 def _explore(folder: Path, records: list[dict[str, Any]], texts: list[str]) -> None:
-    stores = new_graph(str(folder / f"g{next(counter)}"), SCHEMA)
-    view = commit(stores, records)
+    repository = new_graph(str(folder / f"g{next(counter)}"), SCHEMA)
+    view = commit(repository, records)
     indexed = build_indexes(view) if records else view
     tables = {key: view.table(key) for key in view.catalog.tables}
     data = {key: [] if table is None else table.read().to_pylist() for key, table in tables.items()}

@@ -21,10 +21,10 @@ from omnigraph.read import Mode, engine, entity, execution, explain, history_of,
 from omnigraph.read import adjacency as adjacency_module
 from omnigraph.read.adjacency import Compact
 from omnigraph.read.explain import Explanation
-from omnigraph.relational.lending import Lending
+from omnigraph.relational.connections import ConnectionPool
 from omnigraph.tables.byte_cache import ByteCache
-from omnigraph.tables.part_columns import LOOKUPS_LEAST
-from omnigraph.views import Stores, View
+from omnigraph.tables.fragment_columns import MIN_LOOKUPS
+from omnigraph.views import Repository, View
 
 SCHEMA = """
 node Person {
@@ -54,12 +54,12 @@ def knows(a: str, b: str, **data: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def stores(tmp_path: Path) -> Stores:
+def repository(tmp_path: Path) -> Repository:
     return new_graph(str(tmp_path / "graph"), SCHEMA)
 
 
 @pytest.fixture
-def view(stores: Stores) -> View:
+def view(repository: Repository) -> View:
     records = [
         person("ann", age=30, seen="2024-05-06T07:08:09.010Z", big=2**53, score=math.inf, tags=["x"], vec=[1, 0]),
         person("bob", age=20, big=-(2**60), tier="pro", bio="likes graphs", photo="bytes"),
@@ -69,7 +69,7 @@ def view(stores: Stores) -> View:
         knows("bob", "cid"),
         {"edge": "LivesIn", "from": "ann", "to": "Rome", "id": "home"},
     ]
-    return commit(stores, records)
+    return commit(repository, records)
 
 
 def explained(view: View, text: str, params: dict[str, Any] | None = None) -> Explanation:
@@ -156,10 +156,10 @@ def test_deep_hops_use_the_adjacency(view: View) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "scan", "index", "csr"])
-def test_very_deep_hops(view: View, stores: Stores, mode: Mode) -> None:
+def test_very_deep_hops(view: View, repository: Repository, mode: Mode) -> None:
     chain = [person(f"n{number:02}") for number in range(25)]
     chain += [knows(f"n{number:02}", f"n{number + 1:02}") for number in range(24)]
-    longer = commit(stores, chain)
+    longer = commit(repository, chain)
     text = 'query q() { match { $p: Person { name: "n00" } $p knows{23,600} $q } return { $q.name as n } }'
     text = text if mode != "scan" else text.replace("600", "40")
     assert [row["n"] for row in query(longer, text, mode=mode).rows] == ["n23", "n24"]
@@ -183,10 +183,10 @@ def test_a_node_known_by_its_edges_is_not_read(view: View) -> None:
     assert [one.tables for one in found.inputs] == [("edge:Knows",)]
 
 
-def test_the_adjacency_of_a_version_is_built_once_and_shared(view: View, stores: Stores) -> None:
+def test_the_adjacency_of_a_version_is_built_once_and_shared(view: View, repository: Repository) -> None:
     before = Compact(view).neighbours("Knows", "out")
     assert Compact(view).neighbours("Knows", "out") is before
-    later = commit(stores, [knows("cid", "ann")])
+    later = commit(repository, [knows("cid", "ann")])
     assert Compact(later).neighbours("Knows", "out") is not before
     text = "query q() { match { $p knows $q } return { count($p) as n } }"
     assert query(view, text).rows == [{"n": 2}]
@@ -194,15 +194,15 @@ def test_the_adjacency_of_a_version_is_built_once_and_shared(view: View, stores:
 
 
 def test_a_graph_that_is_read_often_is_answered_from_memory(tmp_path: Path) -> None:
-    stores = new_graph(str(tmp_path), SCHEMA)
-    commit(stores, [person(name, age=age) for age, name in enumerate(("ann", "bob", "cid"))])
-    view = Stores.open(str(tmp_path)).head()[1]
-    commit(stores, [knows("ann", "bob"), knows("ann", "cid")])
-    later = Stores.open(str(tmp_path)).head()[1]
+    repository = new_graph(str(tmp_path), SCHEMA)
+    commit(repository, [person(name, age=age) for age, name in enumerate(("ann", "bob", "cid"))])
+    view = Repository.open(str(tmp_path)).head()[1]
+    commit(repository, [knows("ann", "bob"), knows("ann", "cid")])
+    later = Repository.open(str(tmp_path)).head()[1]
     point = 'query q() { match { $p: Person { name: "bob" } } return { $p.age as a } }'
     hop = 'query q() { match { $p: Person { name: "ann" } $p knows $q $q.age > 1 } return { $q.name as n } }'
     assert explained(later, point).choices[0].estimate == "1 ids"
-    for _ in range(2 * LOOKUPS_LEAST):
+    for _ in range(2 * MIN_LOOKUPS):
         assert query(later, point).rows == [{"a": 1}]
         assert query(later, hop).rows == [{"n": "cid"}]
         assert query(view, hop).rows == []
@@ -299,7 +299,7 @@ def test_what_does_not_fit_names_the_other_engine(view: View, monkeypatch: pytes
         register = unregister = lambda *_: None
         sql = fail
 
-    monkeypatch.setattr(engine, "_connections", Lending(Full))
+    monkeypatch.setattr(engine, "_connections", ConnectionPool(Full))
     with pytest.raises(ResourceExhausted) as error:
         query(view, "query q() { match { $p: Person } return { avg($p.age) as a } }")
     assert 'engine="spark"' in (error.value.hint or "")
@@ -317,22 +317,22 @@ def test_which_property_gets_which_index(view: View) -> None:
     assert {spec.column for spec in index_specs(view.catalog.edges["Knows"])} == {"id", "src", "dst"}
 
 
-def test_the_state_of_indexes_shows_what_is_pending(view: View, stores: Stores) -> None:
+def test_the_state_of_indexes_shows_what_is_pending(view: View, repository: Repository) -> None:
     before = {(s.table_key, s.column, s.kind): s for s in index_state(view)}
     assert before[("node:Person", "age", "BTREE")].pending_rows == 3
     indexed = build_indexes(view)
     after = {(s.table_key, s.column, s.kind): s for s in index_state(indexed)}
     assert after[("node:Person", "age", "BTREE")].is_complete
-    later = commit(stores, [person("dan", age=50)])
+    later = commit(repository, [person("dan", age=50)])
     pending = {(s.table_key, s.column, s.kind): s for s in index_state(later)}[("node:Person", "age", "BTREE")]
     assert (pending.covered_rows, pending.pending_rows) == (3, 1)
     text = "query q() { match { $p: Person $p.age in [20, 50] } return { $p.name as n } }"
     assert [row["n"] for row in query(later, text).rows] == ["bob", "dan"]
 
 
-def test_search_is_right_while_an_index_covers_a_part(view: View, stores: Stores) -> None:
+def test_search_is_right_while_an_index_covers_a_part(view: View, repository: Repository) -> None:
     build_indexes(view)
-    later = commit(stores, [person("dan", bio="graphs and more graphs", vec=[0, 1])])
+    later = commit(repository, [person("dan", bio="graphs and more graphs", vec=[0, 1])])
     text = 'query q() { match { $p: Person } return { $p.name as n } order { bm25($p.bio, "graphs") } }'
     assert [row["n"] for row in query(later, text).rows] == ["dan", "bob"]
     near = "query q() { match { $p: Person } return { $p.name as n } order { nearest($p.vec, [0.0, 1.0]) } limit 2 }"
@@ -342,21 +342,21 @@ def test_search_is_right_while_an_index_covers_a_part(view: View, stores: Stores
 # ---------------------------------------------------------------- time travel
 
 
-def test_an_older_snapshot_gives_older_rows(view: View, stores: Stores) -> None:
-    later = commit(stores, [person("dan", age=1)], remove={"node:Person": ["cid"], "edge:Knows": ["bob-cid"]})
+def test_an_older_snapshot_gives_older_rows(view: View, repository: Repository) -> None:
+    later = commit(repository, [person("dan", age=1)], remove={"node:Person": ["cid"], "edge:Knows": ["bob-cid"]})
     text = "query q() { match { $p: Person } return { $p.name as n } }"
     assert [row["n"] for row in query(later, text).rows] == ["ann", "bob", "dan"]
     for revision in ("main~1", view.snapshot.commit.id):
-        assert [row["n"] for row in query(stores.resolve(revision), text).rows] == ["ann", "bob", "cid"]
+        assert [row["n"] for row in query(repository.resolve(revision), text).rows] == ["ann", "bob", "cid"]
     hops = 'query q() { match { $p: Person { name: "ann" } $p knows{1,2} $q } return { $q.name as n } }'
     assert query(later, hops).num_rows == 1
-    assert query(stores.resolve("main~1"), hops).num_rows == 2
+    assert query(repository.resolve("main~1"), hops).num_rows == 2
 
 
-def test_an_entity_at_any_snapshot(view: View, stores: Stores) -> None:
-    commit(stores, [], remove={"node:Person": ["cid"], "edge:Knows": ["bob-cid"]})
-    assert entity(stores.resolve("main"), "Person", "cid") is None
-    old = entity(stores.resolve("main~1"), "Person", "cid")
+def test_an_entity_at_any_snapshot(view: View, repository: Repository) -> None:
+    commit(repository, [], remove={"node:Person": ["cid"], "edge:Knows": ["bob-cid"]})
+    assert entity(repository.resolve("main"), "Person", "cid") is None
+    old = entity(repository.resolve("main~1"), "Person", "cid")
     assert old is not None
     assert old["big"] == 5
     ann = entity(view, "Person", "ann")
@@ -370,19 +370,19 @@ def test_an_entity_at_any_snapshot(view: View, stores: Stores) -> None:
         entity(view, "Ghost", "x")
 
 
-def test_the_history_of_an_entity_skips_commits_of_other_tables(view: View, stores: Stores) -> None:
-    commit(stores, [{"type": "City", "data": {"name": "Oslo"}}])
-    changed = commit(stores, [person("cid", big=6)], remove={"node:Person": ["cid"]})
-    commit(stores, [person("zed")])
-    gone = commit(stores, [], remove={"node:Person": ["cid"]})
-    versions = list(history_of(stores, "Person", "cid"))
+def test_the_history_of_an_entity_skips_commits_of_other_tables(view: View, repository: Repository) -> None:
+    commit(repository, [{"type": "City", "data": {"name": "Oslo"}}])
+    changed = commit(repository, [person("cid", big=6)], remove={"node:Person": ["cid"]})
+    commit(repository, [person("zed")])
+    gone = commit(repository, [], remove={"node:Person": ["cid"]})
+    versions = list(history_of(repository, "Person", "cid"))
     assert [version.value and version.value["big"] for version in versions] == [None, 6, 5]
     assert [version.commit.id for version in versions] == [
         gone.snapshot.commit.id,
         changed.snapshot.commit.id,
         view.snapshot.commit.id,
     ]
-    assert list(history_of(stores, "Person", "never")) == []
+    assert list(history_of(repository, "Person", "never")) == []
 
 
 # ---------------------------------------------------------------- errors
@@ -401,8 +401,8 @@ def test_overflow_is_an_error_not_a_wrong_number(view: View) -> None:
         query(view, text)
 
 
-def test_an_empty_graph_answers(stores: Stores) -> None:
-    _, empty = stores.head()
+def test_an_empty_graph_answers(repository: Repository) -> None:
+    _, empty = repository.head()
     for mode in ("auto", "scan", "index", "csr"):
         text = "query q() { match { $p: Person $p knows{1,2} $q not { $q livesIn $c } } return { $p.name, $q } }"
         assert query(empty, text, mode=mode).rows == []  # type: ignore[arg-type]  # the names are modes

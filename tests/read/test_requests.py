@@ -7,8 +7,8 @@ from read.graphs import build_indexes, commit, new_graph, query
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.tables.part_columns import LOOKUPS_LEAST
-from omnigraph.views import Stores, View
+from omnigraph.tables.fragment_columns import MIN_LOOKUPS
+from omnigraph.views import Repository, View
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -23,15 +23,15 @@ pytestmark = pytest.mark.s3
 
 def _graph(s3: S3Server, commits: int) -> str:
     uri = f"s3://{s3.new_bucket()}/graph"
-    stores = new_graph(uri, SCHEMA, s3.options)
+    repository = new_graph(uri, SCHEMA, s3.options)
     for number in range(commits):
         people = [{"type": "Person", "data": {"name": f"p{number}-{i}", "age": i}} for i in range(20)]
         edges = [
             {"edge": "Knows", "from": f"p{number}-{i}", "to": f"p{number}-{(i + 1) % 20}", "id": f"{number}-{i}"}
             for i in range(20)
         ]
-        commit(stores, people + edges)
-    build_indexes(stores.head()[1])
+        commit(repository, people + edges)
+    build_indexes(repository.head()[1])
     return uri
 
 
@@ -48,24 +48,24 @@ def _large(s3: S3Server, bucket: str) -> str:
     return uri
 
 
-def _opened(s3: S3Server, uri: str) -> Stores:
+def _opened(s3: S3Server, uri: str) -> Repository:
     """As another process would: nothing is cached."""
-    return Stores.open(uri, storage_options=s3.options, durability="process")
+    return Repository.open(uri, storage_options=s3.options, durability="process")
 
 
-def _asked(s3: S3Server, stores: Stores, text: str, name: str, rows: int = 1) -> int:
+def _asked(s3: S3Server, repository: Repository, text: str, name: str, rows: int = 1) -> int:
     s3.reset()
-    view: View = stores.head()[1]
+    view: View = repository.head()[1]
     assert query(view, text, {"n": name}).num_rows == rows
     return len(s3.requests())
 
 
 def test_a_warm_point_read_asks_at_most_three_times(s3: S3Server) -> None:
     uri = _graph(s3, 2)
-    stores = _opened(s3, uri)
-    _asked(s3, stores, POINT, "p0-1")
-    assert _asked(s3, stores, POINT, "p0-1") <= 3
-    assert _asked(s3, stores, POINT, "p0-7") <= 3
+    repository = _opened(s3, uri)
+    _asked(s3, repository, POINT, "p0-1")
+    assert _asked(s3, repository, POINT, "p0-1") <= 3
+    assert _asked(s3, repository, POINT, "p0-7") <= 3
 
 
 def test_a_cold_first_query_asks_at_most_eight_times_a_table(s3: S3Server) -> None:
@@ -80,12 +80,12 @@ def test_a_cold_first_query_asks_at_most_eight_times_a_table(s3: S3Server) -> No
 def test_large_tables_are_read_with_as_few_requests(s3: S3Server) -> None:
     """First a process that has nothing, then any other key: what a lookup needs of the tables is known by then."""
     uri = _large(s3, s3.new_bucket())
-    stores = _opened(s3, uri)
-    assert _asked(s3, stores, POINT, "person-000077") <= 8 + 2
-    assert _asked(s3, stores, POINT, "person-054321") <= 3
-    stores = _opened(s3, _large(s3, s3.new_bucket()))
-    assert _asked(s3, stores, HOP, "person-000077", rows=3) <= 16 + 2
-    assert _asked(s3, stores, FAR_KEYS, "person-054321", rows=3) <= 3, "of the far nodes only the key is wanted"
+    repository = _opened(s3, uri)
+    assert _asked(s3, repository, POINT, "person-000077") <= 8 + 2
+    assert _asked(s3, repository, POINT, "person-054321") <= 3
+    repository = _opened(s3, _large(s3, s3.new_bucket()))
+    assert _asked(s3, repository, HOP, "person-000077", rows=3) <= 16 + 2
+    assert _asked(s3, repository, FAR_KEYS, "person-054321", rows=3) <= 3, "of the far nodes only the key is wanted"
 
 
 def test_the_cost_of_a_read_does_not_grow_with_history(s3: S3Server) -> None:
@@ -95,9 +95,9 @@ def test_the_cost_of_a_read_does_not_grow_with_history(s3: S3Server) -> None:
 
 
 def test_points_and_hops_that_are_read_often_ask_for_the_head_only(s3: S3Server) -> None:
-    stores = _opened(s3, _graph(s3, 2))
-    for _ in range(LOOKUPS_LEAST + 1):
-        _asked(s3, stores, POINT, "p0-1")
-        _asked(s3, stores, HOP, "p0-1")
-    assert _asked(s3, stores, POINT, "p1-7") == 1
-    assert _asked(s3, stores, HOP, "p1-7") == 1
+    repository = _opened(s3, _graph(s3, 2))
+    for _ in range(MIN_LOOKUPS + 1):
+        _asked(s3, repository, POINT, "p0-1")
+        _asked(s3, repository, HOP, "p0-1")
+    assert _asked(s3, repository, POINT, "p1-7") == 1
+    assert _asked(s3, repository, HOP, "p1-7") == 1

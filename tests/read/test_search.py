@@ -70,15 +70,15 @@ def doc(number: int, chance: random.Random) -> dict[str, Any]:
 def view(tmp_path_factory: pytest.TempPathFactory) -> View:
     """Indexes that cover most of the rows: some rows came later, some covered ones are gone."""
     chance = random.Random(7)
-    stores = new_graph(str(tmp_path_factory.mktemp("search") / "graph"), SCHEMA)
-    build_indexes(commit(stores, [doc(number, chance) for number in range(400)]))
-    commit(stores, [doc(number, chance) for number in range(400, 500)], remove={"node:Doc": ["d0001", "d0017"]})
+    repository = new_graph(str(tmp_path_factory.mktemp("search") / "graph"), SCHEMA)
+    build_indexes(commit(repository, [doc(number, chance) for number in range(400)]))
+    commit(repository, [doc(number, chance) for number in range(400, 500)], remove={"node:Doc": ["d0001", "d0017"]})
     tags = [{"type": "Tag", "data": {"name": name}} for name in ("even", "odd")]
     edges = [
         {"edge": "Has", "from": f"d{number:04}", "to": "odd" if number % 2 else "even", "id": f"h{number:04}"}
         for number in range(400, 500)
     ]
-    return commit(stores, [*tags, *edges])
+    return commit(repository, [*tags, *edges])
 
 
 QUERIES = (
@@ -165,8 +165,8 @@ def test_small_tables_and_frequent_words_are_scanned(view: View, seen: list[str 
     expected = query(view, asked, mode="scan").rows
     seen.clear()
     assert rows_of(view, asked) == expected
-    assert rows_of(view, asked, TEXT_ROWS_LEAST=0) == expected
-    assert rows_of(view, asked, TEXT_ROWS_LEAST=0, TEXT_SHARE=1) == expected
+    assert rows_of(view, asked, MIN_TEXT_ROWS=0) == expected
+    assert rows_of(view, asked, MIN_TEXT_ROWS=0, TEXT_SHARE=1) == expected
     assert seen == [None, None, "text index of body"]
 
 
@@ -191,11 +191,11 @@ def test_a_join_or_a_condition_the_search_cannot_apply_ranks_every_row(view: Vie
 
 
 def test_rows_at_the_same_distance_are_cut_by_id(tmp_path: Path, seen: list[str | None]) -> None:
-    stores = new_graph(str(tmp_path / "graph"), "node Doc { slug: String @key vec: Vector(2)? @index }")
+    repository = new_graph(str(tmp_path / "graph"), "node Doc { slug: String @key vec: Vector(2)? @index }")
     same = [{"type": "Doc", "data": {"slug": f"d{number:03}", "vec": [1.0, 1.0]}} for number in range(100)]
     chance = random.Random(3)
     chance.shuffle(same)
-    view = build_indexes(commit(stores, same))
+    view = build_indexes(commit(repository, same))
     asked = "query q() { match { $d: Doc } return { $d.slug as s } order { nearest($d.vec, [0.0, 1.0]) } limit 4 }"
     assert [row["s"] for row in query(view, asked, mode="index").rows] == ["d000", "d001", "d002", "d003"]
     assert seen == [None]
@@ -203,9 +203,9 @@ def test_rows_at_the_same_distance_are_cut_by_id(tmp_path: Path, seen: list[str 
 
 def test_an_index_that_covers_little_is_not_used(tmp_path: Path, seen: list[str | None]) -> None:
     chance = random.Random(5)
-    stores = new_graph(str(tmp_path / "graph"), SCHEMA)
-    build_indexes(commit(stores, [doc(number, chance) for number in range(10)]))
-    view = commit(stores, [doc(number, chance) for number in range(10, 60)])
+    repository = new_graph(str(tmp_path / "graph"), SCHEMA)
+    build_indexes(commit(repository, [doc(number, chance) for number in range(10)]))
+    view = commit(repository, [doc(number, chance) for number in range(10, 60)])
     asked = 'query q() { match { $d: Doc search($d.body, "graph") } return { $d.slug as s } }'
     assert query(view, asked, mode="index").rows == query(view, asked, mode="scan").rows
     assert not any(seen)
@@ -215,9 +215,9 @@ def test_large_tables_find_nearly_all_of_the_nearest(tmp_path: Path, seen: list[
     numbers = np.random.default_rng(11)
     centres = numbers.normal(size=(200, 16))
     made = (centres[numbers.integers(0, 200, 40_000)] + numbers.normal(size=(40_000, 16)) * 0.4).astype(np.float32)
-    stores = new_graph(str(tmp_path / "graph"), "node Doc { slug: String @key vec: Vector(16)? @index }")
+    repository = new_graph(str(tmp_path / "graph"), "node Doc { slug: String @key vec: Vector(16)? @index }")
     records = [{"type": "Doc", "data": {"slug": f"d{n:05}", "vec": row.tolist()}} for n, row in enumerate(made)]
-    view = build_indexes(commit(stores, records))
+    view = build_indexes(commit(repository, records))
     asked = (
         "query q($v: Vector(16)) { match { $d: Doc } return { $d.slug as s } order { nearest($d.vec, $v) } limit 10 }"
     )

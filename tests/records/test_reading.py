@@ -105,11 +105,11 @@ def test_reading_by_columns_is_reading_line_by_line(text: list[str], halves: int
     rows, refused = slowly(text)
     block = "".join(f"{line}\n" for line in text).encode("utf-8", "surrogatepass")
     reader = GraphBatchReader(CATALOG, FRESH)
-    keep, graph_batch._HALVES_LEAST = graph_batch._HALVES_LEAST, halves
+    keep, graph_batch._MIN_HALVES = graph_batch._MIN_HALVES, halves
     try:
         typed = list(reader.read(block, 1)) if block else []
     finally:
-        graph_batch._HALVES_LEAST = keep
+        graph_batch._MIN_HALVES = keep
     found = {
         line: (one.key, row)
         for one in typed

@@ -47,7 +47,9 @@ def own_bytes_are_remembered(patch: pytest.MonkeyPatch) -> None:
     """An entry found with our id is taken to have our bytes, though another process published the same plan."""
     create = Chain._create
     patch.setattr(
-        Chain, "_create", lambda self, entry, beside: entry if create(self, entry, beside) is not None else None
+        Chain,
+        "_create",
+        lambda self, entry, before_visible: entry if create(self, entry, before_visible) is not None else None,
     )
 
 

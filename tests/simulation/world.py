@@ -21,7 +21,7 @@ from omnigraph.storage import ObjectInfo, Store
 from omnigraph.testing import SimulatedCrash
 
 T = TypeVar("T")
-STEPS_MOST = 4_000
+MAX_STEPS = 4_000
 STEP_S = 0.05
 WAKE = 0.03
 """Per step: one actor that sleeps lets the others do a lot meanwhile."""
@@ -80,7 +80,7 @@ class World:
             actor.switch()
         while alive := [actor for actor in alive if not actor.dead]:
             steps += 1
-            if steps > STEPS_MOST:
+            if steps > MAX_STEPS:
                 raise Violation("the actors do not come to an end")
             self.now += STEP_S
             if self.weather.stall and chance() < self.weather.stall:
@@ -148,14 +148,14 @@ class SimStore(Store):
     def put(self, key: str, data: bytes) -> None:
         self._call(key, lambda: self.world.write(key, data))
 
-    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
+    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
         def apply() -> None:
             if key in self.world.objects.held:
                 raise ObjectExists("exists", key=key)
             self.world.write(key, data)
 
-        if beside is not None:
-            beside()
+        if before_visible is not None:
+            before_visible()
         self._call(key, apply, data)
 
     def list(self, prefix: str, *, limit: int | None = None) -> builtins.list[ObjectInfo]:

@@ -122,14 +122,14 @@ def test_what_must_be_finished_first_is_finished_before_the_object_is_seen(
 ) -> None:
     store = LocalStore(tmp_path, durability=durability)
     seen: list[bool] = []
-    store.create("a", b"", beside=lambda: seen.append((tmp_path / "a").exists()))
+    store.create("a", b"", before_visible=lambda: seen.append((tmp_path / "a").exists()))
     assert seen == [False]
 
     def fail() -> None:
         raise StorageTransient("the sync failed", key="t")
 
     with pytest.raises(StorageTransient, match="the sync failed"):
-        store.create("b", b"", beside=fail)
+        store.create("b", b"", before_visible=fail)
     assert [info.key for info in store.list("")] == ["a"]
 
 

@@ -1,4 +1,4 @@
-"""Compaction keeps rows and index coverage, and makes few parts of many."""
+"""Compaction keeps rows and index coverage, and makes few fragments of many."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _graph(folder: Path) -> og.Graph:
     return graph
 
 
-def test_optimize_makes_one_covered_part_of_many_and_keeps_every_row(tmp_path: Path) -> None:
+def test_optimize_makes_one_covered_fragment_of_many_and_keeps_every_row(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
     before = graph.view().table("node:Person")
     assert before is not None
-    assert len(before.parts) > 1
+    assert len(before.fragments) > 1
     rows = sorted(before.read().to_pylist(), key=lambda row: row["id"])
 
     commit = graph.optimize(actor="janitor")
@@ -35,7 +35,7 @@ def test_optimize_makes_one_covered_part_of_many_and_keeps_every_row(tmp_path: P
     assert (commit.kind, commit.actor) == ("optimize", "janitor")
     after = graph.view().table("node:Person")
     assert after is not None
-    assert len(after.parts) == 1
+    assert len(after.fragments) == 1
     assert sorted(after.read().to_pylist(), key=lambda row: row["id"]) == rows
     state = coverage(after, [IndexSpec("id", "BTREE"), IndexSpec("age", "BTREE")])
     assert [found.pending_rows for found in state.values()] == [0, 0]
@@ -51,7 +51,7 @@ def test_a_table_in_good_shape_is_left_alone(tmp_path: Path) -> None:
     assert graph.commits(limit=1)[0].id == head.id
 
 
-def test_compaction_after_an_index_covers_the_new_part(tmp_path: Path) -> None:
+def test_compaction_after_an_index_covers_the_new_fragment(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
     assert graph.ensure_indexes() is not None
     for number in range(30, 33):

@@ -1,4 +1,4 @@
-"""Folding: few parts however many commits, every row kept, indexes still cover what they covered."""
+"""Folding: few fragments however many commits, every row kept, indexes still cover what they covered."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tables.small_tables import SmallTables, numbers_of, rows
 
-from omnigraph.tables import IndexSpec, Part
-from omnigraph.tables.folding import FOLD_BYTES_MOST, FOLD_ROWS_MOST, FOLD_WIDTH, level_of, parts_to_fold
+from omnigraph.tables import Fragment, IndexSpec
+from omnigraph.tables.folding import FOLD_WIDTH, MAX_FOLD_BYTES, MAX_FOLD_ROWS, fragments_to_fold, level_of
 from omnigraph.tables.indexes import coverage
 
 
@@ -17,8 +17,8 @@ def tables(tmp_path: Path) -> SmallTables:
     return SmallTables(tmp_path)
 
 
-def part(number: int, rows: int, size: int = 100) -> Part:
-    return Part(number, (f"{number}.lance",), "", rows, size)
+def fragment(number: int, rows: int, size: int = 100) -> Fragment:
+    return Fragment(number, (f"{number}.lance",), "", rows, size)
 
 
 @pytest.mark.parametrize(("rows", "level"), [(0, 0), (1, 0), (7, 0), (8, 1), (63, 1), (64, 2), (511, 2), (512, 3)])
@@ -27,47 +27,47 @@ def test_levels_are_powers_of_the_width(rows: int, level: int) -> None:
 
 
 def test_nothing_is_folded_before_a_level_is_full() -> None:
-    parts = [part(n, 1) for n in range(FOLD_WIDTH - 1)]
-    assert parts_to_fold(parts) == ()
-    assert parts_to_fold([*parts, part(99, 1)]) == (*parts, part(99, 1))
+    fragments = [fragment(n, 1) for n in range(FOLD_WIDTH - 1)]
+    assert fragments_to_fold(fragments) == ()
+    assert fragments_to_fold([*fragments, fragment(99, 1)]) == (*fragments, fragment(99, 1))
 
 
 def test_a_fold_carries_into_the_next_level() -> None:
-    tens = [part(n, 10) for n in range(FOLD_WIDTH - 1)]
-    ones = [part(100 + n, 1) for n in range(FOLD_WIDTH)]
-    assert parts_to_fold([*tens, *ones]) == (*tens, *ones)
+    tens = [fragment(n, 10) for n in range(FOLD_WIDTH - 1)]
+    ones = [fragment(100 + n, 1) for n in range(FOLD_WIDTH)]
+    assert fragments_to_fold([*tens, *ones]) == (*tens, *ones)
 
 
-def test_parts_the_write_changes_and_big_parts_are_left_alone() -> None:
-    parts = [part(n, 1) for n in range(FOLD_WIDTH)]
-    assert parts_to_fold(parts, busy=[3]) == ()
-    assert parts_to_fold([part(n, FOLD_ROWS_MOST) for n in range(20)]) == ()
-    assert parts_to_fold([part(n, 5, FOLD_BYTES_MOST) for n in range(20)]) == ()
+def test_parts_the_write_changes_and_big_fragments_are_left_alone() -> None:
+    fragments = [fragment(n, 1) for n in range(FOLD_WIDTH)]
+    assert fragments_to_fold(fragments, busy=[3]) == ()
+    assert fragments_to_fold([fragment(n, MAX_FOLD_ROWS) for n in range(20)]) == ()
+    assert fragments_to_fold([fragment(n, 5, MAX_FOLD_BYTES) for n in range(20)]) == ()
 
 
-def test_simulated_commits_keep_the_number_of_parts_logarithmic() -> None:
-    parts: list[Part] = []
+def test_simulated_commits_keep_the_number_of_fragments_logarithmic() -> None:
+    fragments: list[Fragment] = []
     rewritten = most = 0
     for number in range(20_000):
-        folded = parts_to_fold(parts)
+        folded = fragments_to_fold(fragments)
         if folded:
             gone = {each.id for each in folded}
-            parts = [each for each in parts if each.id not in gone]
-            parts.append(part(1_000_000 + number, sum(each.rows for each in folded)))
-            rewritten += parts[-1].rows
-        parts.append(part(number, 1))
-        most = max(most, len(parts))
-    assert sum(each.rows for each in parts) == 20_000
+            fragments = [each for each in fragments if each.id not in gone]
+            fragments.append(fragment(1_000_000 + number, sum(each.rows for each in folded)))
+            rewritten += fragments[-1].rows
+        fragments.append(fragment(number, 1))
+        most = max(most, len(fragments))
+    assert sum(each.rows for each in fragments) == 20_000
     assert most <= FOLD_WIDTH * 6
     assert rewritten / 20_000 < 6
 
 
-def test_many_one_row_commits_keep_every_row_in_few_parts(tables: SmallTables) -> None:
+def test_many_one_row_commits_keep_every_row_in_few_fragments(tables: SmallTables) -> None:
     table = tables.empty()
     most = 0
     for number in range(150):
         table = tables.put(table, [number])
-        most = max(most, len(table.parts))
+        most = max(most, len(table.fragments))
     assert most <= 3 * FOLD_WIDTH
     assert numbers_of(tables.fresh(table)) == list(range(150))
     table.dataset.validate()
@@ -79,28 +79,28 @@ def test_folding_drops_deleted_rows_and_keeps_the_rest(tables: SmallTables) -> N
         table = tables.put(table, range(start, start + 5))
     table = tables.at(tables.stage(table, remove=tables.addresses(table, [1, 6, 11])))
     table = tables.put(table, [500])
-    before = len(table.parts)
+    before = len(table.fragments)
     table = tables.put(table, [501])
-    assert len(table.parts) < before
-    assert all(part.deletions == "" for part in table.parts)
+    assert len(table.fragments) < before
+    assert all(fragment.deletions == "" for fragment in table.fragments)
     expected = sorted({*range(5 * (FOLD_WIDTH - 1)), 500, 501} - {1, 6, 11})
     assert numbers_of(tables.fresh(table)) == expected
 
 
-def test_an_upsert_folds_around_the_part_it_changes(tables: SmallTables) -> None:
+def test_an_upsert_folds_around_the_fragment_it_changes(tables: SmallTables) -> None:
     table = tables.empty()
     for number in range(FOLD_WIDTH + 3):
         table = tables.put(table, range(number * 4, number * 4 + 4), fold=False)
     staged = tables.stage(table, rows=rows([1000]), remove=tables.addresses(table, [5]))
     assert (staged.added, staged.removed, staged.rows) == (1, 1, 4 * (FOLD_WIDTH + 3))
     assert numbers_of(tables.at(staged)) == sorted({*range(4 * (FOLD_WIDTH + 3)), 1000} - {5})
-    assert len(tables.at(staged).parts) == 3
+    assert len(tables.at(staged).fragments) == 3
 
 
 SPECS = (IndexSpec("id", "BTREE"), IndexSpec("camelCase", "INVERTED"))
 
 
-def test_indexes_cover_the_folded_parts_again(tables: SmallTables) -> None:
+def test_indexes_cover_the_folded_fragments_again(tables: SmallTables) -> None:
     table = tables.put(tables.empty(), range(20))
     staged = tables.stage_index(table, SPECS)
     assert staged is not None

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.tables import IndexSpec, Table, Tables
-from omnigraph.tables.key_cache import KeyCache, PartKeys
+from omnigraph.tables.key_cache import FragmentKeys, KeyCache
 from omnigraph.tables.table import ROW_ADDRESS
 
 SCHEMA = pa.schema(
@@ -80,7 +80,7 @@ def test_another_reader_finds_the_same(tmp_path: object) -> None:
 
 
 def test_two_versions_of_one_base_do_not_mix() -> None:
-    """Parts that got the same number in two versions have different rows."""
+    """Fragments that got the same number in two versions have different rows."""
     tables = Tables("memory://")
     base = tables.create("edges/E-1", SCHEMA)
     ours, theirs = (tables.stage(base, rows=rows(number)) for number in (1, 2))
@@ -92,14 +92,14 @@ def test_two_versions_of_one_base_do_not_mix() -> None:
 def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
     cache = KeyCache(weight_most=10)
     for number in range(5):
-        cache.put("t", ((f"f{number}",), ""), PartKeys.of(rows(*range(4))))
+        cache.put("t", ((f"f{number}",), ""), FragmentKeys.of(rows(*range(4))))
         cache.get("t", (("f0",), ""))
     kept = [number for number in range(5) if cache.get("t", ((f"f{number}",), "")) is not None]
     assert kept == [0, 4]
 
 
-def test_a_part_that_lost_rows() -> None:
-    keys = PartKeys.of_written(rows(*range(6))).without([1, 4]).without([0])
+def test_a_fragment_that_lost_rows() -> None:
+    keys = FragmentKeys.of_written(rows(*range(6))).without([1, 4]).without([0])
     assert list(keys.offsets) == [2, 3, 5]
     assert keys.columns["id"] == ["e2", "e3", "e5"]
     assert keys.rows is not None

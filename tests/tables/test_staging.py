@@ -23,7 +23,7 @@ def test_an_append_says_what_it_made_and_moves_nothing(tables: SmallTables) -> N
     empty = tables.empty()
     staged = tables.stage(empty, rows=rows(range(3)))
     assert (staged.path, staged.base_version, staged.rows, staged.added, staged.removed) == (PATH, 1, 3, 3, 0)
-    assert len(staged.parts) == 1
+    assert len(staged.fragments) == 1
     assert numbers_of(tables.fresh(tables.at(staged))) == [0, 1, 2]
     assert Tables(str(tables.folder)).open(PATH, 1).rows == 0
     assert Staged.from_json(staged.to_json()) == staged
@@ -43,15 +43,15 @@ def test_rows_go_by_address_and_new_ones_come_in_the_same_version(tables: SmallT
     assert (staged.rows, staged.added, staged.removed) == (20, 2, 2)
     changed = tables.fresh(tables.at(staged))
     assert numbers_of(changed) == sorted({*range(20), 103, 115} - {3, 15})
-    assert [part.rows for part in changed.parts] == [9, 9, 2]
+    assert [fragment.rows for fragment in changed.fragments] == [9, 9, 2]
     assert numbers_of(base) == list(range(20))
 
 
-def test_a_part_without_rows_left_goes(tables: SmallTables) -> None:
+def test_a_fragment_without_rows_left_goes(tables: SmallTables) -> None:
     base = tables.put(tables.put(tables.empty(), range(3)), range(3, 6))
     staged = tables.stage(base, remove=tables.addresses(base, range(3)))
     assert (staged.rows, staged.removed) == (3, 3)
-    assert [part.rows for part in tables.at(staged).parts] == [3]
+    assert [fragment.rows for fragment in tables.at(staged).fragments] == [3]
 
 
 def test_removing_what_is_gone_already_counts_nothing(tables: SmallTables) -> None:
@@ -71,13 +71,13 @@ def test_clear_replaces_all_rows(tables: SmallTables) -> None:
     assert tables.stage(base, clear=True).rows == 0
 
 
-def test_the_same_parts_go_on_any_later_version_without_a_new_file(tables: SmallTables) -> None:
+def test_the_same_fragments_go_on_any_later_version_without_a_new_file(tables: SmallTables) -> None:
     base = tables.put(tables.empty(), range(3))
     mine = tables.stage(base, rows=rows([100, 101]))
     moved = tables.put(tables.at(tables.stage(base, remove=tables.addresses(base, [0]))), [50])
     before = {file for file in tables.files() if file.startswith("data/")}
     for winner in (moved, tables.put(moved, [51])):
-        again = tables.stage(winner, parts=Staged.from_json(mine.to_json()).parts)
+        again = tables.stage(winner, fragments=Staged.from_json(mine.to_json()).fragments)
         assert again.base_version == winner.version
         assert again.added == 2
         assert numbers_of(tables.fresh(tables.at(again))) == sorted([*numbers_of(winner), 100, 101])
@@ -86,13 +86,13 @@ def test_the_same_parts_go_on_any_later_version_without_a_new_file(tables: Small
     assert len(after - before) == 1  # the row of the second winner
 
 
-def test_parts_of_another_line_of_versions_are_adopted(tables: SmallTables) -> None:
+def test_fragments_of_another_line_of_versions_are_adopted(tables: SmallTables) -> None:
     base = tables.put(tables.empty(), range(3))
     main, branch = tables.put(base, [10, 11]), tables.put(tables.put(base, [20]), [21, 22])
-    known = {part.content for part in base.parts}
-    new = [part.id for part in branch.parts if part.content not in known]
+    known = {fragment.content for fragment in base.fragments}
+    new = [fragment.id for fragment in branch.fragments if fragment.content not in known]
     files = {file for file in tables.files() if file.startswith("data/")}
-    merged = tables.at(tables.stage(main, parts=adopted(branch, new)))
+    merged = tables.at(tables.stage(main, fragments=adopted(branch, new)))
     assert {file for file in tables.files() if file.startswith("data/")} == files
     assert numbers_of(merged) == [0, 1, 2, 10, 11, 20, 21, 22]
     merged.dataset.validate()
@@ -100,11 +100,11 @@ def test_parts_of_another_line_of_versions_are_adopted(tables: SmallTables) -> N
     assert len(set(row_ids)) == 8
 
 
-def test_shared_parts_have_equal_content_and_changed_ones_do_not(tables: SmallTables) -> None:
+def test_shared_fragments_have_equal_content_and_changed_ones_do_not(tables: SmallTables) -> None:
     base = tables.put(tables.put(tables.empty(), range(3)), range(3, 6))
     later = tables.at(tables.stage(base, rows=rows([9]), remove=tables.addresses(base, [4])))
-    same = {part.content for part in base.parts} & {part.content for part in later.parts}
-    assert same == {base.parts[0].content}
+    same = {fragment.content for fragment in base.fragments} & {fragment.content for fragment in later.fragments}
+    assert same == {base.fragments[0].content}
 
 
 def test_every_new_file_is_made_durable_before_it_is_named(

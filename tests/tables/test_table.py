@@ -13,7 +13,7 @@ from tables.small_tables import SmallTables, rows
 
 from omnigraph.tables import IndexSpec, Table, Tables, column, equals, in_list, indexes, literal
 from omnigraph.tables import table as table_module
-from omnigraph.tables.indexes import SEGMENTS_MOST, coverage
+from omnigraph.tables.indexes import MAX_SEGMENTS, coverage
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def table(tables: SmallTables) -> Table:
     return tables.put(tables.put(tables.empty(), range(30)), range(30, 50))
 
 
-def test_scan_projection_filter_parts_and_count(table: Table) -> None:
+def test_scan_projection_filter_fragments_and_count(table: Table) -> None:
     assert table.rows == 50
     assert table.count("n >= 45") == 5
     assert table.read(["n"], "n < 3").to_pydict() == {"n": [0, 1, 2]}
-    assert table.read(["n"], parts=[table.parts[1].id]).num_rows == 20
-    assert table.read(["n"], parts=[]).num_rows == 0
+    assert table.read(["n"], fragments=[table.fragments[1].id]).num_rows == 20
+    assert table.read(["n"], fragments=[]).num_rows == 0
     assert [batch.num_rows for batch in table.scan(["n"], batch_rows=16, limit=20)] == [16, 4]
 
 
@@ -47,7 +47,7 @@ def test_lookups_of_names_and_values_that_need_quotes(table: Table, value: str) 
 def test_a_lookup_by_scan_gives_what_the_index_gives(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["e1", "e40", "nothing", "e7"]
     by_index = table.lookup("id", wanted, ["n"], with_address=True)
-    monkeypatch.setattr(table_module, "IN_LIST_MOST", 2)
+    monkeypatch.setattr(table_module, "MAX_IN_LIST", 2)
     in_chunks = table.lookup("id", wanted, ["n"], with_address=True)
     monkeypatch.setattr(Table, "rows", 8)
     by_scan = table.lookup("id", wanted, ["n"], with_address=True)
@@ -106,7 +106,7 @@ def test_an_index_covers_every_row_and_grows_by_segments(tables: SmallTables, ta
     assert (staged.rows, staged.added, staged.removed) == (50, 0, 0)
     indexed = tables.at(staged)
     assert tables.stage_index(indexed, [spec]) is None
-    for number in range(100, 100 + SEGMENTS_MOST + 2):
+    for number in range(100, 100 + MAX_SEGMENTS + 2):
         indexed = tables.put(indexed, [number], fold=False)
         state = coverage(indexed, [spec])[spec.name]
         assert state.pending_rows == 1
@@ -115,7 +115,7 @@ def test_an_index_covers_every_row_and_grows_by_segments(tables: SmallTables, ta
         indexed = tables.at(again)
         state = coverage(indexed, [spec])[spec.name]
         assert (state.pending_rows, state.covered_rows) == (0, indexed.rows)
-        assert state.segments <= SEGMENTS_MOST
+        assert state.segments <= MAX_SEGMENTS
         assert indexed.lookup("id", [f"e{number}", "e3"], ["n"])["n"].to_pylist() == [3, number]
     assert tables.fresh(indexed).lookup("id", ["e101"], ["n"])["n"].to_pylist() == [101]
 
@@ -164,7 +164,9 @@ def test_a_large_index_is_built_as_several_segments_that_may_travel(
     spec = IndexSpec("id", "BTREE")
     plans = indexes.plan_segments(grown, [spec])
     assert 1 < len(plans) <= indexes.SEGMENTS_AT_ONCE
-    assert sorted(part for plan in plans for part in plan.parts) == sorted(part.id for part in grown.parts)
+    assert sorted(fragment for plan in plans for fragment in plan.fragments) == sorted(
+        fragment.id for fragment in grown.fragments
+    )
     built = [pickle.loads(pickle.dumps(tables.build_segment(grown.path, grown.version, plan))) for plan in plans]
     staged = tables.stage_segments(grown, plans, built)
     assert staged is not None

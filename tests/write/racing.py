@@ -35,7 +35,7 @@ def in_transaction(statements: Callable[[og.Transaction, str], object]) -> Calla
 
 def overwrite(graph: og.Graph, message: str, who: str) -> None:
     """Every person replaced by one new one and those who have edges: the image of a load in mode overwrite."""
-    entry, view = graph.stores.head()
+    entry, view = graph._repository.head()
     person = view.catalog.nodes["Person"]
     table = view.table("node:Person")
     assert table is not None
@@ -45,7 +45,7 @@ def overwrite(graph: og.Graph, message: str, who: str) -> None:
     deltas = {"node:Person": Delta(person, rows, "strict", clear=True)}
     addresses = check_deltas(view, deltas)
     proposal = Proposal(view, deltas, addresses, write_rows(view, deltas))
-    plan = proposal.plan(entry, commit_id=graph.stores.history.new_id(), message=message)
+    plan = proposal.plan(entry, commit_id=graph._repository.history.new_id(), message=message)
     graph._committer.propose(proposal, plan)
 
 

@@ -1,6 +1,6 @@
 """What a write costs on an object store, in requests and in sequential hops, counted at the server.
 
-A write that finds a level of small parts full also folds them: one request more. Everything else is the same at any depth.
+A write that finds a level of small fragments full also folds them: one request more. Everything else is the same at any depth.
 Hops are told from times: on a busy machine requests that go out together may not overlap at the server, so where a write
 changes several tables the least hops of several such writes count. Requests are exact.
 """

@@ -54,10 +54,10 @@ class Disk:
                 assert state is not None
                 table = self.root / state.path
                 yield table / "_versions" / f"d{state.version}.manifest"
-                for part in self.graph.stores.tables.open(state.path, state.version).parts:
-                    yield from (table / "data" / file for file in part.files)
-                    if part.deletions:
-                        yield table / part.deletions
+                for fragment in self.graph._repository.tables.open(state.path, state.version).fragments:
+                    yield from (table / "data" / file for file in fragment.files)
+                    if fragment.deletions:
+                        yield table / fragment.deletions
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_every_kind_of_write(disk: Disk) -> None:
 
 def test_what_lost_its_place_and_was_put_on_a_newer_version(disk: Disk) -> None:
     """Another writer, with a queue of its own, is first while this one stands before its create."""
-    other = og.Graph(disk.graph.stores)
+    other = og.Graph(disk.graph._repository)
 
     def be_first() -> None:
         with other.transaction() as tx:

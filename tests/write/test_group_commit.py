@@ -25,7 +25,7 @@ def graph() -> og.Graph:
 
 
 def positions(graph: og.Graph) -> int:
-    return graph.stores.history.chain.head("main").position
+    return graph._repository.history.chain.head("main").position
 
 
 def test_waiting_writers_share_one_entry(graph: og.Graph) -> None:
@@ -153,4 +153,4 @@ def test_many_threads_lose_nothing(backend: str, tmp_path: Path) -> None:
     assert len(graph.commits(limit=1_000)) == 145
     table = graph.view().table("node:Person")
     assert table is not None
-    assert len(table.parts) <= 64, "somebody folds, even where every write is rebased"
+    assert len(table.fragments) <= 64, "somebody folds, even where every write is rebased"

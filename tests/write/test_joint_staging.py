@@ -62,7 +62,7 @@ def crowd_of(graph: og.Graph, **members: Callable[[og.Transaction], object]) -> 
 
 
 def people(graph: og.Graph, revision: str = "main") -> set[str]:
-    table = graph.stores.resolve(revision).table("node:Person")
+    table = graph._repository.resolve(revision).table("node:Person")
     return set() if table is None else set(table.read(["id"]).column("id").to_pylist())
 
 
@@ -78,16 +78,16 @@ def test_each_commit_of_a_group_shows_its_own_change_and_no_other(graph: og.Grap
         assert people(graph, commit.id) == seen
         changes = list(graph.commit_changes(commit.id).changes)
         assert [(change.op, change.id) for change in changes] == [("insert", own)]
-    numbers = [graph.stores.resolve(commit.id).snapshot.tables["node:Person"] for commit in commits]
+    numbers = [graph._repository.resolve(commit.id).snapshot.tables["node:Person"] for commit in commits]
     assert [state.number for state in numbers] == list(range(2, 8))
     assert [state.rows for state in numbers] == list(range(2, 8))
 
 
-def test_a_group_adds_one_part_to_a_table(graph: og.Graph) -> None:
+def test_a_group_adds_one_fragment_to_a_table(graph: og.Graph) -> None:
     crowd_of(graph, **{f"w{number}": person(f"p{number}") for number in range(6)}).release()
     table = graph.view().table("node:Person")
     assert table is not None
-    assert sorted(part.rows for part in table.parts) == [1, 6]
+    assert sorted(fragment.rows for fragment in table.fragments) == [1, 6]
 
 
 def test_members_of_several_tables(graph: og.Graph, alone: list[str]) -> None:
@@ -105,7 +105,7 @@ def test_members_of_several_tables(graph: og.Graph, alone: list[str]) -> None:
     assert alone == ["None", "first"]
     assert people(graph) == {"a", "b", "c", "d", "e", "first"}
     for commit in graph.commits(limit=4):
-        view = graph.stores.resolve(commit.id)
+        view = graph._repository.resolve(commit.id)
         edges = view.table("edge:Knows")
         ends = set() if edges is None else {end for row in edges.read().to_pylist() for end in (row["src"], row["dst"])}
         assert ends <= people(graph, commit.id)
@@ -185,16 +185,16 @@ def test_a_pair_that_relies_on_each_other_is_not_chosen(graph: og.Graph) -> None
         tx.insert_many("Person", [{"name": name} for name in ("a", "b")])
 
     def proposal(statements: Callable[[og.Transaction], object]) -> Proposal:
-        tx = og.Transaction(graph.stores, graph._committer)
+        tx = og.Transaction(graph._repository, graph._committer)
         statements(tx)
         return Proposal(tx.view, tx._deltas(), {}, {})
 
     edge = proposal(lambda tx: tx.insert("Knows", from_="a", to="b"))
     node = proposal(lambda tx: tx.upsert("Person", name="b"))
     other = proposal(lambda tx: tx.insert("Person", name="c"))
-    stage = JointStage(graph.stores, [edge, node, other], lambda _: None)
+    stage = JointStage(graph._repository, [edge, node, other], lambda _: None)
     assert list(stage._apart(range(3))) == [0, 2]
-    stage = JointStage(graph.stores, [node, edge, other], lambda _: None)
+    stage = JointStage(graph._repository, [node, edge, other], lambda _: None)
     assert list(stage._apart(range(3))) == [0, 2]
 
 
@@ -222,8 +222,8 @@ def test_the_answer_of_the_put_is_lost(graph: og.Graph, monkeypatch: pytest.Monk
     real = LocalStore.create
     lost: list[str] = []
 
-    def create(store: LocalStore, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
-        real(store, key, data, beside=beside)
+    def create(store: LocalStore, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
+        real(store, key, data, before_visible=before_visible)
         if key.startswith("branches/") and not lost:
             lost.append(key)
             raise StorageTransient("no answer", key=key)

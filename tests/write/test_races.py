@@ -18,7 +18,7 @@ import omnigraph as og
 from omnigraph.errors import OmnigraphError
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.testing.failpoints import Failpoint, FilePark, Park, arm, disarm_all
-from omnigraph.views import Stores
+from omnigraph.views import Repository
 
 CATALOG = compile_schema(SCHEMA)
 POINTS = (
@@ -60,7 +60,7 @@ def outcome_of(write: Callable[[], object]) -> str:
 
 
 def new_graph(uri: str) -> og.Graph:
-    graph = og.Graph(Stores.create(uri, CATALOG, durability="process"))
+    graph = og.Graph(Repository.create(uri, CATALOG, durability="process"))
     with graph.transaction() as tx:
         for name in HELD:
             tx.insert("Person", name=name)
@@ -110,7 +110,7 @@ HOLDS = [
 def test_between_threads(first: str, second: str, expected: str, point: Failpoint) -> None:
     graph = new_graph("memory://")
     # A handle of its own, as another process has: not the same queue for group commit.
-    other = og.Graph(graph.stores)
+    other = og.Graph(graph._repository)
     park = Park()
     heard: list[str] = []
 

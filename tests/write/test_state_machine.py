@@ -18,7 +18,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import MutationPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.views import Stores
+from omnigraph.views import Repository
 from omnigraph.write import run_mutation
 
 CATALOG = compile_schema(SCHEMA)
@@ -73,7 +73,7 @@ class Writers(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.graph = og.Graph(Stores.create(self.uri(), CATALOG, durability="process"))
+        self.graph = og.Graph(Repository.create(self.uri(), CATALOG, durability="process"))
         self.branches = {"main": Branch()}
         self.current = "main"
         self.tx: og.Transaction | None = None
@@ -111,7 +111,7 @@ class Writers(RuleBasedStateMachine):
 
     def _begin(self) -> tuple[og.Transaction, ModelTransaction]:
         graph = self.graph
-        transaction = og.Transaction(graph.stores, graph._committer, self.current)
+        transaction = og.Transaction(graph._repository, graph._committer, self.current)
         return transaction, ModelTransaction(self.branches[self.current])
 
     @rule(name=people, age=ages, nick=nicks, upsert=st.booleans())
@@ -243,7 +243,7 @@ class Writers(RuleBasedStateMachine):
             receipt = tx.commit()
             assert (receipt.commit is None) == (not changed)
             if receipt.commit is not None:
-                assert receipt.commit.id == self.graph.stores.head(tx.branch)[1].snapshot.commit.id
+                assert receipt.commit.id == self.graph._repository.head(tx.branch)[1].snapshot.commit.id
         self._compare(tx.branch, changed)
 
     @precondition(lambda self: self.tx is not None)

@@ -187,7 +187,7 @@ def test_a_branch_that_is_replaced_under_the_transaction(graph: og.Graph) -> Non
 
 def overwrite(graph: og.Graph, **images: list[dict[str, object]]) -> None:
     """What a load in mode overwrite hands over: the new image of each type."""
-    entry, view = graph.stores.head()
+    entry, view = graph._repository.head()
     deltas = {}
     for name, image in images.items():
         entity = view.entity(name.replace("_", ":", 1))
@@ -195,7 +195,7 @@ def overwrite(graph: og.Graph, **images: list[dict[str, object]]) -> None:
         deltas[entity.table_key] = Delta(entity, rows, "strict", clear=True)
     addresses = check_deltas(view, deltas)
     proposal = Proposal(view, deltas, addresses, write_rows(view, deltas))
-    graph._committer.propose(proposal, proposal.plan(entry, commit_id=graph.stores.history.new_id()))
+    graph._committer.propose(proposal, proposal.plan(entry, commit_id=graph._repository.history.new_id()))
 
 
 def image(*names: str) -> list[dict[str, object]]:
@@ -240,7 +240,7 @@ def test_an_overwrite_with_one_id_twice(graph: og.Graph) -> None:
 
 
 def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
-    tx = og.Transaction(graph.stores, graph._committer)
+    tx = og.Transaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     tx.insert("Knows", id="k9", from_="Dee", to="Bob")
     proposed = tx._proposal(tx._deltas())
@@ -256,7 +256,7 @@ def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
 
 
 def test_a_proposal_is_checked_again_against_what_arrived(graph: og.Graph) -> None:
-    tx = og.Transaction(graph.stores, graph._committer)
+    tx = og.Transaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     proposed = tx._proposal(tx._deltas())
     with graph.transaction() as other:

@@ -24,7 +24,7 @@ from omnigraph.errors import (
     ValueViolation,
 )
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.views import Stores
+from omnigraph.views import Repository
 
 CATALOG = compile_schema(SCHEMA)
 Action = Callable[[og.Transaction], object]
@@ -491,7 +491,7 @@ BROKEN = [
 
 @pytest.fixture
 def graph() -> og.Graph:
-    return og.Graph(Stores.create("memory://", CATALOG))
+    return og.Graph(Repository.create("memory://", CATALOG))
 
 
 def filled(graph: og.Graph) -> og.Graph:

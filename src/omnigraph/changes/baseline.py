@@ -15,7 +15,7 @@ from omnigraph.changes.feed import cursor_at
 from omnigraph.changes.images import EVERYTHING, ChangeFilter, json_value
 from omnigraph.history import MAIN
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class Baseline:
 
 
 def write_baseline(
-    stores: Stores, target: str | Path | IO[bytes], branch: str = MAIN, *, only: ChangeFilter = EVERYTHING
+    repository: Repository, target: str | Path | IO[bytes], branch: str = MAIN, *, only: ChangeFilter = EVERYTHING
 ) -> Baseline:
     """Every entity of the branch's head, one graph-batch record a line, then `{"baseline": {…}}`.
 
     The file appears whole or not at all, and is on disk before the cursor is given. An `op` filter holds for the cursor
     only: a snapshot has no operations.
     """
-    head, view = stores.head(branch)
+    head, view = repository.head(branch)
     commit = head.head.commit
-    cursor = cursor_at(stores, head, commit, only)
+    cursor = cursor_at(repository, head, commit, only)
     if not isinstance(target, str | Path):
         return _write(target, view, only, commit.id, cursor)
     path = Path(target)

@@ -1,4 +1,4 @@
-"""Which rows differ between two versions of a table, found by reading only the parts that differ.
+"""Which rows differ between two versions of a table, found by reading only the fragments that differ.
 
 The answer holds ids and row addresses, not rows: a caller reads the rows it needs. Memory grows with the number of
 changed ids; rows are compared in bounded chunks.
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from omnigraph.changes.projection import project
-from omnigraph.changes.workers import HERE, Workers
+from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational import duck
 from omnigraph.relational.expressions import column, to_sql
-from omnigraph.tables import Part, Table
+from omnigraph.tables import Fragment, Table
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 INSERT, UPDATE, DELETE, SAME = 0, 1, 2, 3
 """Kinds of difference, in the order they are reported. SAME: stored elsewhere with equal values."""
 
-CHUNK_ROWS_MOST = 65_536
+MAX_CHUNK_ROWS = 65_536
 CHUNK_BYTES = 64 * 1024 * 1024
 SCAN_FRACTION = 8
-"""Where more than one row in so many is wanted, of a part or of a stretch of it, that is scanned; elsewhere rows are
+"""Where more than one row in so many is wanted, of a fragment or of a stretch of it, that is scanned; elsewhere rows are
 fetched by address."""
-ADDRESSES_MOST = 4_096
+MAX_ADDRESSES = 4_096
 IDS_PER_TASK = 1_048_576
 QUERIES_KEPT = 1_024
 
@@ -54,7 +54,7 @@ def _stored(entity: EntityType, place: tuple[str, Any] | None) -> Stored:
     return Stored(entity, place and Table(*place))
 
 
-def changed(before: Stored, after: Stored, workers: Workers = HERE) -> pa.Table:
+def changed(before: Stored, after: Stored, workers: Workers = IN_PROCESS) -> pa.Table:
     """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -88,65 +88,65 @@ def unshared(side: Stored, against: Stored, workers: Workers) -> pa.Table:
     empty = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
     if table is None:
         return empty
-    theirs = parts_by_files(other)
+    theirs = fragments_by_files(other)
     whole: list[int] = []
     found = [empty]
-    for part in table.parts:
-        twin = theirs.get(part.files)
+    for fragment in table.fragments:
+        twin = theirs.get(fragment.files)
         if twin is None or other is None:
-            whole.append(part.id)
-        elif twin.deletions != part.deletions:
-            addresses = _only_here(table, part, other, twin)
+            whole.append(fragment.id)
+        elif twin.deletions != fragment.deletions:
+            addresses = _only_here(table, fragment, other, twin)
             if len(addresses):
                 found.append(rows_at(table, addresses, ["id"]).select(["id", ROW_ADDRESS]))
     found += workers.map("read ids", _ids_of, [(side, run) for run in _runs(table, whole)])
     return pa.concat_tables([piece.cast(empty.schema) for piece in found])
 
 
-def _runs(table: Table, parts: list[int]) -> list[list[int]]:
-    """The parts in runs of bounded size, each for one task."""
-    rows = {part.id: part.rows for part in table.parts}
+def _runs(table: Table, fragments: list[int]) -> list[list[int]]:
+    """The fragments in runs of bounded size, each for one task."""
+    rows = {fragment.id: fragment.rows for fragment in table.fragments}
     runs: list[list[int]] = []
     room = 0
-    for part in parts:
-        if not runs or rows[part] > room:
+    for fragment in fragments:
+        if not runs or rows[fragment] > room:
             runs.append([])
             room = IDS_PER_TASK
-        runs[-1].append(part)
-        room -= rows[part]
+        runs[-1].append(fragment)
+        room -= rows[fragment]
     return runs
 
 
 def _ids_of(task: tuple[Stored, list[int]]) -> pa.Table:
-    side, parts = task
+    side, fragments = task
     assert side.table is not None
-    return side.table.read(["id"], parts=parts, with_address=True).select(["id", ROW_ADDRESS])
+    return side.table.read(["id"], fragments=fragments, with_address=True).select(["id", ROW_ADDRESS])
 
 
-def parts_by_files(table: Table | None) -> dict[tuple[str, ...], Part]:
-    """Parts that can be told by their files (a file that were there twice would not identify its rows)."""
-    found: dict[tuple[str, ...], Part] = {}
+def fragments_by_files(table: Table | None) -> dict[tuple[str, ...], Fragment]:
+    """Fragments that can be told by their files (a file that were there twice would not identify its rows)."""
+    found: dict[tuple[str, ...], Fragment] = {}
     doubled: set[tuple[str, ...]] = set()
-    for part in table.parts if table is not None else ():
-        if part.files in found:
-            doubled.add(part.files)
-        found[part.files] = part
-    return {files: part for files, part in found.items() if files not in doubled}
+    for fragment in table.fragments if table is not None else ():
+        if fragment.files in found:
+            doubled.add(fragment.files)
+        found[fragment.files] = fragment
+    return {files: fragment for files, fragment in found.items() if files not in doubled}
 
 
-def _only_here(table: Table, part: Part, other: Table, twin: Part) -> np.ndarray[Any, Any]:
-    """Addresses of rows that live in `part` and are deleted in its twin. Reads deletions only, no data."""
+def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -> np.ndarray[Any, Any]:
+    """Addresses of rows that live in `fragment` and are deleted in its twin. Reads deletions only, no data."""
     import numpy as np
 
-    mine, theirs = live_offsets(table, part), live_offsets(other, twin)
+    mine, theirs = live_offsets(table, fragment), live_offsets(other, twin)
     offsets: np.ndarray[Any, Any] = np.setdiff1d(mine, theirs, assume_unique=True)
-    return offsets | np.uint64(part.id << OFFSET_BITS)
+    return offsets | np.uint64(fragment.id << OFFSET_BITS)
 
 
-def live_offsets(table: Table, part: Part) -> np.ndarray[Any, Any]:
+def live_offsets(table: Table, fragment: Fragment) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    found = table.read([], parts=[part.id], with_address=True)
+    found = table.read([], fragments=[fragment.id], with_address=True)
     addresses: np.ndarray[Any, Any] = found.column(ROW_ADDRESS).to_numpy()
     return addresses & np.uint64((1 << OFFSET_BITS) - 1)
 
@@ -172,34 +172,34 @@ def _batches_at(
     import pyarrow.compute as pc
 
     wanted = distinct(np.asarray(addresses, dtype=np.uint64))
-    part_rows = {part.id: part.rows for part in table.parts}
-    for part, places in runs(wanted >> np.uint64(OFFSET_BITS)):
+    fragment_rows = {fragment.id: fragment.rows for fragment in table.fragments}
+    for fragment, places in runs(wanted >> np.uint64(OFFSET_BITS)):
         members = wanted[places]
-        if len(members) == part_rows[part]:
-            yield table.read(columns, parts=[part], with_address=True)
-        elif _is_dense(members) or len(members) * SCAN_FRACTION >= part_rows[part]:
+        if len(members) == fragment_rows[fragment]:
+            yield table.read(columns, fragments=[fragment], with_address=True)
+        elif _is_dense(members) or len(members) * SCAN_FRACTION >= fragment_rows[fragment]:
             value_set = pa.array(members)
             span = f"{ROW_ADDRESS} >= {members[0]} AND {ROW_ADDRESS} <= {members[-1]}"
-            for batch in table.scan(columns, span, parts=[part], with_address=True):
+            for batch in table.scan(columns, span, fragments=[fragment], with_address=True):
                 kept = batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=value_set))
                 if kept.num_rows:
                     yield pa.Table.from_batches([kept])
         else:
-            for start in range(0, len(members), ADDRESSES_MOST):
-                yield table.take_addresses(members[start : start + ADDRESSES_MOST].tolist(), columns)
+            for start in range(0, len(members), MAX_ADDRESSES):
+                yield table.take_addresses(members[start : start + MAX_ADDRESSES].tolist(), columns)
 
 
 def _is_dense(addresses: np.ndarray[Any, Any]) -> bool:
     """Whether a scan from the first to the last of these (sorted) addresses reads little else: it reads whole pages, so
     few rows are never worth one."""
-    return len(addresses) > ADDRESSES_MOST and int(addresses[-1] - addresses[0]) < SCAN_FRACTION * len(addresses)
+    return len(addresses) > MAX_ADDRESSES and int(addresses[-1] - addresses[0]) < SCAN_FRACTION * len(addresses)
 
 
 def chunk_rows(*tables: Table | None) -> int:
     """How many rows of these tables fit a chunk of memory."""
     rows = sum(table.rows for table in tables if table is not None)
-    size = sum(part.bytes for table in tables if table is not None for part in table.parts)
-    return max(256, min(CHUNK_ROWS_MOST, CHUNK_BYTES * rows // max(size, 1)))
+    size = sum(fragment.bytes for table in tables if table is not None for fragment in table.fragments)
+    return max(256, min(MAX_CHUNK_ROWS, CHUNK_BYTES * rows // max(size, 1)))
 
 
 def typed_rows_at(stored: Stored, addresses: pa.ChunkedArray, wanted: EntityType) -> pa.Table:

@@ -1,5 +1,5 @@
 """What differs between two snapshots, entity by entity. Cost follows what changed: tables at the same version are not
-opened, parts that both versions share are not read, and rows that were only stored anew are dropped.
+opened, fragments that both versions share are not read, and rows that were only stored anew are dropped.
 
 Order, frozen: nodes, then edges; then type id; then entity id; insert before update before delete.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.changes.changed import DELETE, INSERT, SAME, Stored, changed, chunk_rows, typed_rows_at
 from omnigraph.changes.images import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, Image, type_id_of
 from omnigraph.changes.projection import TypePair, kind_of, type_pairs
-from omnigraph.changes.workers import HERE, Workers
+from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.errors import SchemaBoundary
 from omnigraph.history import TableState
 from omnigraph.views import View
@@ -59,7 +59,7 @@ def diff(
     *,
     only: ChangeFilter = EVERYTHING,
     resume: Place | None = None,
-    workers: Workers = HERE,
+    workers: Workers = IN_PROCESS,
 ) -> Iterator[EntityChange]:
     """The changes that lead from one snapshot to the other, after the place `resume` if given.
 

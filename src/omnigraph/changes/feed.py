@@ -16,13 +16,13 @@ from omnigraph.changes.images import EVERYTHING, ChangeFilter, EntityChange
 from omnigraph.changes.tokens import Token, decode_token, place_of
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history import MAIN, Commit, Entry
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 PAGE_CHANGES = 1_000
-PAGE_CHANGES_MOST = 8_192
+MAX_PAGE_CHANGES = 8_192
 PAGE_BYTES = 4 * 1024 * 1024
 POLL_COMMITS = 128
-POLL_COMMITS_MOST = 512
+MAX_POLL_COMMITS = 512
 
 _AFTER = "after:"
 
@@ -138,7 +138,7 @@ NOTHING_YET = Place("node", "", "")
 
 
 def commit_changes(
-    stores: Stores,
+    repository: Repository,
     commit: Commit,
     *,
     only: ChangeFilter = EVERYTHING,
@@ -146,14 +146,14 @@ def commit_changes(
     page_token: str | None = None,
 ) -> CommitPage:
     """Exactly what a commit changed. ParentlessCommit for the first one; HistoryGap when it was swept."""
-    scope = (stores.history.identity.graph_id, commit.ref.branch, commit.ref.line, only.digest())
+    scope = (repository.history.identity.graph_id, commit.ref.branch, commit.ref.line, only.digest())
     resume = None
     if page_token is not None:
         token = decode_token(page_token, "commit-page", scope)
         if token.commit != commit.id:
             raise CursorRejected("it belongs to another commit")
         resume = token.place
-    before, after = _states(stores, commit, check_parent=True)
+    before, after = _states(repository, commit, check_parent=True)
     taken = _take(diff(before, after, only=only, resume=resume), _Budget(_limited(limit)))
     following = None
     if taken.place is not None:
@@ -161,11 +161,11 @@ def commit_changes(
     return CommitPage(Cause.of(commit), tuple(taken.changes), following)
 
 
-def _states(stores: Stores, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
+def _states(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
     """The snapshots before and after a commit: both stand in its entry. The rows before it may be swept with its parent."""
     if commit.parent is None:
         raise ParentlessCommit(f"commit {commit.id} is the first of the graph", hint="ask for a later commit")
-    history = stores.history
+    history = repository.history
     entry = history.lineage.entry_of(commit.ref)
     states = (entry.before, *entry.snapshots())
     place = next(index for index, snapshot in enumerate(states) if snapshot.commit.id == commit.id)
@@ -174,12 +174,12 @@ def _states(stores: Stores, commit: Commit, *, check_parent: bool) -> tuple[View
         raise HistoryGap(
             f"the state before commit {commit.id} was swept", hint="take a new baseline and go on from its cursor"
         )
-    return stores.view(states[place - 1]), stores.view(states[place])
+    return repository.view(states[place - 1]), repository.view(states[place])
 
 
 def _limited(limit: int) -> int:
-    if not 1 <= limit <= PAGE_CHANGES_MOST:
-        raise UsageError(f"a page has 1 to {PAGE_CHANGES_MOST} changes, not {limit}")
+    if not 1 <= limit <= MAX_PAGE_CHANGES:
+        raise UsageError(f"a page has 1 to {MAX_PAGE_CHANGES} changes, not {limit}")
     return limit
 
 
@@ -187,7 +187,7 @@ def _limited(limit: int) -> int:
 
 
 def poll(
-    stores: Stores,
+    repository: Repository,
     branch: str = MAIN,
     *,
     cursor: str | None = None,
@@ -203,30 +203,34 @@ def poll(
     """
     if sum(given is not None for given in (cursor, start, page_token)) > 1:
         raise UsageError("give one of cursor, start and page token")
-    if not 1 <= max_commits <= POLL_COMMITS_MOST:
-        raise UsageError(f"a poll covers 1 to {POLL_COMMITS_MOST} commits, not {max_commits}")
-    head = stores.history.chain.head(branch)
-    scope = feed_scope(stores, head, only)
+    if not 1 <= max_commits <= MAX_POLL_COMMITS:
+        raise UsageError(f"a poll covers 1 to {MAX_POLL_COMMITS} commits, not {max_commits}")
+    head = repository.history.chain.head(branch)
+    scope = feed_scope(repository, head, only)
     if page_token is not None:
         at = decode_token(page_token, "feed-page", scope)
     else:
-        at = decode_token(cursor, "feed-cursor", scope) if cursor is not None else _started(stores, head, scope, start)
+        at = (
+            decode_token(cursor, "feed-cursor", scope)
+            if cursor is not None
+            else _started(repository, head, scope, start)
+        )
         at = Token("feed-page", scope, at.seq, at.commit, min(head.head.commit.ref.seq, at.seq + max_commits))
-    _check_commit(stores, head, at)
-    return _page(stores, head, at, only, _Budget(_limited(limit)))
+    _check_commit(repository, head, at)
+    return _page(repository, head, at, only, _Budget(_limited(limit)))
 
 
-def feed_scope(stores: Stores, head: Entry, only: ChangeFilter) -> tuple[str, ...]:
-    return (stores.history.identity.graph_id, head.branch, head.line, only.digest())
+def feed_scope(repository: Repository, head: Entry, only: ChangeFilter) -> tuple[str, ...]:
+    return (repository.history.identity.graph_id, head.branch, head.line, only.digest())
 
 
-def cursor_at(stores: Stores, head: Entry, commit: Commit, only: ChangeFilter) -> str:
+def cursor_at(repository: Repository, head: Entry, commit: Commit, only: ChangeFilter) -> str:
     """A cursor that goes on after a commit of the branch."""
-    return Token("feed-cursor", feed_scope(stores, head, only), commit.ref.seq, commit.id).encode()
+    return Token("feed-cursor", feed_scope(repository, head, only), commit.ref.seq, commit.id).encode()
 
 
-def _started(stores: Stores, head: Entry, scope: tuple[str, ...], start: str | None) -> Token:
-    log = stores.history.log
+def _started(repository: Repository, head: Entry, scope: tuple[str, ...], start: str | None) -> Token:
+    log = repository.history.log
     commit: Commit | None
     if start in (None, "now"):
         commit = head.head.commit
@@ -242,20 +246,20 @@ def _started(stores: Stores, head: Entry, scope: tuple[str, ...], start: str | N
     return Token("feed-cursor", scope, commit.ref.seq, commit.id)
 
 
-def _check_commit(stores: Stores, head: Entry, at: Token) -> None:
+def _check_commit(repository: Repository, head: Entry, at: Token) -> None:
     if at.seq == head.head.commit.ref.seq and at.commit == head.head.commit.id:
         return
-    known = stores.history.log.by_seq(head, at.seq)
+    known = repository.history.log.by_seq(head, at.seq)
     if known is None or known.id != at.commit:
         raise CursorRejected(f"commit {at.commit} is not in branch '{head.branch}'")
 
 
-def _page(stores: Stores, head: Entry, at: Token, only: ChangeFilter, budget: _Budget) -> FeedPage:
+def _page(repository: Repository, head: Entry, at: Token, only: ChangeFilter, budget: _Budget) -> FeedPage:
     assert at.cut is not None, "a page belongs to a poll with an end"
     blocks: list[Block] = []
     seq, last, resume = at.seq, at.commit, at.place
-    for commit in stores.history.log.after(head, at.seq, limit=at.cut - at.seq):
-        before, after = _states(stores, commit, check_parent=seq == at.seq)
+    for commit in repository.history.log.after(head, at.seq, limit=at.cut - at.seq):
+        before, after = _states(repository, commit, check_parent=seq == at.seq)
         taken = _take(diff(before, after, only=only, resume=resume), budget)
         if taken.place is None or taken.changes:
             blocks.append(Block(Cause.of(commit), tuple(taken.changes)))

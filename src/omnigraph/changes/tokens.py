@@ -19,7 +19,7 @@ from omnigraph.errors import CursorRejected
 
 TokenKind = Literal["commit-page", "feed-cursor", "feed-page"]
 
-TOKEN_BYTES_MOST = 4_096
+MAX_TOKEN_BYTES = 4_096
 ID_BYTES_EXACT = 256
 ID_PREFIX_BYTES = 64
 SCOPE_DIGITS = 32
@@ -50,7 +50,7 @@ class Token:
             value["p"] = [self.place.kind, self.place.type_id, self.place.id, self.place.digest]
         data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
         text = _text(data + hashlib.sha256(data).digest())
-        assert len(text) <= TOKEN_BYTES_MOST, "every member of a token is bounded"
+        assert len(text) <= MAX_TOKEN_BYTES, "every member of a token is bounded"
         return text
 
 
@@ -82,7 +82,7 @@ def _text(raw: bytes) -> str:
 
 
 def _value(text: str) -> dict[str, Any]:
-    if len(text) > TOKEN_BYTES_MOST:
+    if len(text) > MAX_TOKEN_BYTES:
         raise CursorRejected("it is too long")
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -18,22 +18,22 @@ class Workers(Protocol):
         """The result of each task, in order."""
 
 
-class Here:
+class InProcess:
     """In this process and thread."""
 
     def map(self, _stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         return [function(task) for task in tasks]
 
 
-HERE = Here()
+IN_PROCESS = InProcess()
 
 
-class Elsewhere:
+class OnSpark:
     """Work of several tasks goes to other workers; a single task is done here, where it is done before they start."""
 
     def __init__(self, others: Workers) -> None:
         self.others = others
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        chosen: Workers = HERE if len(tasks) < 2 else self.others
+        chosen: Workers = IN_PROCESS if len(tasks) < 2 else self.others
         return chosen.map(stage, function, tasks)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"insert": "green", "update": "yellow", "delete": "red"}
 _ABSENT = object()
-VALUE_MOST = 100
+MAX_VALUE = 100
 
 
 def change_text(change: EntityChange) -> str:
@@ -58,4 +58,4 @@ def _shown(value: Any) -> str:
     if value is _ABSENT:
         return "<absent>"
     text = "<null>" if value is None else line(cell(value))
-    return text if len(text) <= VALUE_MOST else text[: VALUE_MOST - 1] + "…"
+    return text if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"

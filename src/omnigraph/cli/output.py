@@ -14,7 +14,7 @@ from omnigraph.errors import InputError, LanguageError, OmnigraphError, Rejected
 
 FORMATS = ("table", "kv", "csv", "jsonl", "json")
 
-COLUMN_LEAST = 6
+MIN_COLUMN = 6
 """Narrower columns cannot be read: rows that would need them are shown one property per line."""
 
 REJECTS_SHOWN = 20
@@ -99,7 +99,7 @@ def print_table(
     from rich.text import Text
 
     width = screen_width()
-    if len(columns) * (COLUMN_LEAST + 2) > width:
+    if len(columns) * (MIN_COLUMN + 2) > width:
         print_kv(rows, columns)
         return
     texts = [[line(cell(row.get(name))) for name in columns] for row in rows]

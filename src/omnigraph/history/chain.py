@@ -27,8 +27,8 @@ from omnigraph.history.log import Log
 from omnigraph.history.values import FORMAT, Entry
 from omnigraph.storage import Store
 
-POSITION_MOST = 10**12 - 1
-PROBES_MOST = 3
+MAX_POSITION = 10**12 - 1
+MAX_PROBES = 3
 """Entries followed one by one from a cached head before a listing finds the newest at once."""
 CREATE_ATTEMPTS = 5
 
@@ -55,11 +55,11 @@ def folder_of(branch: str) -> str:
 
 def key_of(branch: str, position: int) -> str:
     """Newest first: the first key of a listing is the head."""
-    return f"{folder_of(branch)}/{POSITION_MOST - position:012d}.json"
+    return f"{folder_of(branch)}/{MAX_POSITION - position:012d}.json"
 
 
 def position_of(key: str) -> int:
-    return POSITION_MOST - int(key.rsplit("/", 1)[1].removesuffix(".json"))
+    return MAX_POSITION - int(key.rsplit("/", 1)[1].removesuffix(".json"))
 
 
 class Chain:
@@ -130,7 +130,7 @@ class Chain:
         if cached is None or now - cached[1] >= PROBE_WINDOW_S:
             return None
         entry = cached[0]
-        for _ in range(PROBES_MOST):
+        for _ in range(MAX_PROBES):
             following = self.find(branch, entry.position + 1)
             if following is None:
                 return entry
@@ -154,15 +154,17 @@ class Chain:
 
     # ------------------------------------------------------------ writing
 
-    def append(self, entry: Entry, *, prepared_at: float, beside: Callable[[], None] | None = None) -> Entry | None:
+    def append(
+        self, entry: Entry, *, prepared_at: float, before_visible: Callable[[], None] | None = None
+    ) -> Entry | None:
         """Create the entry at its position, and give it as it stands in the chain. None: it is not there and cannot get there.
 
         `prepared_at` is when the entry before it was last known to be the head. OutcomeUnknown only if the store stays
         silent: an answer that got lost is looked up, and a request that may still arrive is repeated at the same
-        position, where it can win at most once. `beside` must be finished before the entry may be seen; it may be called
+        position, where it can win at most once. `before_visible` must be finished before the entry may be seen; it may be called
         again.
         """
-        held = self._create(entry, beside)
+        held = self._create(entry, before_visible)
         if held is None:
             return None
         stale = self.clock() - prepared_at >= PROBE_WINDOW_S
@@ -171,7 +173,7 @@ class Chain:
         reach(Failpoint.PUBLISH_BEFORE_ACK)
         return self._remember(held, prepared_at)
 
-    def _create(self, entry: Entry, beside: Callable[[], None] | None) -> Entry | None:
+    def _create(self, entry: Entry, before_visible: Callable[[], None] | None) -> Entry | None:
         """Put the entry at its position. None when another one holds it.
 
         An entry of the same id is ours. Its bytes need not be: two processes may publish the same prepared plan.
@@ -181,15 +183,15 @@ class Chain:
 
         def first() -> None:
             nonlocal unfinished
-            assert beside is not None
+            assert before_visible is not None
             unfinished = True
-            beside()
+            before_visible()
             unfinished = False
 
         for _ in range(CREATE_ATTEMPTS):
             try:
                 reach(Failpoint.PUBLISH_BEFORE_CREATE)
-                self.store.create(key, data, beside=first if beside else None)
+                self.store.create(key, data, before_visible=first if before_visible else None)
                 reach(Failpoint.PUBLISH_AFTER_CREATE)
                 return entry
             except (ObjectExists, StorageTransient):
@@ -229,7 +231,7 @@ def watermark_folder(branch: str) -> str:
 
 def watermark_key(branch: str, floor: int) -> str:
     """One object per watermark, highest first: raising it is a create, so no sweeper can lower another's."""
-    return f"{watermark_folder(branch)}/{POSITION_MOST - floor:012d}.json"
+    return f"{watermark_folder(branch)}/{MAX_POSITION - floor:012d}.json"
 
 
 def encode_entry(entry: Entry) -> bytes:

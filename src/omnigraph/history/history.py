@@ -10,7 +10,7 @@ from omnigraph.history.branches import Branches
 from omnigraph.history.chain import Chain
 from omnigraph.history.genesis import Identity
 from omnigraph.history.lineage import Lineage
-from omnigraph.history.log import TAIL_MOST, Log
+from omnigraph.history.log import MAX_TAIL, Log
 from omnigraph.history.publish import Publisher
 from omnigraph.history.recovery import Recovery
 from omnigraph.history.revisions import Revisions
@@ -37,7 +37,7 @@ class History:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] | None = None,
-        tail_most: int = TAIL_MOST,
+        tail_most: int = MAX_TAIL,
     ) -> None:
         self.store = store
         self.identity = identity

@@ -1,6 +1,6 @@
 """The log of a branch: commit records newest first, read from few objects.
 
-The newest records stand in the entry itself (`tail`); when TAIL_MOST have gathered, the next writer rolls them into one
+The newest records stand in the entry itself (`tail`); when MAX_TAIL have gathered, the next writer rolls them into one
 stored segment, and SEGMENTS_PER_LEVEL segments of a level into one of the next. A branch inherits its source's log.
 """
 
@@ -14,12 +14,12 @@ from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.values import Commit, CommitRef, Entry, Segment
 from omnigraph.storage import Store
 
-TAIL_MOST = 64
+MAX_TAIL = 64
 SEGMENTS_PER_LEVEL = 16
 
 
 class Log:
-    def __init__(self, store: Store, new_id: Callable[[], str], *, tail_most: int = TAIL_MOST) -> None:
+    def __init__(self, store: Store, new_id: Callable[[], str], *, tail_most: int = MAX_TAIL) -> None:
         self.store = store
         self.new_id = new_id
         self.tail_most = tail_most

@@ -35,8 +35,8 @@ from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.values import Commit, CommitKind, CommitRef, CommitStep, Entry, Snapshot, TableState, apply_step
 
-ATTEMPTS_MOST = 64
-BACKOFF_FIRST_S = 0.002
+MAX_ATTEMPTS = 64
+INITIAL_BACKOFF_S = 0.002
 BACKOFF_MOST_S = 0.25
 
 ChangeMode = Literal["insert", "upsert", "strict", "merge"]
@@ -205,7 +205,7 @@ class Publisher:
         branch = members[0].plan.branch
         current = list(members)
         head, prepared_at, confirmed = self._start(branch, [member.plan for member in members])
-        for attempt in range(ATTEMPTS_MOST):
+        for attempt in range(MAX_ATTEMPTS):
             trial = self._try_on(head, current, together)
             if trial.refused and not confirmed:
                 head, prepared_at = self._look(branch)
@@ -213,17 +213,17 @@ class Publisher:
                 continue
             if trial.steps:
                 entry = self._entry(head, list(trial.steps.values()), trial.merged_lines)
-                published = self.chain.append(entry, prepared_at=prepared_at, beside=before_create)
+                published = self.chain.append(entry, prepared_at=prepared_at, before_visible=before_create)
                 if published is None:
                     if attempt:
-                        self.sleep(self.jitter() * min(BACKOFF_MOST_S, BACKOFF_FIRST_S * 2**attempt))
+                        self.sleep(self.jitter() * min(BACKOFF_MOST_S, INITIAL_BACKOFF_S * 2**attempt))
                     head, prepared_at = self._look(branch)
                     confirmed = True
                     continue
                 trial.done |= {index: step.commit for index, step in zip(trial.steps, published.steps, strict=True)}
             return [trial.outcome(index) for index in range(len(members))]
         contention = Contention(
-            f"branch '{branch}' moved {ATTEMPTS_MOST} times while this write was published",
+            f"branch '{branch}' moved {MAX_ATTEMPTS} times while this write was published",
             hint="retry; many writers are at work",
         )
         return [contention for _ in members]

@@ -14,7 +14,7 @@ INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {
     Scalar.U32: (0, 2**32 - 1),
     Scalar.U64: (0, 2**64 - 1),
 }
-F32_MAX = 3.4028234663852886e38
+MAX_F32 = 3.4028234663852886e38
 
 
 class Unfit(Exception):
@@ -81,7 +81,7 @@ def _fitted_scalar(constant: Constant, target: PropertyType, check_enum: bool) -
             raise Unfit(f"{value} is not between {low} and {high}, the range of {scalar.value}")
         return Constant(value, target)
     elif isinstance(value, int | float) and scalar.is_float:
-        if scalar is Scalar.F32 and abs(value) > F32_MAX:
+        if scalar is Scalar.F32 and abs(value) > MAX_F32:
             raise Unfit(f"{value} is beyond the range of F32")
         return Constant(float(value), target)
     elif isinstance(value, str):

@@ -29,7 +29,7 @@ from numbers import Integral, Real
 
 from omnigraph.errors import ParameterError
 from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.literals import F32_MAX, INTEGER_RANGES
+from omnigraph.language.literals import INTEGER_RANGES, MAX_F32
 from omnigraph.language.query.plan import DeclaredParameter
 from omnigraph.language.temporal import parse_date, parse_datetime
 
@@ -137,7 +137,7 @@ def _float(value: object, scalar: Scalar) -> float:
         number = float(value)
     except OverflowError:
         raise _Wrong(f"the number is beyond the range of {scalar.value}") from None
-    if scalar is Scalar.F32 and math.isfinite(number) and abs(number) > F32_MAX:
+    if scalar is Scalar.F32 and math.isfinite(number) and abs(number) > MAX_F32:
         raise _Wrong("the number is beyond the range of F32")
     return number
 

@@ -1,4 +1,4 @@
-"""Maintenance of a branch: parts rewritten, indexes completed, published as one commit that changes no row."""
+"""Maintenance of a branch: fragments rewritten, indexes completed, published as one commit that changes no row."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.history import Commit, PublishPlan, TableChange, TableState
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
-ATTEMPTS_MOST = 5
+MAX_ATTEMPTS = 5
 
 
-def maintain(stores: Stores, branch: str, *, rewrite: bool, actor: str | None = None) -> Commit | None:
+def maintain(repository: Repository, branch: str, *, rewrite: bool, actor: str | None = None) -> Commit | None:
     """Done again from the new head when somebody writes to one of the tables meanwhile."""
-    for attempt in range(1, ATTEMPTS_MOST + 1):
-        entry, view = stores.head(branch)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        entry, view = repository.head(branch)
         staged = {key: found for key in view.catalog.tables if (found := _maintained(view, key, rewrite))}
         if not staged:
             return None
-        stores.tables.sync([version for versions in staged.values() for version in versions])
+        repository.tables.sync([version for versions in staged.values() for version in versions])
         plan = PublishPlan(
-            commit_id=stores.history.new_id(),
+            commit_id=repository.history.new_id(),
             branch=branch,
             line=entry.line,
             base=view.snapshot.commit.ref,
@@ -30,9 +30,9 @@ def maintain(stores: Stores, branch: str, *, rewrite: bool, actor: str | None = 
             actor=actor,
         )
         try:
-            return stores.history.publisher.publish(plan)
+            return repository.history.publisher.publish(plan)
         except ExpectedVersionMismatch:
-            if attempt == ATTEMPTS_MOST:
+            if attempt == MAX_ATTEMPTS:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
@@ -42,7 +42,7 @@ def _maintained(view: View, key: str, rewrite: bool) -> list[Staged]:
     table = view.table(key)
     if table is None or not table.rows:
         return []
-    tables = view.stores.tables
+    tables = view.repository.tables
     made: list[Staged] = []
     if rewrite and (rewritten := tables.stage_rewrite(table)):
         made.append(rewritten)

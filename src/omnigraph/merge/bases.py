@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from omnigraph.changes.changed import SAME, Stored, changed, no_changes
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.projection import by_id
-from omnigraph.changes.workers import HERE, Workers
+from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.history import Commit, CommitRef, Entry, History, TableState
 from omnigraph.history.values import Ancestry
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,20 +34,20 @@ class Bases:
     above: Bases | None = None
 
 
-def find_bases(stores: Stores, a: Entry, b: Entry) -> Bases:
-    return _bases(stores, stores.history.lineage.merge_bases(a, b))
+def find_bases(repository: Repository, a: Entry, b: Entry) -> Bases:
+    return _bases(repository, repository.history.lineage.merge_bases(a, b))
 
 
-def _bases(stores: Stores, commits: list[Commit]) -> Bases:
-    history = stores.history
-    views = tuple(stores.view(history.revisions.snapshot(commit.ref)) for commit in commits)
+def _bases(repository: Repository, commits: list[Commit]) -> Bases:
+    history = repository.history
+    views = tuple(repository.view(history.revisions.snapshot(commit.ref)) for commit in commits)
     if len(commits) == 1:
         return Bases(tuple(commits), views)
     entries = [entry_at(history, commit.ref) for commit in commits]
     found: dict[str, Commit] = {}
     for entry in entries[1:]:
         found.update({commit.id: commit for commit in history.lineage.merge_bases(entries[0], entry)})
-    return Bases(tuple(commits), views, _bases(stores, list(found.values())))
+    return Bases(tuple(commits), views, _bases(repository, list(found.values())))
 
 
 def entry_at(history: History, ref: CommitRef) -> Entry:
@@ -60,7 +60,7 @@ def entry_at(history: History, ref: CommitRef) -> Entry:
 class Differences:
     """Differences between snapshots, type by type; each pair of table versions is compared once."""
 
-    def __init__(self, workers: Workers = HERE) -> None:
+    def __init__(self, workers: Workers = IN_PROCESS) -> None:
         self.workers = workers
         self._rows: dict[tuple[object, ...], pa.Table] = {}
         self._ids: dict[tuple[object, ...], frozenset[str]] = {}

@@ -1,6 +1,6 @@
-"""Putting a merged type on the host's table. The guest's parts that are new are adopted as they are: no data is copied.
+"""Putting a merged type on the host's table. The guest's fragments that are new are adopted as they are: no data is copied.
 
-Rows that cannot be adopted (a few of a part, another schema, values of both sides) are written as new rows.
+Rows that cannot be adopted (a few of a fragment, another schema, values of both sides) are written as new rows.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.changed import chunk_rows, parts_by_files, rows_at
+from omnigraph.changes.changed import chunk_rows, fragments_by_files, rows_at
 from omnigraph.changes.projection import has_columns_of, project
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.merge.entities import TypeMerge
-from omnigraph.tables import Part, Staged, Table, Tables
+from omnigraph.tables import Fragment, Staged, Table, Tables
 from omnigraph.tables.staging import adopted, stored_rows
 from omnigraph.tables.table import OFFSET_BITS
 
@@ -21,50 +21,50 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ADOPT_FRACTION = 2
-"""A part is adopted when at least one row in so many is wanted; the others are deleted from it at once."""
+"""A fragment is adopted when at least one row in so many is wanted; the others are deleted from it at once."""
 
 
 def land(tables: Tables, host: Table, merge: TypeMerge) -> list[Staged]:
     """The host's table with the merge applied: the last of the versions returned. All of them must be made durable."""
     whole, left = _adoptable(host, merge)
     rows = _written(merge, left)
-    parts = () if merge.guest.table is None else adopted(merge.guest.table, [part.id for part in whole])
-    first = tables.stage(host, rows=rows, parts=parts, remove=merge.removes.tolist(), fold=False)
+    fragments = () if merge.guest.table is None else adopted(merge.guest.table, [fragment.id for fragment in whole])
+    first = tables.stage(host, rows=rows, fragments=fragments, remove=merge.removes.tolist(), fold=False)
     unwanted = _unwanted(tables.open(first.path, first.version), whole)
     if not unwanted:
         return [first]
     return [first, tables.stage(tables.open(first.path, first.version), remove=unwanted, fold=False)]
 
 
-def _adoptable(host: Table, merge: TypeMerge) -> tuple[dict[Part, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-    """Guest parts to adopt, with the offsets wanted of each; and the addresses of the rows that are left to write."""
+def _adoptable(host: Table, merge: TypeMerge) -> tuple[dict[Fragment, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Guest fragments to adopt, with the offsets wanted of each; and the addresses of the rows that are left to write."""
     import numpy as np
 
     guest = merge.guest.table
     if guest is None or guest.path != host.path or not has_columns_of(merge.guest.entity, merge.entity):
         return {}, merge.puts
-    known = {part.files for part in host.parts}
+    known = {fragment.files for fragment in host.fragments}
     whole = stored_rows(guest)
     owners = merge.puts >> np.uint64(OFFSET_BITS)
-    taken: dict[Part, np.ndarray[Any, Any]] = {}
+    taken: dict[Fragment, np.ndarray[Any, Any]] = {}
     left = np.ones(len(merge.puts), bool)
-    for part in guest.parts:
-        mine = owners == np.uint64(part.id)
+    for fragment in guest.fragments:
+        mine = owners == np.uint64(fragment.id)
         count = int(mine.sum())
-        if count and part.files not in known and count * ADOPT_FRACTION >= whole[part.id]:
-            taken[part] = merge.puts[mine] & np.uint64((1 << OFFSET_BITS) - 1)
+        if count and fragment.files not in known and count * ADOPT_FRACTION >= whole[fragment.id]:
+            taken[fragment] = merge.puts[mine] & np.uint64((1 << OFFSET_BITS) - 1)
             left &= ~mine
     return taken, merge.puts[left]
 
 
-def _unwanted(table: Table, taken: dict[Part, np.ndarray[Any, Any]]) -> list[int]:
-    """Addresses of rows that came with adopted parts and are not wanted (an adopted part has no deletions yet)."""
+def _unwanted(table: Table, taken: dict[Fragment, np.ndarray[Any, Any]]) -> list[int]:
+    """Addresses of rows that came with adopted fragments and are not wanted (an adopted fragment has no deletions yet)."""
     import numpy as np
 
-    here = parts_by_files(table)
+    here = fragments_by_files(table)
     found: list[int] = []
-    for part, offsets in taken.items():
-        twin = here[part.files]
+    for fragment, offsets in taken.items():
+        twin = here[fragment.files]
         if len(offsets) < twin.rows:
             rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint64), offsets, assume_unique=True)
             found.extend((rest | np.uint64(twin.id << OFFSET_BITS)).tolist())

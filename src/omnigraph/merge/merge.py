@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.projection import by_id, has_columns_of
-from omnigraph.changes.workers import HERE, Workers
+from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
@@ -38,12 +38,12 @@ from omnigraph.merge.landing import land
 from omnigraph.merge.rule import By, Winner
 from omnigraph.merge.sides import Side
 from omnigraph.tables import Staged
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 Strategy = Literal["fail", "ours", "theirs"]
 Outcome = Literal["already_up_to_date", "fast_forward", "merged"]
 
-ATTEMPTS_MOST = 32
+MAX_ATTEMPTS = 32
 STAGING_THREADS = 8
 CONFLICTS_NAMED = 3
 
@@ -97,7 +97,7 @@ class MergeResult:
 
 
 def merge_branches(
-    stores: Stores,
+    repository: Repository,
     source: str,
     into: str,
     *,
@@ -107,7 +107,7 @@ def merge_branches(
     delete_branch: bool = False,
     actor: str | None = None,
     message: str | None = None,
-    workers: Workers = HERE,
+    workers: Workers = IN_PROCESS,
 ) -> MergeResult:
     """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten."""
     if source == into:
@@ -115,24 +115,24 @@ def merge_branches(
     if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):
         raise UsageError(f"no merge by '{by}' with strategy '{strategy}'", hint="fail, ours or theirs; row or property")
     differences = Differences(workers)
-    theirs = stores.history.chain.head(source)
-    for _ in range(ATTEMPTS_MOST):
-        ours = stores.history.chain.head(into)
-        attempt = _Attempt(stores, theirs, ours, strategy, by, differences)
+    theirs = repository.history.chain.head(source)
+    for _ in range(MAX_ATTEMPTS):
+        ours = repository.history.chain.head(into)
+        attempt = _Attempt(repository, theirs, ours, strategy, by, differences)
         try:
             result = attempt.run(dry_run=dry_run, actor=actor, message=message)
         except ExpectedVersionMismatch:
             # Somebody committed to the target meanwhile: merge again, with what is there now.
             continue
-        return _with_branch_deleted(stores, result, theirs) if delete_branch and not dry_run else result
-    raise Contention(f"branch '{into}' moved {ATTEMPTS_MOST} times during the merge", hint="retry when it is quieter")
+        return _with_branch_deleted(repository, result, theirs) if delete_branch and not dry_run else result
+    raise Contention(f"branch '{into}' moved {MAX_ATTEMPTS} times during the merge", hint="retry when it is quieter")
 
 
-def _with_branch_deleted(stores: Stores, result: MergeResult, source: Entry) -> MergeResult:
+def _with_branch_deleted(repository: Repository, result: MergeResult, source: Entry) -> MergeResult:
     """The merge stands, whatever becomes of the deletion; a source that has moved since is kept."""
     reach(Failpoint.MERGE_BEFORE_BRANCH_DELETE)
     try:
-        stores.history.branches.delete(source.branch, at=source.head.commit)
+        repository.history.branches.delete(source.branch, at=source.head.commit)
     except OmnigraphError as error:
         return replace(result, branch_deleted=False, branch_delete_error=error.message)
     return replace(result, branch_deleted=True)
@@ -152,13 +152,13 @@ class _Attempt:
     source alone changed the schema."""
 
     def __init__(
-        self, stores: Stores, source: Entry, target: Entry, strategy: Strategy, by: By, differences: Differences
+        self, repository: Repository, source: Entry, target: Entry, strategy: Strategy, by: By, differences: Differences
     ) -> None:
-        self.stores = stores
+        self.repository = repository
         self.source, self.target = source, target
         self.strategy, self.by = strategy, by
-        self.source_view, self.target_view = stores.view(source.head), stores.view(target.head)
-        self.bases = find_bases(stores, source, target)
+        self.source_view, self.target_view = repository.view(source.head), repository.view(target.head)
+        self.bases = find_bases(repository, source, target)
         self.differences = differences
         self.outcome: Outcome = "merged"
         self._merges: dict[int, TypeMerge] = {}
@@ -271,7 +271,7 @@ class _Attempt:
         ]
         with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
             staged = list(pool.map(self._stage, rest))
-        self.stores.tables.sync([one for versions in staged for one in versions])
+        self.repository.tables.sync([one for versions in staged for one in versions])
         for entity, versions in zip(rest, staged, strict=True):
             last = versions[-1]
             tables[entity.table_key] = _Landed(last.path, last.version, last.rows)
@@ -279,13 +279,13 @@ class _Attempt:
 
     def _stage(self, entity: EntityType) -> list[Staged]:
         host = self.host.view.table_or_new(entity.table_key)
-        return land(self.stores.tables, host, self._merge_of(entity))
+        return land(self.repository.tables, host, self._merge_of(entity))
 
     def _publish(self, tables: Mapping[str, _Landed], schema: str, actor: str | None, message: str | None) -> Commit:
         reach(Failpoint.MERGE_BEFORE_PUBLISH)
         target = self.target_view.snapshot
         plan = PublishPlan(
-            commit_id=self.stores.history.new_id(),
+            commit_id=self.repository.history.new_id(),
             branch=self.target.branch,
             line=self.target.line,
             base=target.commit.ref,
@@ -297,7 +297,7 @@ class _Attempt:
             merged=self.source.head.commit.ref,
             new_schema=schema if schema != target.schema else None,
         )
-        commit = self.stores.history.publisher.publish(plan, self._carried_over)
+        commit = self.repository.history.publisher.publish(plan, self._carried_over)
         reach(Failpoint.MERGE_AFTER_PUBLISH)
         return commit
 
@@ -328,7 +328,7 @@ class _Attempt:
 
     def _has_merged_since(self, snapshot: Snapshot) -> bool:
         """Whether the target has taken in other branches since: the bases may be others then."""
-        lineage = self.stores.history.lineage
+        lineage = self.repository.history.lineage
         now = lineage.lines(lineage.entry_of(snapshot.commit.ref).ancestry)
         return {**now, self.target.line: 0} != {**lineage.lines(self.target.ancestry), self.target.line: 0}
 

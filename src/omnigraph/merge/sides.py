@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.changed import DELETE, SAME, UPDATE, parts_by_files
+from omnigraph.changes.changed import DELETE, SAME, UPDATE, fragments_by_files
 from omnigraph.merge.bases import NO_BASE, Bases, Differences, stored_type
 from omnigraph.tables import Table
 from omnigraph.tables.table import OFFSET_BITS
@@ -105,22 +105,22 @@ class Side:
         )
 
     def address_in_first(self, type_id: int, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Addresses of the first base as addresses of this side, as far as the two share parts."""
+        """Addresses of the first base as addresses of this side, as far as the two share fragments."""
         old, new = _table(self.bases.views[0], type_id), _table(self.view, type_id)
         return shared_addresses(old, new, addresses)
 
 
 def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same rows in another version that has the same parts, whatever their numbers there."""
+    """The same rows in another version that has the same fragments, whatever their numbers there."""
     import numpy as np
 
-    twins = parts_by_files(new)
-    parts = addresses >> np.uint64(OFFSET_BITS)
+    twins = fragments_by_files(new)
+    fragments = addresses >> np.uint64(OFFSET_BITS)
     offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
     result = np.full(len(addresses), NOWHERE, np.uint64)
-    for part in old.parts:
-        twin = twins.get(part.files)
-        here = parts == np.uint64(part.id)
+    for fragment in old.fragments:
+        twin = twins.get(fragment.files)
+        here = fragments == np.uint64(fragment.id)
         if twin is not None and here.any():
             result[here] = offsets[here] | np.uint64(twin.id << OFFSET_BITS)
     return result

@@ -1,4 +1,4 @@
-"""From written parts to table changes: check every rule against a snapshot, and stage one version per table.
+"""From written fragments to table changes: check every rule against a snapshot, and stage one version per table.
 
 Works from values that a prepared plan keeps, so a load that lost a race, or died before its publish, goes through the
 same function again on the newer snapshot; no row is read from its source or written twice.
@@ -22,7 +22,7 @@ from omnigraph.pipeline.target import Place, Target
 from omnigraph.relational import rules
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
-from omnigraph.tables.staging import Earlier, Lessened, by_part
+from omnigraph.tables.staging import Earlier, TrimmedFragment, by_fragment
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LoadMode = Literal["append", "merge", "overwrite"]
 
-INDEX_ROWS_LEAST = 50_000
+MIN_INDEX_ROWS = 50_000
 """Smaller loads leave their indexes to whoever next has a reason to build them."""
 
 IN_PROCESS_ROWS = 200_000
@@ -42,12 +42,12 @@ _ORDER: tuple[CheckKind, ...] = ("ids", "unique", "endpoint", "inbound", "cardin
 
 @dataclass(frozen=True)
 class Incoming:
-    """The new rows of one table, written as parts. `place` is a version that holds exactly these rows."""
+    """The new rows of one table, written as fragments. `place` is a version that holds exactly these rows."""
 
     key: str
     rows: int
     given: bool
-    parts: tuple[str, ...]
+    fragments: tuple[str, ...]
     place: Place
 
     def may_clash(self, entity: EntityType) -> bool:
@@ -58,7 +58,7 @@ class Incoming:
         return {
             "rows": self.rows,
             "given": self.given,
-            "parts": list(self.parts),
+            "fragments": list(self.fragments),
             "path": self.place.path,
             "version": self.place.version,
         }
@@ -66,7 +66,7 @@ class Incoming:
     @classmethod
     def from_json(cls, key: str, value: Mapping[str, Any]) -> Incoming:
         place = Place(value["path"], value["version"])
-        return cls(key, value["rows"], value["given"], tuple(value["parts"]), place)
+        return cls(key, value["rows"], value["given"], tuple(value["fragments"]), place)
 
 
 Addresses = Mapping[str, "np.ndarray[Any, Any]"]
@@ -76,14 +76,14 @@ Locate = Callable[[list[Finding]], list[tuple[str | None, int | None]]]
 """Where the record of each finding stands: file and line, or nothing when the source has no lines."""
 
 
-def stage_incoming(view: View, key: str, rows: int, given: bool, parts: tuple[str, ...]) -> tuple[Incoming, Staged]:
-    staged = view.stores.tables.stage(view.table_or_new(key), parts=parts, clear=True, fold=False)
-    return Incoming(key, rows, given, parts, Place(staged.path, staged.version)), staged
+def stage_incoming(view: View, key: str, rows: int, given: bool, fragments: tuple[str, ...]) -> tuple[Incoming, Staged]:
+    staged = view.repository.tables.stage(view.table_or_new(key), fragments=fragments, clear=True, fold=False)
+    return Incoming(key, rows, given, fragments, Place(staged.path, staged.version)), staged
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A task: a part of an index to build."""
+    """A task: a segment of an index to build."""
 
     target: Target
     place: Place
@@ -96,16 +96,16 @@ def build_segment(task: Segment) -> Any:
 
 @dataclass(frozen=True)
 class Removal:
-    """A task: rows of one part to remove."""
+    """A task: rows of one fragment to remove."""
 
     target: Target
     place: Place
-    part: int
+    fragment: int
     offsets: Any
 
 
-def remove_rows(task: Removal) -> Lessened:
-    return task.target.tables.lessen(task.target.open(task.place), task.part, task.offsets)
+def remove_rows(task: Removal) -> TrimmedFragment:
+    return task.target.tables.delete_rows(task.target.open(task.place), task.fragment, task.offsets)
 
 
 class Assembly:
@@ -128,7 +128,7 @@ class Assembly:
         self.locate = locate
         self.index = index
         """Whether many new rows get their indexes now."""
-        self.target = Target.of(view.stores, view)
+        self.target = Target.of(view.repository, view)
         self.staged: list[Staged] = []
         self.addresses: Addresses = {}
         """Known when the keys were checked."""
@@ -167,11 +167,11 @@ class Assembly:
     def _index_all(
         self, changes: Mapping[str, TableChange], done: Mapping[str, TableChange] | None
     ) -> tuple[TableChange, ...]:
-        """Indexes in the same commit where many rows came; otherwise they stay pending, and reads scan the new parts."""
-        tables = self.view.stores.tables
+        """Indexes in the same commit where many rows came; otherwise they stay pending, and reads scan the new fragments."""
+        tables = self.view.repository.tables
         wanted: dict[str, tuple[Table, list[SegmentPlan]]] = {}
         for key, change in changes.items():
-            is_worth_it = self.index and self.incoming[key].rows >= INDEX_ROWS_LEAST
+            is_worth_it = self.index and self.incoming[key].rows >= MIN_INDEX_ROWS
             if is_worth_it and change.state is not None and not (done and key in done):
                 table = tables.open(change.state.path, change.state.version)
                 wanted[key] = (table, plan_segments(table, index_specs(self.view.entity(key))))
@@ -211,19 +211,21 @@ class Assembly:
         version, rows = one.place.version, one.rows
         if self.mode != "overwrite" and before is not None and before.rows:
             base = self.view.table_or_new(one.key)
-            lessened = [] if addresses is None else self._remove(base, addresses)
-            staged = self.view.stores.tables.stage(base, parts=one.parts, lessened=lessened, fold=fold, like=like)
+            trimmed = [] if addresses is None else self._remove(base, addresses)
+            staged = self.view.repository.tables.stage(
+                base, fragments=one.fragments, trimmed=trimmed, fold=fold, like=like
+            )
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
         state = TableState(one.place.path, version, (before.number if before else 0) + 1, rows)
         return TableChange(one.key, _MODES[self.mode], before, state, one.to_json())
 
-    def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[Lessened]:
-        """The parts that lose rows, each made by one task when there are many."""
-        found = by_part(addresses)
+    def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:
+        """The fragments that lose rows, each made by one task when there are many."""
+        found = by_fragment(addresses)
         if len(addresses) <= IN_PROCESS_ROWS:
-            return [self.view.stores.tables.lessen(base, part, offsets) for part, offsets in found]
-        tasks = [Removal(self.target, Place.of(base), part, offsets) for part, offsets in found]
+            return [self.view.repository.tables.delete_rows(base, fragment, offsets) for fragment, offsets in found]
+        tasks = [Removal(self.target, Place.of(base), fragment, offsets) for fragment, offsets in found]
         return self.runner.map("remove", remove_rows, tasks)
 
     # ------------------------------------------------------------ rules
@@ -298,11 +300,15 @@ class Assembly:
         return checks
 
     def _staying(self, one: Incoming, final: Place) -> tuple[int, ...]:
-        """The parts of the result that hold rows which were there before."""
-        tables = self.view.stores.tables
+        """The fragments of the result that hold rows which were there before."""
+        tables = self.view.repository.tables
         incoming = tables.open(one.place.path, one.place.version)
-        added = {file for part in incoming.parts for file in part.files}
-        return tuple(part.id for part in tables.open(final.path, final.version).parts if not added & set(part.files))
+        added = {file for fragment in incoming.fragments for file in fragment.files}
+        return tuple(
+            fragment.id
+            for fragment in tables.open(final.path, final.version).fragments
+            if not added & set(fragment.files)
+        )
 
     def _endpoint_checks(self, edge: EdgeType, one: Incoming) -> list[Check]:
         checks: list[Check] = []

@@ -2,7 +2,7 @@
 
 Every rule looks at one key (an id, a unique value, an endpoint, a source) and names the columns it needs; the shared rule
 then runs over them with DuckDB. What fits in memory is one task that reads the columns. What does not is cut by key into
-buckets: each part is read once, whatever the number of buckets and of rules, and its columns travel as Arrow.
+buckets: each fragment is read once, whatever the number of buckets and of rules, and its columns travel as Arrow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from omnigraph.language.catalog import Constraint, EdgeType
 from omnigraph.pipeline.keyed_rows import (
-    BUCKETS_MOST,
+    MAX_BUCKETS,
     Cut,
     InBucket,
     Rows,
@@ -23,7 +23,7 @@ from omnigraph.pipeline.keyed_rows import (
     Stored,
     are_few,
     cut,
-    part_groups,
+    fragment_groups,
     unpacked,
 )
 from omnigraph.pipeline.runner import Runner
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 BUCKET_ROWS = 12_000_000
 """Rows that one task holds in memory."""
-VIOLATIONS_MOST = 20
+MAX_VIOLATIONS = 20
 
 CheckKind = Literal["ids", "unique", "endpoint", "cardinality", "inbound"]
 
@@ -215,7 +215,7 @@ def _distinct(rows: pa.Table, name: str) -> pa.Table:
 
 def _first(query: exp.Query) -> exp.Select:
     """A few violations, the same ones on every engine."""
-    return exp.select("*").from_(query.subquery("violations")).order_by('"id"', '"text"').limit(VIOLATIONS_MOST)
+    return exp.select("*").from_(query.subquery("violations")).order_by('"id"', '"text"').limit(MAX_VIOLATIONS)
 
 
 def _findings(check: Check, query: exp.Query, relations: dict[str, pa.Table]) -> list[Finding]:
@@ -246,12 +246,12 @@ def _in_buckets(stage: str, checks: Sequence[Check], runner: Runner) -> list[lis
         return []
     target = checks[0].target
     sources = tuple(dict.fromkeys(source for check in checks for source in check.sources))
-    groups = [part_groups(target.open(source.place), source.parts) for source in sources]
+    groups = [fragment_groups(target.open(source.place), source.fragments) for source in sources]
     rows = sum(rows for group in groups for rows, _ in group)
-    buckets = min(-(-rows // BUCKET_ROWS), BUCKETS_MOST)
+    buckets = min(-(-rows // BUCKET_ROWS), MAX_BUCKETS)
     tasks = [
-        Cut(target, number, source, parts, buckets)
+        Cut(target, number, source, fragments, buckets)
         for number, (source, group) in enumerate(zip(sources, groups, strict=True))
-        for _, parts in group
+        for _, fragments in group
     ]
     return runner.exchange(stage, cut, tasks, buckets, _Judge(tuple(checks), sources))

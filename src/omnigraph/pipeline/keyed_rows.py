@@ -1,7 +1,7 @@
 """Columns of a table by one key: read where they are stored, looked up when few are wanted, or cut into buckets.
 
 What is cut is read once, whatever the number of buckets, and travels as Arrow: a piece is the rows of one bucket in a few
-parts of one source.
+fragments of one source.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from omnigraph.tables.table import ROW_ADDRESS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BUCKETS_MOST = 65_536
+MAX_BUCKETS = 65_536
 CUT_ROWS = 1_048_576
 """Rows that a task reads at once to cut them."""
-LOOKUP_MOST = 20_000
+MAX_LOOKUP = 20_000
 """Keys that are looked up through an index instead of reading a whole column, when the other table is much larger."""
 LOOKUP_FACTOR = 8
 
 
 @dataclass(frozen=True)
 class Source:
-    """Columns of a table, or of some of its parts, for a rule that looks at the column `by`. A null there is no key."""
+    """Columns of a table, or of some of its fragments, for a rule that looks at the column `by`. A null there is no key."""
 
     place: Place
     columns: tuple[str, ...]
     by: str
-    parts: tuple[int, ...] | None = None
+    fragments: tuple[int, ...] | None = None
     with_address: bool = False
 
 
@@ -58,32 +58,32 @@ class Stored:
 
     def of(self, source: Source) -> pa.Table:
         table = self.target.open(source.place)
-        return table.read(source.columns, parts=source.parts, with_address=source.with_address)
+        return table.read(source.columns, fragments=source.fragments, with_address=source.with_address)
 
     def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
         table = self.target.open(source.place)
-        if not are_few(len(wanted), table.rows) or source.parts == ():
+        if not are_few(len(wanted), table.rows) or source.fragments == ():
             return self.of(source)
         if _has_filter_text(table.schema.field(source.by).type):
             return self._looked_up(table, source, wanted.to_pylist())
         return self._sifted(table, source, wanted)
 
     def _looked_up(self, table: Table, source: Source, wanted: list[object]) -> pa.Table:
-        with_address = source.with_address or source.parts is not None
+        with_address = source.with_address or source.fragments is not None
         found = table.lookup(source.by, wanted, list(source.columns), with_address=with_address)
-        return found if source.parts is None else _of_parts(found, source.parts, source.with_address)
+        return found if source.fragments is None else _of_fragments(found, source.fragments, source.with_address)
 
     def _sifted(self, table: Table, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
         import pyarrow as pa
 
-        stream = table.scan(list(source.columns), parts=source.parts, with_address=source.with_address)
+        stream = table.scan(list(source.columns), fragments=source.fragments, with_address=source.with_address)
         keys = exp.select('"key"').from_('"wanted"')
         query = exp.select("*").from_('"stream"').where(exp.column(source.by, quoted=True).isin(query=keys))
         return duck.run(query, {"stream": stream, "wanted": pa.table({"key": wanted})})
 
 
 def are_few(wanted: int, rows: int) -> bool:
-    return wanted <= LOOKUP_MOST and rows > LOOKUP_FACTOR * wanted
+    return wanted <= MAX_LOOKUP and rows > LOOKUP_FACTOR * wanted
 
 
 def _has_filter_text(type: pa.DataType) -> bool:
@@ -93,12 +93,12 @@ def _has_filter_text(type: pa.DataType) -> bool:
     return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
 
 
-def _of_parts(rows: pa.Table, parts: Sequence[int], with_address: bool) -> pa.Table:
+def _of_fragments(rows: pa.Table, fragments: Sequence[int], with_address: bool) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    part = pc.shift_right(rows.column(ROW_ADDRESS), pa.scalar(32, pa.uint64()))
-    kept = rows.filter(pc.is_in(part, value_set=pa.array(parts, pa.uint64())))
+    fragment = pc.shift_right(rows.column(ROW_ADDRESS), pa.scalar(32, pa.uint64()))
+    kept = rows.filter(pc.is_in(fragment, value_set=pa.array(fragments, pa.uint64())))
     return kept if with_address else kept.drop_columns([ROW_ADDRESS])
 
 
@@ -107,12 +107,12 @@ def _of_parts(rows: pa.Table, parts: Sequence[int], with_address: bool) -> pa.Ta
 
 @dataclass(frozen=True)
 class Cut:
-    """A task: some parts of a source, cut by key into buckets."""
+    """A task: some fragments of a source, cut by key into buckets."""
 
     target: Target
     number: int
     source: Source
-    parts: tuple[int, ...]
+    fragments: tuple[int, ...]
     buckets: int
 
 
@@ -123,7 +123,7 @@ def cut(task: Cut) -> Iterator[Piece]:
 
     source = task.source
     table = task.target.open(source.place)
-    rows = table.read(source.columns, parts=task.parts, with_address=source.with_address)
+    rows = table.read(source.columns, fragments=task.fragments, with_address=source.with_address)
     if rows.column(source.by).null_count:
         rows = rows.filter(rows.column(source.by).is_valid())
     number = f'CAST(hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS USMALLINT)'
@@ -148,23 +148,23 @@ class InBucket:
         if held is not None:
             return pa.concat_tables(held)
         table = self.target.open(source.place)
-        return table.read(source.columns, parts=(), with_address=source.with_address)
+        return table.read(source.columns, fragments=(), with_address=source.with_address)
 
     def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
         return self.of(source)
 
 
-def part_groups(table: Table, chosen: tuple[int, ...] | None) -> list[tuple[int, tuple[int, ...]]]:
-    """Parts to read at once, with their rows."""
+def fragment_groups(table: Table, chosen: tuple[int, ...] | None) -> list[tuple[int, tuple[int, ...]]]:
+    """Fragments to read at once, with their rows."""
     groups: list[tuple[int, tuple[int, ...]]] = []
-    for part in table.parts:
-        if chosen is not None and part.id not in chosen:
+    for fragment in table.fragments:
+        if chosen is not None and fragment.id not in chosen:
             continue
-        if groups and groups[-1][0] + part.rows <= CUT_ROWS:
-            rows, parts = groups.pop()
-            groups.append((rows + part.rows, (*parts, part.id)))
+        if groups and groups[-1][0] + fragment.rows <= CUT_ROWS:
+            rows, fragments = groups.pop()
+            groups.append((rows + fragment.rows, (*fragments, fragment.id)))
         else:
-            groups.append((part.rows, (part.id,)))
+            groups.append((fragment.rows, (fragment.id,)))
     return groups
 
 

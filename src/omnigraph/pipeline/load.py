@@ -25,7 +25,7 @@ from omnigraph.pipeline.runner import LocalRunner, Runner, SparkRunner
 from omnigraph.pipeline.sources import Frame, Inputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.target import NO_VERSION, Place, Places, Target
 from omnigraph.tables import Staged
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ __all__ = ["LoadReceipt", "load"]
 
 
 def load(
-    stores: Stores,
+    repository: Repository,
     sources: Sources,
     *,
     mode: LoadMode,
@@ -67,17 +67,17 @@ def load(
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
         runner = _runner(engine, spark, master, shown)
-        entry, view = stores.head(branch)
+        entry, view = repository.head(branch)
         inputs = resolve_inputs(
             sources,
             view.catalog,
             format=format,
             type=type,
-            options=stores.tables.options or None,
+            options=repository.tables.options or None,
             parallelism=runner.parallelism,
-            new_id=stores.history.new_id,
+            new_id=repository.history.new_id,
         )
-        job = _Load(stores, entry, view, inputs, mode, runner, None if rejects is None else Path(rejects))
+        job = _Load(repository, entry, view, inputs, mode, runner, None if rejects is None else Path(rejects))
         return job.run(actor, message)
     finally:
         shown.close()
@@ -98,7 +98,7 @@ def _runner(engine: str, spark: SparkSession | None, master: str | None, progres
 class _Load:
     """One load against one pinned head."""
 
-    stores: Stores
+    repository: Repository
     entry: Entry
     view: View
     inputs: Inputs
@@ -107,13 +107,13 @@ class _Load:
     rejects: Path | None
 
     def run(self, actor: str | None, message: str | None) -> LoadReceipt:
-        commit_id = self.stores.history.new_id()
+        commit_id = self.repository.history.new_id()
         report = self._read(f"staging/{commit_id}" if self.rejects else None)
         reach(Failpoint.LOAD_AFTER_READ)
         return self.finish(report, commit_id, actor, message)
 
     def finish(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> LoadReceipt:
-        """From written parts to the commit."""
+        """From written fragments to the commit."""
         rejected = self._settle_rejects(report)
         loaded = {key: found.rows for key, found in report.types.items()}
         if not loaded:
@@ -121,16 +121,16 @@ class _Load:
         started = time.monotonic()
         plan, standing = self._plan(report, commit_id, actor, message)
         receipt = LoadReceipt(self.entry.branch, self.mode, loaded, None, actor, rejected)
-        prepared = Prepared(plan, int(self.stores.history.clock() * 1_000_000), receipt.to_json())
-        self.stores.history.recovery.keep(prepared)
-        rebase = LoadRebase(self.stores, self.mode, self.runner, standing)
-        commit = publish(self.stores, plan, rebase, patience_s=time.monotonic() - started)
+        prepared = Prepared(plan, int(self.repository.history.clock() * 1_000_000), receipt.to_json())
+        self.repository.history.recovery.keep(prepared)
+        rebase = LoadRebase(self.repository, self.mode, self.runner, standing)
+        commit = publish(self.repository, plan, rebase, patience_s=time.monotonic() - started)
         return LoadReceipt(self.entry.branch, self.mode, loaded, commit, actor, rejected)
 
     # ------------------------------------------------------------ reading
 
     def _target(self) -> Target:
-        return Target.of(self.stores, self.view)
+        return Target.of(self.repository, self.view)
 
     def _read(self, rejects_folder: str | None) -> ReadReport:
         target, places = self._target(), places_of(self.view)
@@ -186,9 +186,9 @@ class _Load:
         if found.stored is None:
             yield from (reject.to_json() for reject in found.sample)
             return
-        for line in self.stores.store.get(found.stored).splitlines():
+        for line in self.repository.store.get(found.stored).splitlines():
             yield json.loads(line)
-        self.stores.store.delete(found.stored)
+        self.repository.store.delete(found.stored)
 
     def _names(self, report: ReadReport) -> dict[int, tuple[str | None, int]]:
         """Split -> its file, and how many lines of the file are before it."""
@@ -216,7 +216,7 @@ class _Load:
 
         assembly = Assembly(self.view, incoming, self.mode, self.runner, find)
         changes = assembly.changes()
-        self.stores.tables.sync([*(staged for _, staged in made.values()), *assembly.staged])
+        self.repository.tables.sync([*(staged for _, staged in made.values()), *assembly.staged])
         reads = assembly.reads()
         plan = PublishPlan(
             commit_id=commit_id,
@@ -234,11 +234,11 @@ class _Load:
         return plan, Standing.of(assembly)
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
-        """The new rows as a version of their own, in parts of a good size."""
-        parts, given = tuple(found.parts), bool(found.given)
-        one, staged = stage_incoming(self.view, key, found.rows, given, parts)
-        table = self.stores.tables.open(one.place.path, one.place.version)
-        better = packed(self._target(), table, parts, self.runner)
+        """The new rows as a version of their own, in fragments of a good size."""
+        fragments, given = tuple(found.fragments), bool(found.given)
+        one, staged = stage_incoming(self.view, key, found.rows, given, fragments)
+        table = self.repository.tables.open(one.place.path, one.place.version)
+        better = packed(self._target(), table, fragments, self.runner)
         return (one, staged) if better is None else stage_incoming(self.view, key, found.rows, given, better)
 
     def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
@@ -266,18 +266,18 @@ class WrittenRows:
     actor: str | None
     message: str | None
 
-    def stores(self) -> Stores:
-        return Stores.open(self.uri, dict(self.options) or None)
+    def repository(self) -> Repository:
+        return Repository.open(self.uri, dict(self.options) or None)
 
 
 def publish_written(written: WrittenRows, reports: list[ReadReport]) -> LoadReceipt:
-    """Check and publish rows that were written as parts. Rejected rows refuse all of it."""
-    stores = written.stores()
-    entry, view = stores.head(written.branch)
+    """Check and publish rows that were written as fragments. Rejected rows refuse all of it."""
+    repository = written.repository()
+    entry, view = repository.head(written.branch)
     if view.snapshot.schema != written.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     frame = Frame(written.key, None)
-    job = _Load(stores, entry, view, Inputs((), (frame,)), written.mode, LocalRunner(), None)
+    job = _Load(repository, entry, view, Inputs((), (frame,)), written.mode, LocalRunner(), None)
     return job.finish(merged(reports), written.commit_id, written.actor, written.message)
 
 
@@ -289,7 +289,7 @@ def places_of(view: View) -> Places:
     return places
 
 
-def publish(stores: Stores, plan: PublishPlan, rebase: LoadRebase, *, patience_s: float = 0.0) -> Commit:
+def publish(repository: Repository, plan: PublishPlan, rebase: LoadRebase, *, patience_s: float = 0.0) -> Commit:
     """Publish a prepared plan and forget it. It is kept only while its outcome is not known, or a retry can still land it.
 
     Contention is met with `patience_s` of further attempts, and never less than a minute of them: what took long to
@@ -298,22 +298,22 @@ def publish(stores: Stores, plan: PublishPlan, rebase: LoadRebase, *, patience_s
     reach(Failpoint.LOAD_BEFORE_PUBLISH)
     until = time.monotonic() + max(patience_s, PATIENCE_LEAST_S)
     try:
-        commit = _published(stores, plan, rebase, until)
+        commit = _published(repository, plan, rebase, until)
     except OmnigraphError as error:
         if error.outcome == "not_committed" and not error.retry:
-            stores.history.recovery.remove(plan.commit_id)
+            repository.history.recovery.remove(plan.commit_id)
         else:
             error.hint = f"the rows are staged: recovery resume {plan.commit_id} publishes them, discard forgets them"
         raise
     reach(Failpoint.LOAD_AFTER_PUBLISH)
-    stores.history.recovery.remove(plan.commit_id)
+    repository.history.recovery.remove(plan.commit_id)
     return commit
 
 
-def _published(stores: Stores, plan: PublishPlan, rebase: LoadRebase, until: float) -> Commit:
+def _published(repository: Repository, plan: PublishPlan, rebase: LoadRebase, until: float) -> Commit:
     while True:
         try:
-            return stores.history.publisher.publish(plan, rebase)
+            return repository.history.publisher.publish(plan, rebase)
         except Contention:
             if time.monotonic() > until:
                 raise
@@ -328,7 +328,7 @@ def merged(reports: list[ReadReport]) -> ReadReport:
             total = whole.types.setdefault(key, TypeReport())
             total.rows += found.rows
             total.given += found.given
-            total.parts += found.parts
+            total.fragments += found.fragments
     whole.splits.sort(key=lambda found: found.index)
     return whole
 

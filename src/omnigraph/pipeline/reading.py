@@ -1,6 +1,6 @@
-"""The first task of a load: read a bundle of splits, type every record, check its values, write the rows as parts.
+"""The first task of a load: read a bundle of splits, type every record, check its values, write the rows as fragments.
 
-Rows are written as soon as they are typed: parts that no commit names are garbage, so nothing is at risk, and no row
+Rows are written as soon as they are typed: fragments that no commit names are garbage, so nothing is at risk, and no row
 travels between machines. What may not be written is reported with its place.
 """
 
@@ -26,17 +26,17 @@ from omnigraph.records.graph_batch import GraphBatchReader
 from omnigraph.records.tabular import TabularReader
 from omnigraph.records.typed import Reject, TypedRows
 from omnigraph.relational import duck, rules
-from omnigraph.tables.staging import ROWS_PER_PART
+from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK_BYTES = 4 * 1024 * 1024
-HELD_BYTES_MOST = 384 * 1024 * 1024
+MAX_HELD_BYTES = 384 * 1024 * 1024
 """Typed rows a task holds before it writes some."""
 EDGES_PER_SOURCE = 3
 """Fewer on average, and it is not worth while to lay the edges of a node side by side."""
-SAMPLE_MOST = 20
+MAX_SAMPLE = 20
 """Refused records per split that travel to the driver."""
 
 
@@ -65,7 +65,7 @@ class SplitReport:
 class TypeReport:
     rows: int = 0
     given: int = 0
-    parts: list[str] = field(default_factory=list)
+    fragments: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class ReadReport:
 
 
 def read_bundle(task: ReadTask) -> ReadReport:
-    writer = PartWriter(task.target, task.places)
+    writer = FragmentWriter(task.target, task.places)
     report = ReadReport(types=writer.types)
     for split in task.splits:
         reader = SplitReader(task.target, split)
@@ -86,7 +86,7 @@ def read_bundle(task: ReadTask) -> ReadReport:
     for found in report.splits:
         rejects = sorted([*found.sample, *writer.rejects.get(found.index, ())], key=lambda reject: reject.line)
         found.rejected = len(rejects)
-        found.sample = rejects[:SAMPLE_MOST]
+        found.sample = rejects[:MAX_SAMPLE]
         if task.rejects_folder is not None and rejects:
             found.stored = _store_rejects(task, found.index, rejects)
     return report
@@ -103,7 +103,7 @@ def read_batches(target: Target, key: str, places: Places, index: int, batches: 
     import numpy as np
     import pyarrow as pa
 
-    writer = PartWriter(target, places)
+    writer = FragmentWriter(target, places)
     found = SplitReport(index)
     reader: TabularReader | None = None
     for batch in batches:
@@ -188,8 +188,8 @@ _MARK = b"\xef\xbb\xbf"
 """Some editors begin a file with it; it is no text."""
 
 
-class PartWriter:
-    """Gathers typed rows per table, checks their values, writes parts of a good size."""
+class FragmentWriter:
+    """Gathers typed rows per table, checks their values, writes fragments of a good size."""
 
     def __init__(self, target: Target, places: Places) -> None:
         self.target = target
@@ -208,9 +208,9 @@ class PartWriter:
         self._held.setdefault(key, []).append((split, kept))
         self._counts[key] = self._counts.get(key, 0) + kept.rows.num_rows
         self._sizes[key] = self._sizes.get(key, 0) + kept.rows.nbytes
-        if self._counts[key] >= ROWS_PER_PART:
+        if self._counts[key] >= ROWS_PER_FRAGMENT:
             self._write(key)
-        elif sum(self._sizes.values()) >= HELD_BYTES_MOST:
+        elif sum(self._sizes.values()) >= MAX_HELD_BYTES:
             self._write(max(self._sizes, key=self._sizes.__getitem__))
 
     def finish(self) -> None:
@@ -246,14 +246,14 @@ class PartWriter:
         report = self.types.setdefault(key, TypeReport())
         report.rows += strict.num_rows
         report.given += sum(rows.given for rows in held)
-        report.parts += self.target.tables.write_parts(table, strict)
+        report.fragments += self.target.tables.write_fragments(table, strict)
 
 
 _SOURCES = exp.select(exp.ApproxDistinct(this=exp.column("src", quoted=True))).from_('"edges"')
 
 
 def _by_source(edges: pa.Table) -> pa.Table:
-    """The edges of a node side by side, where nodes have several in a part: a hop reads one place instead of one for each
+    """The edges of a node side by side, where nodes have several in a fragment: a hop reads one place instead of one for each
     edge, the column takes less room, and its index is built in less time, which is worth more than the sorting."""
     import numpy as np
     import pyarrow as pa

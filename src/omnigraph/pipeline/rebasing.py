@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from omnigraph.changes.changed import Stored, rows_at, unshared
-from omnigraph.changes.workers import HERE
+from omnigraph.changes.workers import IN_PROCESS
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.pipeline.assembly import Addresses, Assembly, Incoming, LoadMode
@@ -27,7 +27,7 @@ from omnigraph.tables import Table, in_list
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.staging import Earlier
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 50_000
 """More rows than this that came since the last check are checked in full."""
-KEYS_HASHED_MOST = 250_000_000
+MAX_KEYS_HASHED = 250_000_000
 """Rows of a load whose hashed keys are held in memory (8 bytes each). A larger one is checked in full."""
 INDEXED_REBASES = 1
 """Rebases that build their indexes anew. Whoever loses again has no time for them: they stay pending."""
@@ -57,19 +57,21 @@ class Standing:
 class LoadRebase:
     """The rebase of one load, with its memory from one attempt to the next."""
 
-    def __init__(self, stores: Stores, mode: LoadMode, runner: Runner, standing: Standing | None = None) -> None:
-        self._stores = stores
+    def __init__(
+        self, repository: Repository, mode: LoadMode, runner: Runner, standing: Standing | None = None
+    ) -> None:
+        self._repository = repository
         self._mode = mode
         self._runner = runner
         self._standing = standing
-        self._keys = _KeyHashes(stores)
+        self._keys = _KeyHashes(repository)
         self.in_full = 0
         """How many attempts had to check everything."""
         self._attempts = 0
 
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         self._attempts += 1
-        view = self._stores.view(snapshot)
+        view = self._repository.view(snapshot)
         incoming = {change.key: Incoming.from_json(change.key, change.staged) for change in plan.changes}
         assembly = Assembly(view, incoming, self._mode, self._runner, index=self._attempts <= INDEXED_REBASES)
         still = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
@@ -85,7 +87,7 @@ class LoadRebase:
             staged, changes = assembly.restaged(rest, still, before)
             fresh = {key: change for key, change in staged.items() if key not in still}
             self._standing = Standing(view, addresses, {**before, **self._earlier(view, fresh)})
-        self._stores.tables.sync(assembly.staged)
+        self._repository.tables.sync(assembly.staged)
         return replace(plan, changes=changes, reads=assembly.reads())
 
     def _earlier(self, view: View, staged: Mapping[str, TableChange]) -> dict[str, Earlier]:
@@ -94,7 +96,7 @@ class LoadRebase:
         for key, change in staged.items():
             base = view.table(key)
             if base is not None and change.state is not None:
-                found[key] = Earlier(base, self._stores.tables.open(change.state.path, change.state.version))
+                found[key] = Earlier(base, self._repository.tables.open(change.state.path, change.state.version))
         return found
 
     def _carried(self, view: View, incoming: Mapping[str, Incoming], reads: Sequence[str]) -> Addresses | None:
@@ -104,7 +106,7 @@ class LoadRebase:
         standing = self._standing
         if standing is None or self._mode == "overwrite":
             return None
-        if sum(one.rows for one in incoming.values()) > KEYS_HASHED_MOST:
+        if sum(one.rows for one in incoming.values()) > MAX_KEYS_HASHED:
             return None
         moves = {}
         for key in {*incoming, *reads}:
@@ -153,14 +155,14 @@ class LoadRebase:
         met = self._keys.meeting(one, ("id",), move.come)
         if not met.num_rows:
             return kept
-        table = self._stores.tables.open(one.place.path, one.place.version)
+        table = self._repository.tables.open(one.place.path, one.place.version)
         held = set(table.read(["id"], in_list("id", met.column("id").to_pylist())).column("id").to_pylist())
         new = [row[ROW_ADDRESS] for row in met.to_pylist() if row["id"] in held]
         return np.concatenate([kept, np.array(new, dtype=np.uint64)])
 
 
 def _elsewhere(addresses: Any, earlier: Earlier | None, table: Table | None) -> Any:
-    """The addresses outside the parts from which an earlier attempt removed them already."""
+    """The addresses outside the fragments from which an earlier attempt removed them already."""
     import numpy as np
 
     if earlier is not None and table is not None:
@@ -181,19 +183,19 @@ class _Move:
     def between(cls, before: View, after: View, key: str) -> _Move | None:
         """None: more than a few rows, or rows that are stored in other places than before."""
         old, new = before.table(key), after.table(key)
-        places = {} if old is None else {part.files: part for part in old.parts}
+        places = {} if old is None else {fragment.files: fragment for fragment in old.fragments}
         fresh = 0
-        for part in () if new is None else new.parts:
-            was = places.get(part.files)
-            if was is not None and was.id != part.id:
+        for fragment in () if new is None else new.fragments:
+            was = places.get(fragment.files)
+            if was is not None and was.id != fragment.id:
                 return None
-            fresh += part.rows if was is None else 0
+            fresh += fragment.rows if was is None else 0
         if fresh > FEW_ROWS:
             return None
         sides = Stored(before.entity(key), old), Stored(after.entity(key), new)
         same = before.state(key) == after.state(key)
         come, gone = (
-            unshared(one, one if same else other, HERE) for one, other in (sides[::-1], sides)
+            unshared(one, one if same else other, IN_PROCESS) for one, other in (sides[::-1], sides)
         )  # fmt: skip
         return cls(new, come, gone)
 
@@ -224,8 +226,8 @@ def _nothing(columns: Sequence[str]) -> pa.Table:
 class _KeyHashes:
     """Whether new rows may hold a key, by sorted hashes of all their keys: 8 bytes a row, read once per set of columns."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
         self._sorted: dict[tuple[str, tuple[str, ...]], np.ndarray[Any, Any]] = {}
 
     def meet(self, one: Incoming, columns: Sequence[str], rows: pa.Table) -> bool:
@@ -247,7 +249,7 @@ class _KeyHashes:
 
     def _of(self, one: Incoming, columns: tuple[str, ...]) -> np.ndarray[Any, Any]:
         if (one.key, columns) not in self._sorted:
-            table = self._stores.tables.open(one.place.path, one.place.version)
+            table = self._repository.tables.open(one.place.path, one.place.version)
             self._sorted[one.key, columns] = distinct(_hashes(table.scan(list(columns)), columns))
         return self._sorted[one.key, columns]
 

@@ -7,11 +7,11 @@ from omnigraph.pipeline.assembly import mode_of
 from omnigraph.pipeline.load import publish
 from omnigraph.pipeline.rebasing import LoadRebase
 from omnigraph.pipeline.runner import LocalRunner
-from omnigraph.views import Stores
+from omnigraph.views import Repository
 
 
-def resume(stores: Stores, commit_id: str) -> Commit:
+def resume(repository: Repository, commit_id: str) -> Commit:
     """Publish a prepared load; the commit it has already when it was published before it died. NotFound: no such load."""
-    prepared = stores.history.recovery.get(commit_id)
+    prepared = repository.history.recovery.get(commit_id)
     plan = prepared.plan
-    return publish(stores, plan, LoadRebase(stores, mode_of(plan), LocalRunner()))
+    return publish(repository, plan, LoadRebase(repository, mode_of(plan), LocalRunner()))

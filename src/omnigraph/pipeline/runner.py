@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-LOCAL_THREADS_MOST = 4
+MAX_LOCAL_THREADS = 4
 _POLL_SECONDS = 0.2
 _RESULT = "task long, result binary"
 _PIECES = "bucket int, source int, data binary"
@@ -66,7 +66,7 @@ class LocalRunner:
     """Threads of this process: Arrow, Lance and DuckDB work outside Python's lock."""
 
     def __init__(self, progress: Progress | None = None) -> None:
-        self.parallelism = min(os.cpu_count() or 1, LOCAL_THREADS_MOST)
+        self.parallelism = min(os.cpu_count() or 1, MAX_LOCAL_THREADS)
         self._progress = progress or Silent()
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:

@@ -11,7 +11,7 @@ without filters would still get the earlier ones. So both are chosen by options,
 
 A relative path of a graph starts in the folder where the source was registered.
 
-A read is cut by the table's parts. A write stages on the executors and publishes once, at the end; one that is aborted
+A read is cut by the table's fragments. A write stages on the executors and publishes once, at the end; one that is aborted
 leaves nothing visible.
 """
 
@@ -33,13 +33,13 @@ from pyspark.sql.datasource import (
 
 from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, new_ulid
-from omnigraph.pipeline.frames import PartsReader, part_groups
+from omnigraph.pipeline.frames import FragmentsReader, fragment_groups
 from omnigraph.pipeline.load import WrittenRows, places_of, publish_written
 from omnigraph.pipeline.reading import ReadReport, read_batches
 from omnigraph.pipeline.sources import table_key
 from omnigraph.pipeline.spark_types import struct_type
 from omnigraph.pipeline.target import Place, Target
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,17 +69,17 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             raise UsageError(f"the option '{name}' is missing", hint='for example .option("graph", "./people")')
         return str(value)
 
-    def _stores(self) -> Stores:
+    def _repository(self) -> Repository:
         given = {
             name.removeprefix("storage."): value for name, value in self.options.items() if name.startswith("storage.")
         }
         graph = self._option("graph")
-        return Stores.open(graph if "://" in graph else os.path.join(self.folder, graph), given or None)
+        return Repository.open(graph if "://" in graph else os.path.join(self.folder, graph), given or None)
 
     def _view(self) -> View:
-        stores = self._stores()
+        repository = self._repository()
         revision = self.options.get("snapshot") or self.options.get("at") or self.options.get("branch") or MAIN
-        return stores.resolve(revision)
+        return repository.resolve(revision)
 
     def _columns(self, view: View, key: str) -> list[str]:
         known = view.schema(key).names
@@ -106,20 +106,22 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             raise UsageError(f"'{unknown[0]}' is no column of {key}", hint=f"it has: {', '.join(known)}")
         table = view.table(key)
         place = None if table is None else Place.of(table)
-        groups = () if table is None else part_groups(table)
-        return TableReader(Target.of(view.stores, view), place, groups, list(schema.names), self.options.get("filter"))
+        groups = () if table is None else fragment_groups(table)
+        return TableReader(
+            Target.of(view.repository, view), place, groups, list(schema.names), self.options.get("filter")
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        stores = self._stores()
+        repository = self._repository()
         branch = self.options.get("branch") or MAIN
-        _, view = stores.head(branch)
+        _, view = repository.head(branch)
         key = table_key(view.catalog, self._option("type"))
         rows = WrittenRows(
-            uri=stores.store.uri,
-            options=tuple(sorted(stores.tables.options.items())),
+            uri=repository.store.uri,
+            options=tuple(sorted(repository.tables.options.items())),
             branch=branch,
             key=key,
-            target=Target.of(stores, view),
+            target=Target.of(repository, view),
             schema=view.snapshot.schema,
             places=places_of(view),
             mode="overwrite" if overwrite else "append",
@@ -135,9 +137,9 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
 @dataclass
 class _Group(InputPartition):  # type: ignore[misc]
-    """Some parts of the table, read by one task."""
+    """Some fragments of the table, read by one task."""
 
-    parts: tuple[int, ...]
+    fragments: tuple[int, ...]
 
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
@@ -156,14 +158,14 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         self.filter = filter
 
     def partitions(self) -> Sequence[InputPartition]:
-        # Spark refuses an empty list; a partition without parts reads nothing.
-        return [_Group(parts) for parts in self.groups] or [_Group(())]
+        # Spark refuses an empty list; a partition without fragments reads nothing.
+        return [_Group(fragments) for fragments in self.groups] or [_Group(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Group)
-        if self.place is None or not partition.parts:
+        if self.place is None or not partition.fragments:
             return iter(())
-        return PartsReader(self.target, self.place, self.columns, self.filter).batches(partition.parts)
+        return FragmentsReader(self.target, self.place, self.columns, self.filter).batches(partition.fragments)
 
 
 # ---------------------------------------------------------------- writing
@@ -175,7 +177,7 @@ class _Written(WriterCommitMessage):  # type: ignore[misc]
 
 
 class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Tasks write parts; `commit` runs once, in a process of its own, and publishes under an id fixed beforehand."""
+    """Tasks write fragments; `commit` runs once, in a process of its own, and publishes under an id fixed beforehand."""
 
     def __init__(self, rows: WrittenRows) -> None:
         self.rows = rows
@@ -189,4 +191,4 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         publish_written(self.rows, reports)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Parts that no commit names are invisible; sweeping collects them."""
+        """Fragments that no commit names are invisible; sweeping collects them."""

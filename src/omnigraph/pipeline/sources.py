@@ -23,9 +23,9 @@ _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
 }
 
-SPLIT_BYTES_LEAST = 16 * 1024 * 1024
-SPLIT_BYTES_MOST = 128 * 1024 * 1024
-"""Input bytes per task. JSON lines of this size make parts of about a million rows."""
+MIN_SPLIT_BYTES = 16 * 1024 * 1024
+MAX_SPLIT_BYTES = 128 * 1024 * 1024
+"""Input bytes per task. JSON lines of this size make fragments of about a million rows."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Inputs:
     frames: tuple[Frame, ...]
 
     def bundles(self, parallelism: int) -> list[tuple[Split, ...]]:
-        """Splits gathered into tasks, so that many small files still make parts of a good size."""
+        """Splits gathered into tasks, so that many small files still make fragments of a good size."""
         limit = _split_bytes(sum(split.size for split in self.splits), parallelism)
         bundles: list[list[Split]] = []
         size = 0
@@ -156,4 +156,4 @@ def _splits(
 
 def _split_bytes(total: int, parallelism: int) -> int:
     """Two tasks a core when the input is small, so that all cores work to the end; large pieces when it is large."""
-    return max(SPLIT_BYTES_LEAST, min(SPLIT_BYTES_MOST, total // max(1, 2 * parallelism)))
+    return max(MIN_SPLIT_BYTES, min(MAX_SPLIT_BYTES, total // max(1, 2 * parallelism)))

@@ -19,7 +19,7 @@ from pathlib import Path
 from omnigraph.errors import PipelineFailed, UsageError
 from omnigraph.pipeline import java
 
-JAVA_LEAST = 25
+MIN_JAVA = 25
 KEPT = 2
 """Files that stay: two environments on one machine do not take turns in making theirs."""
 TRAINING_TIMEOUT_S = 900
@@ -80,7 +80,7 @@ class StartCache:
 def find() -> StartCache | None:
     """The cache that fits this process; None when Java or Spark is one that somebody else takes care of."""
     home = java.packaged_java()
-    if home is None or java.java_version(home) < JAVA_LEAST:
+    if home is None or java.java_version(home) < MIN_JAVA:
         return None
     import pyspark
 

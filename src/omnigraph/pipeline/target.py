@@ -12,7 +12,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.storage import Store, open_store
 from omnigraph.tables import Table, Tables
-from omnigraph.views import Stores, View, encode_catalog
+from omnigraph.views import Repository, View, encode_catalog
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Target:
     catalog_json: bytes
 
     @classmethod
-    def of(cls, stores: Stores, view: View) -> Target:
-        options = tuple(sorted(stores.tables.options.items()))
-        return cls(stores.tables.root, options, encode_catalog(view.catalog))
+    def of(cls, repository: Repository, view: View) -> Target:
+        options = tuple(sorted(repository.tables.options.items()))
+        return cls(repository.tables.root, options, encode_catalog(view.catalog))
 
     @property
     def catalog(self) -> Catalog:
@@ -44,7 +44,7 @@ class Target:
         return self.tables.open(place.path, place.version)
 
     def writable(self, key: str, place: Place) -> Table:
-        """The table to write parts of; made when the type has none yet."""
+        """The table to write fragments of; made when the type has none yet."""
         if place.version == NO_VERSION:
             return self.tables.create(place.path, arrow_schema(self.catalog.tables[key]))
         return self.open(place)

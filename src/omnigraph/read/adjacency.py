@@ -104,7 +104,7 @@ class Compact:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self._root = view.stores.tables.root
+        self._root = view.repository.tables.root
 
     def _version(self, key: str) -> tuple[str, int] | None:
         state = self.view.state(key)

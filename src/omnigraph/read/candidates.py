@@ -23,7 +23,7 @@ from omnigraph.tables.table import ROW_ID
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEXT_ROWS_LEAST = 10_000
+MIN_TEXT_ROWS = 10_000
 """A smaller table is scanned."""
 TEXT_SHARE = 8
 """Words that more than one row in so many has are not looked up."""
@@ -69,7 +69,7 @@ def find_words(
     """The rows that have every (or any) word, if an index knows, the table is large, and they are not too many."""
     if not words or any(DOT_ABOVE in word for word in words):
         return None
-    if not (forced or table.rows >= TEXT_ROWS_LEAST) or not _covered(table, IndexSpec(column, "INVERTED")):
+    if not (forced or table.rows >= MIN_TEXT_ROWS) or not _covered(table, IndexSpec(column, "INVERTED")):
         return None
     limit = table.rows + 1 if forced else table.rows // TEXT_SHARE
     rows = find_text(table, column, words, columns, every=every, filter=filter, limit=limit)

@@ -22,7 +22,7 @@ from omnigraph.tables.ascending import distinct
 if TYPE_CHECKING:
     import numpy as np
 
-NUMBER_MOST = 2**52
+MAX_NUMBER = 2**52
 """Beyond this a sum may leave 64 bits (or the exact range of a double) further up; then the engine counts."""
 FEW_SHARE = 8
 """Fewer than one in so many: worth to be handled one by one."""
@@ -215,7 +215,7 @@ class Counting:
 
         if behind is not None:
             edges = self.compact.view.rows(f"edge:{one.expansion.edge}") * (2 if one.direction == "both" else 1)
-            if edges * largest(behind) > NUMBER_MOST:
+            if edges * largest(behind) > MAX_NUMBER:
                 raise NotFactored
         if one.near not in self.few and one.far not in self.few:
             return self._gathered_whole(one, behind)
@@ -279,14 +279,14 @@ def _among(places: np.ndarray, ordinals: np.ndarray, few: np.ndarray | None) -> 
 def _product(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
     if first is None or second is None:
         return second if first is None else first
-    if largest(first) * largest(second) > NUMBER_MOST:
+    if largest(first) * largest(second) > MAX_NUMBER:
         _check(first.astype(float) * second)
     product: np.ndarray = first * second
     return product
 
 
 def _check(numbers: np.ndarray) -> None:
-    if largest(numbers) > NUMBER_MOST:
+    if largest(numbers) > MAX_NUMBER:
         raise NotFactored
 
 

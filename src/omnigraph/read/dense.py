@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-PAIRS_MOST = 50_000_000
+MAX_PAIRS = 50_000_000
 """More pairs than this are not made here: the tree's own SQL makes them over integer edges, and may spill."""
 
 
@@ -69,7 +69,7 @@ class Dense:
             if found is None:
                 ends = self.compact.ends(one.edge)
                 self.relations[hop.edges] = pa.table({"src": pa.array(ends.src), "dst": pa.array(ends.dst)})
-                self.choices.append(Choice(named_hop(hop), "sql", None, f"more than {PAIRS_MOST} pairs"))
+                self.choices.append(Choice(named_hop(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
                 return
             pairs = found
         self.relations[hop.name] = pa.table({SOURCE: pa.array(pairs[0]), TARGET: pa.array(pairs[1])})
@@ -85,7 +85,7 @@ class Dense:
         frontiers = [self._frontier(name, type_.source) for name in (hop.source, hop.target)]
         sizes = [len(nodes) if frontier is None else len(frontier) for frontier in frontiers]
         end = 0 if sizes[0] <= sizes[1] else 1
-        if sizes[end] * self._reached(hop, len(nodes)) > PAIRS_MOST:
+        if sizes[end] * self._reached(hop, len(nodes)) > MAX_PAIRS:
             return None
         frontier = frontiers[end]
         start = np.arange(len(nodes), dtype=np.int32) if frontier is None else frontier

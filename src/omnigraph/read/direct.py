@@ -33,7 +33,7 @@ from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_MOST = 2_000
+MAX_ROWS = 2_000
 """Beyond so many input or intermediate rows the engine is faster."""
 
 Row = dict[str, Any]
@@ -133,7 +133,7 @@ def run_direct(
     form: DirectForm, query: RelationalQuery, relations: Mapping[str, pa.Table], values: Values
 ) -> pa.Table | None:
     """The tree's columns (r0 …) as a table; None when it turned out to be too much for Python."""
-    if sum(relation.num_rows for relation in relations.values()) > ROWS_MOST:
+    if sum(relation.num_rows for relation in relations.values()) > MAX_ROWS:
         return None
     try:
         return _Direct(form, query, relations, values).run()
@@ -294,7 +294,7 @@ def _edge_rows(hop: HopInput, relation: pa.Table) -> list[Row | None]:
 
 
 def _few(rows: list[Row]) -> list[Row]:
-    if len(rows) > ROWS_MOST:
+    if len(rows) > MAX_ROWS:
         raise TooMany
     return rows
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ResourceExhausted, UsageError
-from omnigraph.relational.lending import Lending
+from omnigraph.relational.connections import ConnectionPool
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ def _open() -> Any:
     return _databases[process].cursor()
 
 
-_connections = Lending(_open)
+_connections = ConnectionPool(_open)
 
 
 def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:
@@ -48,7 +48,7 @@ def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any])
     import duckdb
 
     try:
-        with _connections.one() as engine:
+        with _connections.borrow() as engine:
             return _run(engine, sql, arguments, relations)
     except duckdb.OutOfMemoryException as error:
         raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error

@@ -11,7 +11,7 @@ from omnigraph.history import MAIN, Commit, TableState
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.read.result import with_zone
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,13 +101,13 @@ class EntityVersion:
     value: dict[str, Any] | None
 
 
-def history_of(stores: Stores, type_name: str, entity_id: str, branch: str = MAIN) -> Iterator[EntityVersion]:
+def history_of(repository: Repository, type_name: str, entity_id: str, branch: str = MAIN) -> Iterator[EntityVersion]:
     """The versions of an entity along first parents, newest first.
 
     Costs what changed: only commits at which the type's table moved are read, and found by halving.
     """
-    commits = list(stores.history.log.walk(stores.history.chain.head(branch)))
-    states = _States(stores, commits, type_name)
+    commits = list(repository.history.log.walk(repository.history.chain.head(branch)))
+    states = _States(repository, commits, type_name)
     value = states.entity(0, entity_id)
     for place in states.changes():
         before = states.entity(place + 1, entity_id)
@@ -121,13 +121,13 @@ def history_of(stores: Stores, type_name: str, entity_id: str, branch: str = MAI
 class _States:
     """A type's table along a log, newest commit first. A state never comes back once it was replaced."""
 
-    def __init__(self, stores: Stores, commits: Sequence[Commit], type_name: str) -> None:
-        self._stores, self._commits, self._type_name = stores, commits, type_name
+    def __init__(self, repository: Repository, commits: Sequence[Commit], type_name: str) -> None:
+        self._repository, self._commits, self._type_name = repository, commits, type_name
         self._seen: dict[int, tuple[View, TableState | None]] = {}
 
     def _at(self, place: int) -> tuple[View, TableState | None]:
         if place not in self._seen:
-            view = self._stores.resolve(self._commits[place].id)
+            view = self._repository.resolve(self._commits[place].id)
             keys = [key for key in _keys(self._type_name) if key in view.catalog.tables]
             self._seen[place] = (view, view.state(keys[0]) if keys else None)
         return self._seen[place]

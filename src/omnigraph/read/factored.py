@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-MATCHES_MOST = 4_000_000
+MAX_MATCHES = 4_000_000
 """More matches of the group key's variables than this are left to the engine, which may spill them."""
 
 
@@ -244,7 +244,7 @@ class Factored:
         behind = counting.message(first)
         matches = {first: np.arange(counting.count(first)) if behind is None else np.flatnonzero(behind)}
         for link in self.form.links:
-            owners, places = counting.linked(link, matches[link.near], MATCHES_MOST)
+            owners, places = counting.linked(link, matches[link.near], MAX_MATCHES)
             matches = {variable: known[owners] for variable, known in matches.items()}
             matches[link.far] = places
         return matches

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-ROWS_MOST = 2_000
+MAX_ROWS = 2_000
 """Beyond so many rows the engine is faster."""
-EXACT_MOST = 2**53
+MAX_EXACT = 2**53
 """Whole numbers up to this are the same as fractions."""
 
 Cut = tuple[int, int | None]
@@ -43,7 +43,7 @@ class Grouping:
 
     def run(self, rows: pa.Table, cut: Cut) -> pa.Table:
         """The tree's columns (r0 …)."""
-        if rows.num_rows <= ROWS_MOST and self._is_exact:
+        if rows.num_rows <= MAX_ROWS and self._is_exact:
             found = self._by_hand(rows, cut)
             if found is not None:
                 return found
@@ -127,7 +127,7 @@ def _totals(column: pa.ChunkedArray, groups: list[int], size: int) -> np.ndarray
     import numpy as np
 
     numbers = column.to_numpy()
-    if len(numbers) * largest(numbers) > EXACT_MOST:
+    if len(numbers) * largest(numbers) > MAX_EXACT:
         return None
     return numbers if size == len(groups) else np.bincount(groups, weights=numbers, minlength=size).astype(np.int64)
 

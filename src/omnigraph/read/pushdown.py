@@ -17,7 +17,7 @@ from omnigraph.tables import column, in_list, literal
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-IN_MOST = 4_096
+MAX_IN = 4_096
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _membership(ref: PropertyRef, right: Expression, values: Values) -> str | No
         return "false"
     assert isinstance(items, list)
     wanted = [item for item in items if item is not None]
-    if not wanted or len(wanted) > IN_MOST:
+    if not wanted or len(wanted) > MAX_IN:
         return None if wanted else "false"
     if any(_literal(item, ref.type) is None for item in wanted):
         return None
@@ -158,7 +158,7 @@ def looked_up(filters: Iterable[Expression], values: Values) -> dict[str, list[o
                 found = value if isinstance(value, list) else []
             case _:
                 continue
-        usable = known and len(found) <= IN_MOST and all(_literal(item, ref.type) is not None for item in found)
+        usable = known and len(found) <= MAX_IN and all(_literal(item, ref.type) is not None for item in found)
         if usable and (ref.column not in fixed or len(found) < len(fixed[ref.column])):
             fixed[ref.column] = found
     return fixed

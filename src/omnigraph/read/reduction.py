@@ -26,9 +26,9 @@ from omnigraph.views import View
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FRONTIER_MOST = 1_024
-HOPS_MOST = 6
-PAIRS_MOST = 65_536
+MAX_FRONTIER = 1_024
+MAX_HOPS = 6
+MAX_PAIRS = 65_536
 BUILD_FACTOR = 1.5
 """Building an adjacency is taken to cost this much per edge, against 1 per edge looked up through an index."""
 
@@ -229,7 +229,7 @@ class Reduction:
             rows = self._pairs_by_adjacency(hop, ids, end)
         else:
             rows = self._pairs_by_lookup(hop, ids, end)
-        if rows.num_rows > PAIRS_MOST and not self.forced:
+        if rows.num_rows > MAX_PAIRS and not self.forced:
             raise TooLarge
         self.relations[hop.name] = rows
         self.choices.append(Choice(named_hop(hop), path, rows.num_rows, estimate))
@@ -243,7 +243,7 @@ class Reduction:
         self._ids[place] = [one for one in known if one in found] if known is not None else list(found)
         for node in self.query.inputs:
             if node.place == place and node.name not in self.relations:
-                if len(found) > FRONTIER_MOST and not self.forced:
+                if len(found) > MAX_FRONTIER and not self.forced:
                     raise TooLarge
                 self._fetch(node)
 
@@ -259,7 +259,7 @@ class Reduction:
         estimate = f"{size} from, {lookups:.0f} by index, {build:.0f} by adjacency"
         if self.forced:
             return "index", estimate
-        deep = size > FRONTIER_MOST or one.max_hops > HOPS_MOST
+        deep = size > MAX_FRONTIER or one.max_hops > MAX_HOPS
         if one.edge_variable is not None:
             if deep:
                 raise TooLarge
@@ -323,7 +323,7 @@ class Reduction:
             kept += level if distance >= one.min_hops else []
             if not level:
                 break
-            if len(seen) > PAIRS_MOST and not self.forced:
+            if len(seen) > MAX_PAIRS and not self.forced:
                 raise TooLarge
         return kept
 

@@ -77,12 +77,12 @@ def corpus(view: View, types: tuple[str, ...], column: str, query: str) -> text.
 
 
 def _totals(view: View, table: Table, column: str) -> text.Totals:
-    """Counted part by part: what is known of a part stays true."""
-    parts = [
+    """Counted fragment by fragment: what is known of a fragment stays true."""
+    fragments = [
         memory.get(
-            ("totals", view.stores.tables.root, table.path, part.content, column),
-            lambda part=part: text.totals(table.read([column], parts=[part.id]).column(0)),  # type: ignore[misc]
+            ("totals", view.repository.tables.root, table.path, fragment.content, column),
+            lambda fragment=fragment: text.totals(table.read([column], fragments=[fragment.id]).column(0)),  # type: ignore[misc]
         )
-        for part in table.parts
+        for fragment in table.fragments
     ]
-    return sum(parts, start=text.Totals())
+    return sum(fragments, start=text.Totals())

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import IO, TYPE_CHECKING, Any
 
-from omnigraph.records.typed import RECORD_SHOWN_MOST, Reject
+from omnigraph.records.typed import MAX_RECORD_SHOWN, Reject
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK_BYTES = 4 * 1024 * 1024
-HEADER_BYTES_MOST = 1024 * 1024
+MAX_HEADER_BYTES = 1024 * 1024
 
 
 class CsvReader:
@@ -22,7 +22,7 @@ class CsvReader:
 
     def __init__(self, file: IO[bytes]) -> None:
         self.rejects: list[Reject] = []
-        start = file.read(HEADER_BYTES_MOST).removeprefix(b"\xef\xbb\xbf")
+        start = file.read(MAX_HEADER_BYTES).removeprefix(b"\xef\xbb\xbf")
         self.header = next(csv.reader(io.StringIO(start.decode("utf-8", "replace"), newline="")), [])
         self._source = _Rest(start, file)
         self._number = 2
@@ -97,7 +97,7 @@ class CsvReader:
             text = self._skipped.pop(self._number)
             cells = len(next(csv.reader(io.StringIO(text, newline="")), []))
             reason = f"expected {len(self.header)} cells, got {cells}"
-            self.rejects.append(Reject(self._number + self._newlines, "record", reason, text[:RECORD_SHOWN_MOST]))
+            self.rejects.append(Reject(self._number + self._newlines, "record", reason, text[:MAX_RECORD_SHOWN]))
             self._number += 1
             self._newlines += text.count("\n")
 

@@ -17,9 +17,9 @@ from omnigraph.records.typed import Reject, TypedRows, open_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_HALVES_LEAST = 256
+_MIN_HALVES = 256
 """Fewer lines than this are not halved further to find the doubtful ones."""
-_MISSES_MOST = 3
+_MAX_MISSES = 3
 """A type whose blocks were doubtful so often in a row is read line by line from then on."""
 
 
@@ -62,7 +62,7 @@ class GraphBatchReader:
         """Lines that begin as this type's do and end with their object: safe to hand to the columns' parser."""
         import pyarrow.compute as pc
 
-        if self._misses.get(columns.entity.table_key, 0) >= _MISSES_MOST:
+        if self._misses.get(columns.entity.table_key, 0) >= _MAX_MISSES:
             return pc.equal(pc.binary_length(texts), -1)
         tight, spaced = columns.prefixes()
         begins = pc.or_(pc.starts_with(texts, pattern=tight), pc.starts_with(texts, pattern=spaced))
@@ -80,7 +80,7 @@ class GraphBatchReader:
 
     def _halves(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
         """A doubtful run: its good half by columns, the other one halved again; two doubtful halves line by line."""
-        if len(texts) < 2 * _HALVES_LEAST:
+        if len(texts) < 2 * _MIN_HALVES:
             yield from self._one_by_one(texts, numbers)
             return
         middle = len(texts) // 2

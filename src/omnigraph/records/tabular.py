@@ -19,7 +19,7 @@ from omnigraph.records.typed import Reject, TypedRows, open_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EXACT_MOST = 2**53
+MAX_EXACT = 2**53
 """Beyond it a float may stand for several integers."""
 
 _ENDS = {"from": "src", "src": "src", "to": "dst", "dst": "dst"}
@@ -251,7 +251,7 @@ def arrow_column(raw: pa.Array, type: PropertyType) -> pa.Array:
             case scalar if scalar.is_integer and pt.is_integer(raw.type):
                 return pc.cast(raw, target)
             case scalar if scalar.is_integer and pt.is_floating(raw.type):
-                _in_bounds(raw, (-EXACT_MOST, EXACT_MOST))
+                _in_bounds(raw, (-MAX_EXACT, MAX_EXACT))
                 return pc.cast(raw, target)
             case scalar if scalar.is_float and (pt.is_integer(raw.type) or pt.is_floating(raw.type)):
                 return pc.cast(raw, target, safe=not pt.is_floating(raw.type))
@@ -299,6 +299,6 @@ def _list_column(raw: pa.Array, type: PropertyType, target: pa.DataType) -> pa.A
 
 def frame_value(cell: object, type: PropertyType) -> object:
     """A data frame's value: whole floats stand for integers, because columns with gaps are floats there."""
-    if type.scalar.is_integer and isinstance(cell, float) and cell.is_integer() and abs(cell) <= EXACT_MOST:
+    if type.scalar.is_integer and isinstance(cell, float) and cell.is_integer() and abs(cell) <= MAX_EXACT:
         return int(cell)
     return cell

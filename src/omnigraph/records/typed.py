@@ -12,7 +12,7 @@ from omnigraph.language.catalog import EntityType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORD_SHOWN_MOST = 2_000
+MAX_RECORD_SHOWN = 2_000
 """Characters of a refused record that are kept in a report."""
 
 
@@ -40,7 +40,7 @@ class Reject:
 
     @classmethod
     def of(cls, line: int, error: InputError, record: str) -> Reject:
-        return cls(line, error.code, error.message, record[:RECORD_SHOWN_MOST])
+        return cls(line, error.code, error.message, record[:MAX_RECORD_SHOWN])
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from omnigraph.relational.connections import ConnectionPool
 from omnigraph.relational.expressions import to_sql
-from omnigraph.relational.lending import Lending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def run(tree: exp.Expr, relations: Mapping[str, pa.Table]) -> pa.Table:
     """The result of a query over the given relations."""
-    with _wide.one() as database:
+    with _wide.borrow() as database:
         return _run(database, to_sql(tree, "duckdb"), relations)
 
 
 def run_text(text: str, relations: Mapping[str, pa.Table]) -> pa.Table:
     """The same for a query whose text is kept, over relations of a few rows: on one core, which answers sooner."""
-    with _narrow.one() as database:
+    with _narrow.borrow() as database:
         return _run(database, text, relations)
 
 
@@ -40,7 +40,7 @@ def _connect_narrow() -> Any:
     return made
 
 
-_wide, _narrow = Lending(_connect), Lending(_connect_narrow)
+_wide, _narrow = ConnectionPool(_connect), ConnectionPool(_connect_narrow)
 
 
 def _run(database: Any, text: str, relations: Mapping[str, pa.Table]) -> pa.Table:

@@ -46,10 +46,10 @@ class LocalStore(Store):
         with self._typed("write", key):
             self._write(key, data, os.replace)
 
-    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
+    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
         path = self._path(key)
         try:
-            self._write(key, data, _link_and_drop, beside)
+            self._write(key, data, _link_and_drop, before_visible)
         except FileExistsError as error:
             if os.path.isdir(path):
                 raise StoragePermanent(
@@ -133,7 +133,7 @@ class LocalStore(Store):
         key: str,
         data: bytes,
         finish: Callable[[str, str], None],
-        beside: Callable[[], None] | None = None,
+        before_visible: Callable[[], None] | None = None,
     ) -> None:
         path = self._path(key)
         temporary, handle, made = self._open_temporary(os.path.dirname(path))
@@ -141,7 +141,7 @@ class LocalStore(Store):
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                self._sync_beside(file.fileno(), beside)
+                self._sync_while(file.fileno(), before_visible)
             finish(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -149,19 +149,19 @@ class LocalStore(Store):
         if self.durability == "disk":
             sync_folders(os.path.dirname(path), self.root, made)
 
-    def _sync_beside(self, handle: int, beside: Callable[[], None] | None) -> None:
+    def _sync_while(self, handle: int, before_visible: Callable[[], None] | None) -> None:
         """Sync an open file, and do the other work at the same time."""
-        if beside is None:
+        if before_visible is None:
             if self.durability == "disk":
                 os.fsync(handle)
         elif self.durability == "disk":
             syncing = sync_in_background(handle)
             try:
-                beside()
+                before_visible()
             finally:
                 syncing.result()
         else:
-            beside()
+            before_visible()
 
     def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
         """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""

@@ -69,9 +69,9 @@ class ObjectStore(Store):
         with self._typed("write", checked_key(key)):
             obstore.put(self._client, key, data)
 
-    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
-        if beside is not None:
-            beside()
+    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
+        if before_visible is not None:
+            before_visible()
         with self._typed("create", checked_key(key)):
             obstore.put(self._client, key, data, mode="create")
 

@@ -43,10 +43,10 @@ class Store(abc.ABC):
         """Write or replace, atomically: a reader sees the old bytes or the new ones."""
 
     @abc.abstractmethod
-    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
+    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
         """Write only if the key is free, atomically: of any number of callers exactly one succeeds.
 
-        `beside` is work that must be finished before the object may be seen; a store may write meanwhile. What it raises
+        `before_visible` is work that must be finished before the object may be seen; a store may write meanwhile. What it raises
         is raised here, and nothing is created.
 
         `ObjectExists` otherwise. When an answer was lost on the way and the request was repeated below, the caller

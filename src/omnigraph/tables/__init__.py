@@ -7,12 +7,12 @@ from omnigraph.tables.filters import column, equals, in_list, literal
 from omnigraph.tables.indexes import IndexCoverage, IndexSpec
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.store import Tables
-from omnigraph.tables.table import Part, Table
+from omnigraph.tables.table import Fragment, Table
 
 __all__ = [
+    "Fragment",
     "IndexCoverage",
     "IndexSpec",
-    "Part",
     "Staged",
     "Table",
     "Tables",

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.tables.searching import PARTITION_ROWS
-from omnigraph.tables.table import Part, Table
+from omnigraph.tables.table import Fragment, Table
 
 IndexKind = Literal["BTREE", "INVERTED", "IVF_FLAT"]
 
-BUILDERS_MOST = 2
+MAX_BUILDERS = 2
 """Indexes of a table that are built at the same time: each sorts its column in memory, on one core."""
 WORDS: dict[str, Any] = {
     "base_tokenizer": "simple",
@@ -27,7 +27,7 @@ WORDS: dict[str, Any] = {
 """What a text index takes for a word: runs of letters and digits in lower case, all of them, as they are written.
 
 Any word of a text (see `omnigraph.read.text`) consists of such runs, so the index finds every text that has the word."""
-SEGMENTS_MOST = 8
+MAX_SEGMENTS = 8
 """An index with more segments is rebuilt as few."""
 SEGMENT_ROWS = 16_000_000
 SEGMENTS_AT_ONCE = 4
@@ -48,10 +48,10 @@ class IndexSpec:
 
 @dataclass(frozen=True)
 class IndexCoverage:
-    """Which parts an index covers; rows elsewhere are found by scan."""
+    """Which fragments an index covers; rows elsewhere are found by scan."""
 
     spec: IndexSpec
-    parts: frozenset[int]
+    fragments: frozenset[int]
     covered_rows: int
     pending_rows: int
     segments: int
@@ -60,56 +60,56 @@ class IndexCoverage:
 def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverage]:
     """The state of each wanted index, by name."""
     described = {entry.name: entry for entry in table.dataset.describe_indices()}
-    rows = {part.id: part.rows for part in table.parts}
+    rows = {fragment.id: fragment.rows for fragment in table.fragments}
     result = {}
     for spec in specs:
         entry = described.get(spec.name)
         segments = [] if entry is None else entry.segments
-        parts = frozenset(part for segment in segments for part in segment.fragment_ids if part in rows)
-        covered = sum(rows[part] for part in parts)
-        result[spec.name] = IndexCoverage(spec, parts, covered, table.rows - covered, len(segments))
+        fragments = frozenset(fragment for segment in segments for fragment in segment.fragment_ids if fragment in rows)
+        covered = sum(rows[fragment] for fragment in fragments)
+        result[spec.name] = IndexCoverage(spec, fragments, covered, table.rows - covered, len(segments))
     return result
 
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """A segment to build: an index over these parts, beside its other segments or instead of them."""
+    """A segment to build: an index over these fragments, beside its other segments or instead of them."""
 
     spec: IndexSpec
-    parts: tuple[int, ...]
+    fragments: tuple[int, ...]
     replace: bool = False
 
 
 def plan_segments(table: Table, specs: Iterable[IndexSpec]) -> list[SegmentPlan]:
-    """What is missing for every index to cover every part."""
+    """What is missing for every index to cover every fragment."""
     plans = []
     for state in coverage(table, specs).values():
-        missing = [part for part in table.parts if part.id not in state.parts]
-        whole = state.segments == 0 or state.segments >= SEGMENTS_MOST
+        missing = [fragment for fragment in table.fragments if fragment.id not in state.fragments]
+        whole = state.segments == 0 or state.segments >= MAX_SEGMENTS
         if missing:
-            groups = _groups(table.parts if whole else missing)
+            groups = _groups(table.fragments if whole else missing)
             plans += [SegmentPlan(state.spec, group, replace=whole and state.segments > 0) for group in groups]
     return plans
 
 
-def _groups(parts: Sequence[Part]) -> list[tuple[int, ...]]:
-    """The parts in order, cut into runs of about equal rows."""
-    rows = sum(part.rows for part in parts)
+def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:
+    """The fragments in order, cut into runs of about equal rows."""
+    rows = sum(fragment.rows for fragment in fragments)
     size = max(SEGMENT_ROWS, -(-rows // SEGMENTS_AT_ONCE))
     groups: list[list[int]] = [[]]
     held = 0
-    for part in parts:
+    for fragment in fragments:
         if held >= size:
             groups.append([])
             held = 0
-        groups[-1].append(part.id)
-        held += part.rows
+        groups[-1].append(fragment.id)
+        held += fragment.rows
     return [tuple(group) for group in groups]
 
 
 def build_segments(plans: Sequence[SegmentPlan], handle: Callable[[], Table]) -> list[Any]:
     """The segments, side by side in this process. `handle` opens the table anew (see `build_segment`)."""
-    with ThreadPoolExecutor(max_workers=BUILDERS_MOST) as pool:
+    with ThreadPoolExecutor(max_workers=MAX_BUILDERS) as pool:
         return list(pool.map(lambda plan: build_segment(handle(), plan), plans))
 
 
@@ -119,13 +119,13 @@ def stage_segments(table: Table, plans: Sequence[SegmentPlan], built: Sequence[A
 
 
 def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, list[str]]:
-    """After parts were folded: each index that covered one of them covers the new parts too, in the same change."""
-    known = {part.id for part in base.parts}
-    fresh = tuple(part.id for part in table.parts if part.id not in known)
+    """After fragments were folded: each index that covered one of them covers the new fragments too, in the same change."""
+    known = {fragment.id for fragment in base.fragments}
+    fresh = tuple(fragment.id for fragment in table.fragments if fragment.id not in known)
     plans = [
         SegmentPlan(spec_of(entry.name), fresh)
         for entry in base.dataset.describe_indices()
-        if any(part in folded for segment in entry.segments for part in segment.fragment_ids)
+        if any(fragment in folded for segment in entry.segments for fragment in segment.fragment_ids)
     ]
     built = [(plan, build_segment(table, plan)) for plan in plans]
     return _commit(table, [pair for pair in built if pair[1] is not None])
@@ -144,14 +144,14 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
     spec = plan.spec
     options: dict[str, Any] = {}
     if spec.kind == "IVF_FLAT":
-        if not has_vectors(table, spec.column, plan.parts):
+        if not has_vectors(table, spec.column, plan.fragments):
             return None
-        rows = sum(part.rows for part in table.parts if part.id in set(plan.parts))
+        rows = sum(fragment.rows for fragment in table.fragments if fragment.id in set(plan.fragments))
         options = {"num_partitions": max(1, rows // PARTITION_ROWS), "metric": spec.metric}
     elif spec.kind == "INVERTED":
         options = WORDS
     built = table.dataset.create_index_uncommitted(
-        spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(plan.parts), **options
+        spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(plan.fragments), **options
     )
     if spec.kind != "IVF_FLAT":
         # Scalar and text segments are written in two steps; the second one makes them readable.
@@ -166,13 +166,13 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
 
     if not made:
         return table, []
-    live = {part.id for part in table.parts}
+    live = {fragment.id for fragment in table.fragments}
     replaced = {plan.spec.name: plan.replace for plan, _ in made}
     stale = [
         old
         for name, replace in replaced.items()
         for old in _segments(table, name)
-        if replace or not any(part in live for part in old.fragment_ids)
+        if replace or not any(fragment in live for fragment in old.fragment_ids)
     ]
     new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in made]
     operation = LanceOperation.CreateIndex(new, stale)
@@ -183,9 +183,9 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
     return result, [*files, f"_versions/d{result.version}.manifest"]
 
 
-def has_vectors(table: Table, column: str, parts: Sequence[int]) -> bool:
+def has_vectors(table: Table, column: str, fragments: Sequence[int]) -> bool:
     """Whether there is anything to train on: an index over no vector at all cannot be built."""
-    reader = table.scan([column], f"`{column}` IS NOT NULL", parts=parts, limit=1)
+    reader = table.scan([column], f"`{column}` IS NOT NULL", fragments=fragments, limit=1)
     return any(batch.num_rows for batch in reader)
 
 

@@ -1,7 +1,7 @@
-"""The key columns (id, src, dst) of small parts, held in memory.
+"""The key columns (id, src, dst) of small fragments, held in memory.
 
-A part's rows never change, so what is kept under its content is never wrong; it is only ever forgotten. A writer that
-stages rows gives their keys here at once: the next writer of the process asks the store for nothing. Very small parts
+A fragment's rows never change, so what is kept under its content is never wrong; it is only ever forgotten. A writer that
+stages rows gives their keys here at once: the next writer of the process asks the store for nothing. Very small fragments
 are kept whole, so that folding them needs no reading.
 """
 
@@ -14,25 +14,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.byte_cache import memory
-from omnigraph.tables.part_columns import PartColumns
+from omnigraph.tables.fragment_columns import FragmentColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY_COLUMNS = ("id", "src", "dst")
-PART_ROWS_MOST = 32 * 1024
-"""A longer part without an index is scanned."""
-WHOLE_BYTES_MOST = 64 * 1024
-"""A smaller part is kept with all its columns by the process that wrote it."""
-WEIGHT_MOST = 1024 * 1024
-"""Of all kept parts together: one for each row, and one for each 64 bytes of whole rows."""
+MAX_FRAGMENT_ROWS = 32 * 1024
+"""A longer fragment without an index is scanned."""
+MAX_WHOLE_BYTES = 64 * 1024
+"""A smaller fragment is kept with all its columns by the process that wrote it."""
+MAX_WEIGHT = 1024 * 1024
+"""Of all kept fragments together: one for each row, and one for each 64 bytes of whole rows."""
 
 Content = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
-class PartKeys:
-    """Key columns of the live rows of one part. `offsets` are their places in it, ascending; `rows` the whole rows, if kept."""
+class FragmentKeys:
+    """Key columns of the live rows of one fragment. `offsets` are their places in it, ascending; `rows` the whole rows, if kept."""
 
     columns: dict[str, list[str]]
     offsets: Sequence[int]
@@ -40,15 +40,15 @@ class PartKeys:
     _places: dict[str, dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, rows: pa.Table, offsets: Sequence[int] | None = None) -> PartKeys:
+    def of(cls, rows: pa.Table, offsets: Sequence[int] | None = None) -> FragmentKeys:
         columns = {name: rows.column(name).to_pylist() for name in KEY_COLUMNS if name in rows.column_names}
         return cls(columns, range(rows.num_rows) if offsets is None else offsets)
 
     @classmethod
-    def of_written(cls, rows: pa.Table) -> PartKeys:
-        """The same of a part whose rows are at hand."""
+    def of_written(cls, rows: pa.Table) -> FragmentKeys:
+        """The same of a fragment whose rows are at hand."""
         keys = cls.of(rows)
-        return replace(keys, rows=rows) if rows.nbytes <= WHOLE_BYTES_MOST else keys
+        return replace(keys, rows=rows) if rows.nbytes <= MAX_WHOLE_BYTES else keys
 
     @property
     def weight(self) -> int:
@@ -77,45 +77,45 @@ class PartKeys:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        assert self.rows is not None, "only a part that is kept whole knows its other columns"
+        assert self.rows is not None, "only a fragment that is kept whole knows its other columns"
         column = self.rows.column(name)
         found = pc.is_in(column, value_set=pa.array(values, column.type), skip_nulls=True)
         places: list[int] = pc.indices_nonzero(found).to_pylist()
         return places
 
-    def without(self, offsets: Iterable[int]) -> PartKeys:
-        """The same part with some more rows deleted."""
+    def without(self, offsets: Iterable[int]) -> FragmentKeys:
+        """The same fragment with some more rows deleted."""
         gone = set(offsets)
         kept = [place for place, offset in enumerate(self.offsets) if offset not in gone]
         columns = {name: [values[place] for place in kept] for name, values in self.columns.items()}
         rows = None if self.rows is None else self.rows.take(kept)
-        return PartKeys(columns, [self.offsets[place] for place in kept], rows)
+        return FragmentKeys(columns, [self.offsets[place] for place in kept], rows)
 
 
 class KeyCache:
-    """The least recently used parts are forgotten first. Thread-safe."""
+    """The least recently used fragments are forgotten first. Thread-safe."""
 
-    def __init__(self, weight_most: int = WEIGHT_MOST) -> None:
+    def __init__(self, weight_most: int = MAX_WEIGHT) -> None:
         self.weight_most = weight_most
-        self.columns = PartColumns(memory)
-        """Whole columns of parts of any size, once those are asked for often."""
-        self._parts: OrderedDict[tuple[str, Content], PartKeys] = OrderedDict()
+        self.columns = FragmentColumns(memory)
+        """Whole columns of fragments of any size, once those are asked for often."""
+        self._fragments: OrderedDict[tuple[str, Content], FragmentKeys] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
 
-    def get(self, path: str, content: Content) -> PartKeys | None:
+    def get(self, path: str, content: Content) -> FragmentKeys | None:
         with self._lock:
-            found = self._parts.get((path, content))
+            found = self._fragments.get((path, content))
             if found is not None:
-                self._parts.move_to_end((path, content))
+                self._fragments.move_to_end((path, content))
             return found
 
-    def put(self, path: str, content: Content, keys: PartKeys) -> None:
-        if len(keys.offsets) > PART_ROWS_MOST:
+    def put(self, path: str, content: Content, keys: FragmentKeys) -> None:
+        if len(keys.offsets) > MAX_FRAGMENT_ROWS:
             return
         with self._lock:
-            if (path, content) not in self._parts:
+            if (path, content) not in self._fragments:
                 self._weight += keys.weight
-                self._parts[path, content] = keys
+                self._fragments[path, content] = keys
             while self._weight > self.weight_most:
-                self._weight -= self._parts.popitem(last=False)[1].weight
+                self._weight -= self._fragments.popitem(last=False)[1].weight

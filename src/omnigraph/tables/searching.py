@@ -1,4 +1,4 @@
-"""Rows found through a text or vector index. Parts that the index does not cover are searched too, row by row."""
+"""Rows found through a text or vector index. Fragments that the index does not cover are searched too, row by row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DISTANCE = "_distance"
 
 PARTITION_ROWS = 4_096
 """Rows that a vector index puts together, on average."""
-PROBED_LEAST = 32
+MIN_PROBED = 32
 PROBED_SHARE = 8
 """At least this many partitions, and at least one in so many, are looked at."""
 
@@ -62,7 +62,7 @@ def find_nearest(
     """About the `limit` nearest rows among those the filter keeps, nearest first, with row ids and `_distance`."""
     import pyarrow as pa
 
-    probed = max(PROBED_LEAST, table.rows // PARTITION_ROWS // PROBED_SHARE)
+    probed = max(MIN_PROBED, table.rows // PARTITION_ROWS // PROBED_SHARE)
     wanted = {
         "column": column,
         "q": pa.array(query, pa.float32()),

@@ -13,7 +13,7 @@ from omnigraph.storage import storage_options_for, sync_files
 from omnigraph.tables import staging
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.staging import Earlier, Lessened, Staged
+from omnigraph.tables.staging import Earlier, Staged, TrimmedFragment
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
@@ -90,30 +90,30 @@ class Tables:
             sync_files((self._folder / path / "_versions").glob("*.manifest"), root=self._folder)
         return self.remember(Table(path, dataset))
 
-    def write_parts(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
+    def write_fragments(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
         with translated(table.path):
-            return staging.write_parts(table, rows)
+            return staging.write_fragments(table, rows)
 
     def stage(
         self,
         base: Table,
         *,
         rows: pa.Table | pa.RecordBatchReader | None = None,
-        parts: Sequence[str] = (),
+        fragments: Sequence[str] = (),
         remove: Iterable[int] = (),
-        lessened: Sequence[Lessened] = (),
+        trimmed: Sequence[TrimmedFragment] = (),
         clear: bool = False,
         fold: bool = True,
         like: Earlier | None = None,
     ) -> Staged:
         """Write `rows` (if any) and make one detached version: see `staging.stage`."""
         with translated(base.path):
-            written = () if rows is None else staging.write_parts(base, rows)
+            written = () if rows is None else staging.write_fragments(base, rows)
             table, staged = staging.stage(
                 base,
-                parts=(*parts, *written),
+                fragments=(*fragments, *written),
                 remove=remove,
-                lessened=lessened,
+                trimmed=trimmed,
                 clear=clear,
                 fold=fold,
                 like=like,
@@ -121,20 +121,20 @@ class Tables:
         self.remember(table)
         return staged
 
-    def lessen(self, base: Table, part: int, offsets: Any) -> Lessened:
-        """A part without some of its rows, for `stage`: see `staging.lessen`."""
+    def delete_rows(self, base: Table, fragment: int, offsets: Any) -> TrimmedFragment:
+        """A fragment without some of its rows, for `stage`: see `staging.delete_rows`."""
         with translated(base.path):
-            return staging.lessen(base, part, offsets)
+            return staging.delete_rows(base, fragment, offsets)
 
     def stage_run(
         self, base: Table, additions: Sequence[Sequence[str]], rows: pa.Table, *, fold: bool = True
     ) -> list[Staged]:
-        """A version for each prefix of `additions` (the parts of one write each): see `staging.stage_run`.
+        """A version for each prefix of `additions` (the fragments of one write each): see `staging.stage_run`.
 
-        The last one is what later writes stand on: it holds the run's `rows` as one part.
+        The last one is what later writes stand on: it holds the run's `rows` as one fragment.
         """
         if len(additions) == 1:
-            return [self.stage(base, parts=additions[0], fold=fold)]
+            return [self.stage(base, fragments=additions[0], fold=fold)]
         with translated(base.path):
             run = staging.stage_run(base, additions[:-1])
         for table, _ in run:
@@ -173,14 +173,14 @@ class Tables:
         return Staged(base.path, base.version, table.version, base.rows, 0, 0, (), tuple(files))
 
     def stage_rewrite(self, base: Table) -> Staged | None:
-        """One version with the same rows in few large parts; None when the table is in good shape."""
+        """One version with the same rows in few large fragments; None when the table is in good shape."""
         from omnigraph.tables import compaction
 
         groups = compaction.plan_rewrite(base)
         if not groups:
             return None
         with translated(base.path):
-            written = [part for group in groups for part in compaction.rewrite(base, group)]
+            written = [fragment for group in groups for fragment in compaction.rewrite(base, group)]
             table, staged = compaction.stage_rewrite(base, groups, written)
         self.remember(table)
         return staged

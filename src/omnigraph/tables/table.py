@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
-from omnigraph.tables.key_cache import KEY_COLUMNS, PART_ROWS_MOST, KeyCache, PartKeys
+from omnigraph.tables.fragment_columns import OFFSET
+from omnigraph.tables.key_cache import KEY_COLUMNS, MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.part_columns import OFFSET
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 ROW_ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
 OFFSET_BITS = 32
-"""An address is the number of a part, and below it so many bits of offset."""
+"""An address is the number of a fragment, and below it so many bits of offset."""
 
-IN_LIST_MOST = 4_096
+MAX_IN_LIST = 4_096
 """Values per index lookup; a longer list is looked up in several calls or by one scan of the column."""
 
-KEYS_READ_MOST = 262_144
-KEYS_PARTS_MOST = 2
-"""So many rows in so few parts of an object store have their keys read whole at the first lookup."""
+MAX_KEYS_READ = 262_144
+MAX_KEYS_FRAGMENTS = 2
+"""So many rows in so few fragments of an object store have their keys read whole at the first lookup."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """A run of rows of a table. Two versions that share a part (equal `content`) share its rows exactly."""
+class Fragment:
+    """A run of rows of a table. Two versions that share a fragment (equal `content`) share its rows exactly."""
 
     id: int
     files: tuple[str, ...]
@@ -43,8 +43,8 @@ class Part:
         return (self.files, self.deletions)
 
 
-def part_of_address(address: int) -> int:
-    """The part a row address lies in."""
+def fragment_of_address(address: int) -> int:
+    """The fragment a row address lies in."""
     return address >> OFFSET_BITS
 
 
@@ -70,11 +70,11 @@ class Table:
     @cached_property
     def rows(self) -> int:
         """How many rows; from metadata, without a scan."""
-        return sum(part.rows for part in self.parts)
+        return sum(fragment.rows for fragment in self.fragments)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        return tuple(_part(fragment.metadata) for fragment in self.dataset.get_fragments())
+    def fragments(self) -> tuple[Fragment, ...]:
+        return tuple(_fragment(fragment.metadata) for fragment in self.dataset.get_fragments())
 
     def count(self, filter: str) -> int:
         return int(self.dataset.count_rows(filter))
@@ -84,18 +84,18 @@ class Table:
         columns: Sequence[str] | None = None,
         filter: str | None = None,
         *,
-        parts: Iterable[int] | None = None,
+        fragments: Iterable[int] | None = None,
         with_address: bool = False,
         with_row_id: bool = False,
         batch_rows: int | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """A stream of batches. `parts` limits the scan to these part ids; order is that of the parts."""
-        fragments = None if parts is None else [self.dataset.get_fragment(part) for part in parts]
+        """A stream of batches. `fragments` limits the scan to these fragment ids; order is that of the fragments."""
+        chosen = None if fragments is None else [self.dataset.get_fragment(id) for id in fragments]
         scanner = self.dataset.scanner(
             columns=None if columns is None else list(columns),
             filter=filter,
-            fragments=fragments,
+            fragments=chosen,
             with_row_address=with_address,
             with_row_id=with_row_id,
             batch_size=batch_rows,
@@ -109,14 +109,16 @@ class Table:
         columns: Sequence[str] | None = None,
         filter: str | None = None,
         *,
-        parts: Iterable[int] | None = None,
+        fragments: Iterable[int] | None = None,
         with_address: bool = False,
         with_row_id: bool = False,
     ) -> pa.Table:
-        chosen = None if parts is None else list(parts)
+        chosen = None if fragments is None else list(fragments)
         text, chosen = ("false", None) if chosen == [] else (filter, chosen)
         with translated(self.path):
-            return self.scan(columns, text, parts=chosen, with_address=with_address, with_row_id=with_row_id).read_all()
+            return self.scan(
+                columns, text, fragments=chosen, with_address=with_address, with_row_id=with_row_id
+            ).read_all()
 
     def lookup(
         self,
@@ -127,29 +129,29 @@ class Table:
         with_address: bool = False,
         filter: str | None = None,
     ) -> pa.Table:
-        """The rows whose column `name` has one of these values: from memory, for parts that are held there; else through
+        """The rows whose column `name` has one of these values: from memory, for fragments that are held there; else through
         its index, or by one scan when that is cheaper."""
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(values))
-        if len(wanted) > IN_LIST_MOST and len(wanted) > self.rows // 8:
+        if len(wanted) > MAX_IN_LIST and len(wanted) > self.rows // 8:
             return self._lookup_by_scan(name, wanted, columns, with_address, filter)
         if self.keys is None or filter:
             return self._lookup_by_filter(name, wanted, columns, with_address, filter, None)
         held, others = self._held(name) if name in KEY_COLUMNS else self._held_whole()
         found = [
-            self._take(part, keys, places, columns, with_address)
-            for part, keys in held
+            self._take(fragment, keys, places, columns, with_address)
+            for fragment, keys in held
             if (places := keys.find(name, wanted))
         ]
         stored: list[int] = []
         by_keys = self._reads_keys(name, others)
-        for part in others:
-            rows = self._find_in_columns(part, name, wanted, columns, with_address)
+        for fragment in others:
+            rows = self._find_in_columns(fragment, name, wanted, columns, with_address)
             if rows is None and by_keys:
-                rows = self._find_by_keys(part, name, wanted, columns, with_address)
+                rows = self._find_by_keys(fragment, name, wanted, columns, with_address)
             if rows is None:
-                stored.append(part.id)
+                stored.append(fragment.id)
             elif rows.num_rows:
                 found.append(rows)
         if stored:
@@ -162,81 +164,86 @@ class Table:
         """Would a lookup by a key column, as things are, be answered without the store?"""
         if self.keys is None:
             return False
-        for part in self.parts:
-            keys = self.keys.get(self.path, part.content)
+        for fragment in self.fragments:
+            keys = self.keys.get(self.path, fragment.content)
             is_known = keys is not None and (set(columns) <= keys.columns.keys() or keys.is_whole(self.schema))
-            if not is_known and not self.keys.columns.is_held(self, part, [name, *columns]):
+            if not is_known and not self.keys.columns.is_held(self, fragment, [name, *columns]):
                 return False
         return True
 
-    def _held_whole(self) -> tuple[list[tuple[Part, PartKeys]], list[Part]]:
-        """Parts whose whole rows are in memory, and all others."""
+    def _held_whole(self) -> tuple[list[tuple[Fragment, FragmentKeys]], list[Fragment]]:
+        """Fragments whose whole rows are in memory, and all others."""
         assert self.keys is not None
-        held: list[tuple[Part, PartKeys]] = []
-        others: list[Part] = []
-        for part in self.parts:
-            keys = self.keys.get(self.path, part.content)
+        held: list[tuple[Fragment, FragmentKeys]] = []
+        others: list[Fragment] = []
+        for fragment in self.fragments:
+            keys = self.keys.get(self.path, fragment.content)
             if keys is not None and keys.is_whole(self.schema):
-                held.append((part, keys))
+                held.append((fragment, keys))
             else:
-                others.append(part)
+                others.append(fragment)
         return held, others
 
-    def _held(self, name: str) -> tuple[list[tuple[Part, PartKeys]], list[Part]]:
-        """Parts whose keys are in memory (they are read now, if need be), and the long or indexed others."""
+    def _held(self, name: str) -> tuple[list[tuple[Fragment, FragmentKeys]], list[Fragment]]:
+        """Fragments whose keys are in memory (they are read now, if need be), and the long or indexed others."""
         assert self.keys is not None
-        held: list[tuple[Part, PartKeys]] = []
-        missing: list[Part] = []
-        others: list[Part] = []
-        for part in self.parts:
-            if (keys := self.keys.get(self.path, part.content)) is not None:
-                held.append((part, keys))
-            elif part.rows > PART_ROWS_MOST or part.id in self._indexed_parts.get(name, ()):
-                others.append(part)
+        held: list[tuple[Fragment, FragmentKeys]] = []
+        missing: list[Fragment] = []
+        others: list[Fragment] = []
+        for fragment in self.fragments:
+            if (keys := self.keys.get(self.path, fragment.content)) is not None:
+                held.append((fragment, keys))
+            elif fragment.rows > MAX_FRAGMENT_ROWS or fragment.id in self._indexed_fragments.get(name, ()):
+                others.append(fragment)
             else:
-                missing.append(part)
+                missing.append(fragment)
         if missing:
             held += self._read_keys(missing)
         return held, others
 
-    def _read_keys(self, parts: Sequence[Part]) -> list[tuple[Part, PartKeys]]:
+    def _read_keys(self, fragments: Sequence[Fragment]) -> list[tuple[Fragment, FragmentKeys]]:
         assert self.keys is not None
         names = [name for name in KEY_COLUMNS if name in self.schema.names]
-        rows = self.read(names, parts=[part.id for part in parts], with_address=True)
-        by_part: dict[int, list[int]] = {part.id: [] for part in parts}
+        rows = self.read(names, fragments=[fragment.id for fragment in fragments], with_address=True)
+        by_fragment: dict[int, list[int]] = {fragment.id: [] for fragment in fragments}
         for place, address in enumerate(rows.column(ROW_ADDRESS).to_pylist()):
-            by_part[part_of_address(address)].append(place)
+            by_fragment[fragment_of_address(address)].append(place)
         result = []
-        for part in parts:
-            places = by_part[part.id]
+        for fragment in fragments:
+            places = by_fragment[fragment.id]
             own = rows.take(places)
-            keys = PartKeys.of(own, [offset_of_address(address) for address in own.column(ROW_ADDRESS).to_pylist()])
-            self.keys.put(self.path, part.content, keys)
-            result.append((part, keys))
+            keys = FragmentKeys.of(own, [offset_of_address(address) for address in own.column(ROW_ADDRESS).to_pylist()])
+            self.keys.put(self.path, fragment.content, keys)
+            result.append((fragment, keys))
         return result
 
     @cached_property
-    def _indexed_parts(self) -> dict[str, frozenset[int]]:
-        """For each key column the parts that its index covers."""
+    def _indexed_fragments(self) -> dict[str, frozenset[int]]:
+        """For each key column the fragments that its index covers."""
         indexed: dict[str, frozenset[int]] = {}
         for entry in self.dataset.describe_indices():
             column, _, kind = entry.name.rpartition(".")
             if kind == "btree" and column in KEY_COLUMNS:
-                indexed[column] = frozenset(part for segment in entry.segments for part in segment.fragment_ids)
+                indexed[column] = frozenset(fragment for segment in entry.segments for fragment in segment.fragment_ids)
         return indexed
 
     def _take(
-        self, part: Part, keys: PartKeys, places: list[int], columns: Sequence[str] | None, with_address: bool
+        self,
+        fragment: Fragment,
+        keys: FragmentKeys,
+        places: list[int],
+        columns: Sequence[str] | None,
+        with_address: bool,
     ) -> pa.Table:
-        """Rows of one part at these places: from memory, if it is kept whole or only keys are asked for."""
+        """Rows of one fragment at these places: from memory, if it is kept whole or only keys are asked for."""
         import pyarrow as pa
 
-        addresses = [(part.id << 32) | keys.offsets[place] for place in places]
+        addresses = [(fragment.id << 32) | keys.offsets[place] for place in places]
         if keys.rows is not None and keys.is_whole(self.schema):
             rows = keys.rows.take(places) if columns is None else keys.rows.select(list(columns)).take(places)
             return rows.append_column(ROW_ADDRESS, pa.array(addresses, pa.uint64())) if with_address else rows
         if columns is None or not set(columns) <= keys.columns.keys():
-            known = self._columns(part, columns)
+            known = self._columns(fragment, columns)
             if known is not None:
                 return self._from_columns(known, pa.array(places), columns, addresses if with_address else None)
             rows = self.take_addresses(addresses, columns)
@@ -246,47 +253,49 @@ class Table:
             arrays.append(pa.array(addresses, pa.uint64()))
         return pa.Table.from_arrays(arrays, schema=self._shape(columns, with_address))
 
-    def _columns(self, part: Part, columns: Sequence[str] | None, *others: str) -> dict[str, pa.Array] | None:
-        """Columns of a part from memory; None while it is not held."""
+    def _columns(self, fragment: Fragment, columns: Sequence[str] | None, *others: str) -> dict[str, pa.Array] | None:
+        """Columns of a fragment from memory; None while it is not held."""
         assert self.keys is not None
         names = self.schema.names if columns is None else columns
-        return self.keys.columns.hold(self, part, list(dict.fromkeys([*others, *names])))
+        return self.keys.columns.hold(self, fragment, list(dict.fromkeys([*others, *names])))
 
     def _find_in_columns(
-        self, part: Part, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool
+        self, fragment: Fragment, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool
     ) -> pa.Table | None:
-        """The rows of one part that have these keys, from memory; None while it is not held."""
+        """The rows of one fragment that have these keys, from memory; None while it is not held."""
         if name not in KEY_COLUMNS:
             return None
-        needs_offsets = with_address and part.deletions != ""
-        known = self._columns(part, columns, name, *([OFFSET] if needs_offsets else []))
+        needs_offsets = with_address and fragment.deletions != ""
+        known = self._columns(fragment, columns, name, *([OFFSET] if needs_offsets else []))
         if known is None or self.keys is None:
             return None
-        places = self.keys.columns.in_order(self, part, name, known[name]).find(wanted)
+        places = self.keys.columns.in_order(self, fragment, name, known[name]).find(wanted)
         offsets = (known[OFFSET].take(places) if needs_offsets else places).tolist() if with_address else ()
-        addresses = [(part.id << 32) | offset for offset in offsets] if with_address else None
+        addresses = [(fragment.id << 32) | offset for offset in offsets] if with_address else None
         return self._from_columns(known, places, columns, addresses)
 
-    def _reads_keys(self, name: str, parts: Sequence[Part]) -> bool:
+    def _reads_keys(self, name: str, fragments: Sequence[Fragment]) -> bool:
         """Are key columns read whole rather than searched through their index? In an object store, where a request takes
         as long as some megabytes, that needs fewer of them, unless there is much to read or many places to read it from."""
-        is_small = sum(part.rows for part in parts) <= KEYS_READ_MOST and len(parts) <= KEYS_PARTS_MOST
+        is_small = (
+            sum(fragment.rows for fragment in fragments) <= MAX_KEYS_READ and len(fragments) <= MAX_KEYS_FRAGMENTS
+        )
         return is_small and name in KEY_COLUMNS and "://" in self.dataset.uri
 
     def _find_by_keys(
-        self, part: Part, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool
+        self, fragment: Fragment, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool
     ) -> pa.Table | None:
-        """The rows of one part that have these keys, which are read now if need be; None if they are too wide."""
+        """The rows of one fragment that have these keys, which are read now if need be; None if they are too wide."""
         import pyarrow as pa
 
         assert self.keys is not None
-        names = [name] if part.deletions == "" else [name, OFFSET]
-        known = self.keys.columns.hold(self, part, names, at_once=True)
+        names = [name] if fragment.deletions == "" else [name, OFFSET]
+        known = self.keys.columns.hold(self, fragment, names, at_once=True)
         if known is None:
             return None
-        places = self.keys.columns.in_order(self, part, name, known[name]).find(wanted)
-        offsets = places if part.deletions == "" else known[OFFSET].take(pa.array(places)).to_numpy()
-        addresses = [(part.id << OFFSET_BITS) | int(offset) for offset in offsets]
+        places = self.keys.columns.in_order(self, fragment, name, known[name]).find(wanted)
+        offsets = places if fragment.deletions == "" else known[OFFSET].take(pa.array(places)).to_numpy()
+        addresses = [(fragment.id << OFFSET_BITS) | int(offset) for offset in offsets]
         shape = self._shape(columns, with_address)
         others = [one for one in shape.names if one not in (name, ROW_ADDRESS)]
         if not addresses:
@@ -328,20 +337,20 @@ class Table:
         columns: Sequence[str] | None,
         with_address: bool,
         filter: str | None,
-        parts: Sequence[int] | None,
+        fragments: Sequence[int] | None,
     ) -> pa.Table:
         import pyarrow as pa
 
         found = []
-        for start in range(0, max(len(values), 1), IN_LIST_MOST):
-            chunk = values[start : start + IN_LIST_MOST]
+        for start in range(0, max(len(values), 1), MAX_IN_LIST):
+            chunk = values[start : start + MAX_IN_LIST]
             text = filters.in_list(name, chunk) if chunk else "false"
             if filter:
                 text = f"({text}) AND ({filter})"
             if len(chunk) == 1 and columns is not None and name in columns and name in KEY_COLUMNS:
-                found.append(self._read_without(name, chunk[0], columns, text, parts, with_address))
+                found.append(self._read_without(name, chunk[0], columns, text, fragments, with_address))
             else:
-                found.append(self.read(columns, text, parts=parts, with_address=with_address))
+                found.append(self.read(columns, text, fragments=fragments, with_address=with_address))
         return _in_order(pa.concat_tables(found), with_address)
 
     def _read_without(
@@ -350,14 +359,14 @@ class Table:
         value: object,
         columns: Sequence[str],
         filter: str,
-        parts: Sequence[int] | None,
+        fragments: Sequence[int] | None,
         with_address: bool,
     ) -> pa.Table:
         """Rows that all have one value in this column, which therefore is not read."""
         import pyarrow as pa
 
         others = [one for one in columns if one != name]
-        rows = self.read(others, filter, parts=parts, with_address=with_address or not others)
+        rows = self.read(others, filter, fragments=fragments, with_address=with_address or not others)
         shape = self._shape(columns, with_address)
         known = pa.repeat(pa.scalar(value, pa.utf8()), rows.num_rows)
         return pa.Table.from_arrays([known if one == name else rows.column(one) for one in shape.names], schema=shape)
@@ -381,17 +390,17 @@ class Table:
 
     def take_addresses(self, addresses: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Rows at these addresses, in the order of the table, with their addresses."""
-        by_part: dict[int, list[int]] = {}
+        by_fragment: dict[int, list[int]] = {}
         for address in sorted(set(addresses)):
-            by_part.setdefault(part_of_address(address), []).append(address)
+            by_fragment.setdefault(fragment_of_address(address), []).append(address)
         import pyarrow as pa
 
-        if not by_part:
+        if not by_fragment:
             return self.read(columns, "false", with_address=True)
         tables = []
-        for part, members in by_part.items():
+        for fragment, members in by_fragment.items():
             text = f"{ROW_ADDRESS} IN ({', '.join(map(str, members))})"
-            tables.append(self.read(columns, text, parts=[part], with_address=True))
+            tables.append(self.read(columns, text, fragments=[fragment], with_address=True))
         return pa.concat_tables(tables)
 
 
@@ -403,9 +412,9 @@ def _in_order(rows: pa.Table, with_address: bool) -> pa.Table:
     return rows.take(pc.sort_indices(rows, [(ROW_ADDRESS, "ascending")]))
 
 
-def _part(metadata: Any) -> Part:
+def _fragment(metadata: Any) -> Fragment:
     deletion = metadata.deletion_file
-    return Part(
+    return Fragment(
         id=metadata.id,
         # The public `path` builds a class at every access, which is most of what a small write would cost.
         files=tuple(file._path for file in metadata.files),
@@ -415,7 +424,7 @@ def _part(metadata: Any) -> Part:
     )
 
 
-def deletion_path(part_id: int, deletion: Any) -> str:
-    """Where a part's deletions are stored, relative to the table."""
+def deletion_path(fragment_id: int, deletion: Any) -> str:
+    """Where a fragment's deletions are stored, relative to the table."""
     suffix = "arrow" if deletion.file_type == "array" else "bin"
-    return f"_deletions/{part_id}-{deletion.read_version}-{deletion.id}.{suffix}"
+    return f"_deletions/{fragment_id}-{deletion.read_version}-{deletion.id}.{suffix}"

@@ -22,8 +22,8 @@ from omnigraph.errors import UsageError
 from omnigraph.failpoints import ENVIRONMENT, Failpoint, install, reach
 
 _POLL_SECONDS = 0.005
-_REACH_SECONDS_MAX = 120.0
-_PARK_SECONDS_MAX = 300.0
+_MAX_REACH_SECONDS = 120.0
+_MAX_PARK_SECONDS = 300.0
 
 
 class FailpointReached(BaseException):
@@ -103,10 +103,10 @@ class Park:
 
     def __call__(self) -> None:
         self._reached.set()
-        if not self._released.wait(_PARK_SECONDS_MAX):
+        if not self._released.wait(_MAX_PARK_SECONDS):
             raise FailpointReached("parked and never released")
 
-    def wait_until_reached(self, timeout_seconds: float = _REACH_SECONDS_MAX) -> None:
+    def wait_until_reached(self, timeout_seconds: float = _MAX_REACH_SECONDS) -> None:
         if not self._reached.wait(timeout_seconds):
             raise TimeoutError("the point was not reached")
 
@@ -124,10 +124,10 @@ class FilePark:
     def __call__(self) -> None:
         self._reached.parent.mkdir(parents=True, exist_ok=True)
         self._reached.touch()
-        if not _appears(self._release, _PARK_SECONDS_MAX):
+        if not _appears(self._release, _MAX_PARK_SECONDS):
             raise FailpointReached("parked and never released")
 
-    def wait_until_reached(self, timeout_seconds: float = _REACH_SECONDS_MAX) -> None:
+    def wait_until_reached(self, timeout_seconds: float = _MAX_REACH_SECONDS) -> None:
         if not _appears(self._reached, timeout_seconds):
             raise TimeoutError("the point was not reached")
 

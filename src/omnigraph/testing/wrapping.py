@@ -30,9 +30,9 @@ class WrappedStore(Store):
     def put(self, key: str, data: bytes) -> None:
         self._around("put", key, data, lambda: self.inner.put(key, data))
 
-    def create(self, key: str, data: bytes, *, beside: Callable[[], None] | None = None) -> None:
-        if beside is not None:
-            beside()
+    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
+        if before_visible is not None:
+            before_visible()
         self._around("create", key, data, lambda: self.inner.create(key, data))
 
     def list(self, prefix: str, *, limit: int | None = None) -> builtins.list[ObjectInfo]:

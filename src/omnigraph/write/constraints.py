@@ -226,7 +226,7 @@ def _check_cardinality(view: View, nodes: _Nodes, edge: EdgeType, delta: Delta, 
     table = view.table(delta.key)
     if table is not None and not delta.clear and touched:
         edges.append(_without_ids(table.lookup("src", sorted(touched), ["id", "src"]), delta.superseded))
-    if not touched or not compiled_rules(edge).may_break_cardinality(sum(part.num_rows for part in edges)):
+    if not touched or not compiled_rules(edge).may_break_cardinality(sum(fragment.num_rows for fragment in edges)):
         return
     sources = pa.table({"src": pa.array(sorted(touched), pa.string())})
     _run(edge, text, {"new": sources, "edges": pa.concat_tables(edges, promote_options="permissive")})

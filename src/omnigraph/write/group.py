@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
 from omnigraph.history import Commit, Member, PublishPlan
 from omnigraph.tables import Staged
-from omnigraph.views import Stores
+from omnigraph.views import Repository
 from omnigraph.write.joint import JointStage
 from omnigraph.write.proposal import Proposal
 
-GROUP_MOST = 64
+MAX_GROUP = 64
 
 
 @dataclass(eq=False)
@@ -31,8 +31,8 @@ class _Waiting:
 
 
 class GroupCommitter:
-    def __init__(self, stores: Stores) -> None:
-        self.stores = stores
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
         self._staged = threading.local()
         """The versions made for this thread's group: they are made durable together, before the publish."""
         self._queues: dict[str, list[_Waiting]] = {}
@@ -71,7 +71,7 @@ class GroupCommitter:
         """Publish the queue as it stands. Members keep their places until they have an outcome: a leader that is
         interrupted leaves alone, and the next one publishes the rest (again, perhaps, which is harmless)."""
         with self._lock:
-            group = self._queues[branch][:GROUP_MOST]
+            group = self._queues[branch][:MAX_GROUP]
         served = group[:1]
         try:
             outcomes = self._publish(group)
@@ -96,12 +96,12 @@ class GroupCommitter:
 
     def _publish(self, group: list[_Waiting]) -> list[Commit | OmnigraphError]:
         """The outcomes of the group, or of its first member alone."""
-        publisher = self.stores.history.publisher
+        publisher = self.repository.history.publisher
         self._staged.versions = []
         try:
             return publisher.publish_group(
                 [waiting.member for waiting in group],
-                together=JointStage(self.stores, [waiting.proposal for waiting in group], self._sync_later),
+                together=JointStage(self.repository, [waiting.proposal for waiting in group], self._sync_later),
                 before_create=self._sync_staged,
             )
         except OutcomeUnknown as error:
@@ -120,5 +120,5 @@ class GroupCommitter:
 
     def _sync_staged(self) -> None:
         if self._staged.versions:
-            self.stores.tables.sync(self._staged.versions)
+            self.repository.tables.sync(self._staged.versions)
             self._staged.versions = []

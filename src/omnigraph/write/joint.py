@@ -15,14 +15,14 @@ from dataclasses import replace
 from omnigraph.errors import OmnigraphError
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.tables import Staged
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 from omnigraph.write.constraints import check_deltas
 from omnigraph.write.delta import Delta
 from omnigraph.write.proposal import Proposal
 from omnigraph.write.staging import Sync, folds, rows_to_write, side_by_side, table_change
 
-ROWS_MOST = 1_000
-"""A member with more rows is staged by itself: the rows of a run are written a second time, as one part."""
+MAX_ROWS = 1_000
+"""A member with more rows is staged by itself: the rows of a run are written a second time, as one fragment."""
 
 Members = Mapping[int, Proposal]
 
@@ -30,8 +30,8 @@ Members = Mapping[int, Proposal]
 class JointStage:
     """For one publish of one group: called with each head that is tried."""
 
-    def __init__(self, stores: Stores, proposals: Sequence[Proposal | None], sync: Sync) -> None:
-        self._stores = stores
+    def __init__(self, repository: Repository, proposals: Sequence[Proposal | None], sync: Sync) -> None:
+        self._repository = repository
         self._proposals = proposals
         self._sync = sync
         self._last: tuple[Snapshot, Members, dict[int, PublishPlan]] | None = None
@@ -42,7 +42,7 @@ class JointStage:
             return {}
         if self._last is not None and self._last[:2] == (snapshot, members):
             return self._last[2]
-        view = self._stores.view(snapshot)
+        view = self._repository.view(snapshot)
         deltas = _joined(members.values())
         try:
             if any(check_deltas(view, deltas, values=False).values()):
@@ -61,7 +61,7 @@ class JointStage:
         needed: set[tuple[str, str]] = set()
         for index in indexes:
             proposal = self._proposals[index]
-            if proposal is None or not proposal.only_adds or proposal.rows > ROWS_MOST:
+            if proposal is None or not proposal.only_adds or proposal.rows > MAX_ROWS:
                 continue
             if written.isdisjoint(proposal.needs) and needed.isdisjoint(proposal.writes):
                 chosen[index] = proposal
@@ -71,14 +71,14 @@ class JointStage:
 
     def _stage(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, list[TableChange]]:
         """Each member's changes; a table's versions in the order of the members."""
-        in_a_hurry = self._last is not None
-        tables = self._stores.tables
+        after_lost_race = self._last is not None
+        tables = self._repository.tables
 
         def one(delta: Delta) -> list[tuple[int, TableChange, Staged]]:
             base = view.table_or_new(delta.key)
             own = {index: member for index, member in members.items() if delta.key in member.deltas}
-            additions = [member.parts[delta.key] for member in own.values()]
-            run = tables.stage_run(base, additions, rows_to_write(view, delta), fold=folds(base, in_a_hurry))
+            additions = [member.fragments[delta.key] for member in own.values()]
+            run = tables.stage_run(base, additions, rows_to_write(view, delta), fold=folds(base, after_lost_race))
             before = view.state(delta.key)
             changes = []
             for (index, member), staged in zip(own.items(), run, strict=True):

@@ -12,7 +12,7 @@ from omnigraph.history import Entry, PublishPlan, Rebase, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
 from omnigraph.write.constraints import Addresses, Deltas, affected_reads
-from omnigraph.write.staging import Parts, Sync, check_again, stage_versions
+from omnigraph.write.staging import Fragments, Sync, check_again, stage_versions
 
 Ids = frozenset[tuple[str, str]]
 """(table key, entity id)"""
@@ -25,7 +25,7 @@ class Proposal:
     view: View
     deltas: Deltas
     addresses: Addresses
-    parts: Parts
+    fragments: Fragments
 
     def plan(
         self,
@@ -63,9 +63,9 @@ class Proposal:
 
         def onto(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
             nonlocal tried
-            view = self.view.stores.view(snapshot)
+            view = self.view.repository.view(snapshot)
             addresses = check_again(view, plan, self.deltas) if self._moved(plan, snapshot) else self.addresses
-            changes = stage_versions(view, self.deltas, addresses, self.parts, sync, in_a_hurry=tried)
+            changes = stage_versions(view, self.deltas, addresses, self.fragments, sync, after_lost_race=tried)
             tried = True
             return replace(plan, changes=changes)
 

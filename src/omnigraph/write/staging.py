@@ -1,6 +1,6 @@
 """From deltas to a plan: stage each table, name what was read; and the same again on a newer snapshot.
 
-A plan that is staged is enough to rebase it: the new rows are read back from the parts it staged. A writer that still
+A plan that is staged is enough to rebase it: the new rows are read back from the fragments it staged. A writer that still
 holds the rows passes them, which saves the reading.
 """
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 Sync = Callable[[Sequence[Staged]], None]
 """Makes versions durable, or sees to it that somebody does before they are published."""
-Parts = Mapping[str, tuple[str, ...]]
-"""Per table key: the written parts."""
+Fragments = Mapping[str, tuple[str, ...]]
+"""Per table key: the written fragments."""
 
 Result = TypeVar("Result")
 
 STAGING_THREADS = 8
-PARTS_IN_A_HURRY_MOST = 48
+MAX_FRAGMENTS_AFTER_LOST_RACE = 48
 
 
-def write_rows(view: View, deltas: Deltas) -> Parts:
-    """The rows of every delta as parts of its table, tables side by side; no version holds them yet."""
+def write_rows(view: View, deltas: Deltas) -> Fragments:
+    """The rows of every delta as fragments of its table, tables side by side; no version holds them yet."""
     reach(Failpoint.TXN_BEFORE_STAGE)
 
     def one(delta: Delta) -> tuple[str, ...]:
         if not delta.rows.num_rows:
             return ()
-        return view.stores.tables.write_parts(view.table_or_new(delta.key), rows_to_write(view, delta))
+        return view.repository.tables.write_fragments(view.table_or_new(delta.key), rows_to_write(view, delta))
 
     written = side_by_side(one, list(deltas.values()))
     reach(Failpoint.TXN_AFTER_STAGE)
@@ -54,12 +54,12 @@ def rows_to_write(view: View, delta: Delta) -> pa.Table:
 
 
 def stage_versions(
-    view: View, deltas: Deltas, addresses: Addresses, parts: Parts, sync: Sync, *, in_a_hurry: bool = False
+    view: View, deltas: Deltas, addresses: Addresses, fragments: Fragments, sync: Sync, *, after_lost_race: bool = False
 ) -> tuple[TableChange, ...]:
-    """One version a table, on top of the view's, with the parts that were written before. `sync` hears of them all."""
+    """One version a table, on top of the view's, with the fragments that were written before. `sync` hears of them all."""
 
     def one(delta: Delta) -> tuple[TableChange, Staged]:
-        return _stage(view, delta, addresses.get(delta.key, {}), parts[delta.key], in_a_hurry)
+        return _stage(view, delta, addresses.get(delta.key, {}), fragments[delta.key], after_lost_race)
 
     staged = side_by_side(one, [delta for delta in deltas.values() if not delta.is_empty])
     sync([version for _, version in staged])
@@ -74,18 +74,18 @@ def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> lis
         return list(pool.map(work, items))
 
 
-def folds(base: Table, in_a_hurry: bool) -> bool:
+def folds(base: Table, after_lost_race: bool) -> bool:
     """Who lost a race is in a hurry; but where every write loses one, somebody has to fold."""
-    return not in_a_hurry or len(base.parts) > PARTS_IN_A_HURRY_MOST
+    return not after_lost_race or len(base.fragments) > MAX_FRAGMENTS_AFTER_LOST_RACE
 
 
 def _stage(
-    view: View, delta: Delta, addresses: Mapping[str, int], parts: tuple[str, ...], in_a_hurry: bool
+    view: View, delta: Delta, addresses: Mapping[str, int], fragments: tuple[str, ...], after_lost_race: bool
 ) -> tuple[TableChange, Staged]:
     base = view.table_or_new(delta.key)
     remove = [address for id, address in addresses.items() if id in delta.superseded]
-    fold = folds(base, in_a_hurry)
-    staged = view.stores.tables.stage(base, parts=parts, remove=remove, clear=delta.clear, fold=fold)
+    fold = folds(base, after_lost_race)
+    staged = view.repository.tables.stage(base, fragments=fragments, remove=remove, clear=delta.clear, fold=fold)
     return table_change(delta, view.state(delta.key), staged), staged
 
 

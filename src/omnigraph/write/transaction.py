@@ -12,7 +12,7 @@ from omnigraph.history import Commit, PublishPlan
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.query.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
-from omnigraph.views import Stores, View
+from omnigraph.views import Repository, View
 from omnigraph.write.constraints import check_deltas, superseded_addresses
 from omnigraph.write.delta import Delta
 from omnigraph.write.group import GroupCommitter
@@ -34,7 +34,7 @@ class Transaction:
 
     def __init__(
         self,
-        stores: Stores,
+        repository: Repository,
         committer: GroupCommitter,
         branch: str = "main",
         *,
@@ -42,13 +42,13 @@ class Transaction:
         message: str | None = None,
         if_commit: str | None = None,
     ) -> None:
-        self.stores = stores
+        self.repository = repository
         self.committer = committer
         self.branch = branch
         self.actor = actor
         self.message = message
         self.if_commit = if_commit
-        self.entry, self.view = stores.head(branch)
+        self.entry, self.view = repository.head(branch)
         self.catalog = self.view.catalog
         self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self._pending: dict[str, Pending] = {}
@@ -178,7 +178,7 @@ class Transaction:
         self, type_name: str, source: object, target: object, values: Mapping[str, object], *, strict: bool = True
     ) -> str:
         edge: EdgeType = self._entity(type_name, EdgeType)
-        row = edge_row(edge, source, target, values, self.stores.history.new_id)
+        row = edge_row(edge, source, target, values, self.repository.history.new_id)
         return self._add(edge, row, fresh="id" not in values, strict=strict)
 
     def _insert(self, type_name: str, values: Mapping[str, object], *, strict: bool) -> str:
@@ -189,7 +189,7 @@ class Transaction:
             source, target = data.pop(word, None), data.pop("to", None)
             return self.insert_edge(type_name, source, target, data, strict=strict)
         node: NodeType = self._entity(type_name, NodeType)
-        row = node_row(node, data, self.stores.history.new_id)
+        row = node_row(node, data, self.repository.history.new_id)
         return self._add(node, row, fresh="id" not in data and not node.key, strict=strict)
 
     def _add(self, entity: EntityType, row: Row, *, fresh: bool, strict: bool) -> str:
@@ -236,12 +236,12 @@ class Transaction:
         if not deltas:
             return self.view
         addresses = superseded_addresses(self.view, deltas)
-        parts = write_rows(self.view, deltas)
+        fragments = write_rows(self.view, deltas)
         # Nobody else will ever read these versions: they need not be durable.
-        changes = stage_versions(self.view, deltas, addresses, parts, lambda _: None)
+        changes = stage_versions(self.view, deltas, addresses, fragments, lambda _: None)
         tables = dict(self.view.snapshot.tables)
         tables.update({change.key: change.state for change in changes if change.state is not None})
-        return self.stores.view(replace(self.view.snapshot, tables=tables))
+        return self.repository.view(replace(self.view.snapshot, tables=tables))
 
     def _deltas(self) -> dict[str, Delta]:
         deltas = {key: pending.delta(self.view.schema(key)) for key, pending in self._pending.items()}
@@ -266,7 +266,7 @@ class Transaction:
         proposal = Proposal(self.view, deltas, addresses, write_rows(self.view, deltas))
         plan = proposal.plan(
             self.entry,
-            commit_id=self.stores.history.new_id(),
+            commit_id=self.repository.history.new_id(),
             actor=self.actor,
             message=self.message,
             if_commit=self.if_commit,

@@ -33,7 +33,7 @@ def register(cli: click.Group) -> None:
         settings.announce("init", uri)
         graph = init_graph(settings.uri(uri), Path(schema), actor=settings.actor)
         settings.warn_about_schema(schema, is_first=True)
-        out.done({"uri": uri, "graph_id": graph.stores.history.identity.graph_id}, f"initialized {uri}")
+        out.done({"uri": uri, "graph_id": graph._repository.history.identity.graph_id}, f"initialized {uri}")
 
     @command(cli, "snapshot")
     @branch_option

@@ -1,8 +1,8 @@
-"""Columns of parts that are looked up often, held in memory.
+"""Columns of fragments that are looked up often, held in memory.
 
-One rule: a part is held once the lookups that went to storage have cost what reading it costs, one lookup for each
+One rule: a fragment is held once the lookups that went to storage have cost what reading it costs, one lookup for each
 `ROWS_PER_LOOKUP` rows. So a first query never pays for it, and a table that changes all the time pays at most twice.
-A part's rows never change: what is held under its content is never wrong, whatever versions share it. A column that is
+A fragment's rows never change: what is held under its content is never wrong, whatever versions share it. A column that is
 too wide is not held, and one that was forgotten for want of room has to be earned again.
 """
 
@@ -20,22 +20,22 @@ from omnigraph.tables.sorted_keys import SortedKeys
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.tables.table import Part, Table
+    from omnigraph.tables.table import Fragment, Table
 
 ROWS_PER_LOOKUP = 4_096
 """Reading and sorting so many rows takes about as long as one lookup through an index."""
-LOOKUPS_LEAST = 8
+MIN_LOOKUPS = 8
 COLUMN_SHARE = 16
 """A column may take one part in so many of the memory."""
 PARTS_COUNTED = 4_096
 BATCH_ROWS = 2_048
 OFFSET = "_offset"
-"""The place of each row in its part, as if it were a column."""
+"""The place of each row in its fragment, as if it were a column."""
 
 
 @dataclass
 class _Use:
-    """What was asked of one part, and which of its columns were read for that."""
+    """What was asked of one fragment, and which of its columns were read for that."""
 
     lookups: int = 0
     read: set[str] = field(default_factory=set)
@@ -48,7 +48,7 @@ class _TooWide:
     nbytes: int = 64
 
 
-class PartColumns:
+class FragmentColumns:
     """Thread-safe. Several graphs may share the memory."""
 
     def __init__(self, memory: ByteCache) -> None:
@@ -57,19 +57,19 @@ class PartColumns:
         self._lock = threading.Lock()
 
     def hold(
-        self, table: Table, part: Part, names: Sequence[str], *, at_once: bool = False
+        self, table: Table, fragment: Fragment, names: Sequence[str], *, at_once: bool = False
     ) -> dict[str, pa.Array] | None:
-        """These columns of a part's live rows, in their order; None while it was not asked for often enough.
+        """These columns of a fragment's live rows, in their order; None while it was not asked for often enough.
 
         Each call counts as one lookup, except one that wants them `at_once`.
         """
-        keys = {name: ("column", table.dataset.uri, part.content, name) for name in names}
-        use = self._counted(keys, (table.dataset.uri, part.content), 0 if at_once else 1)
-        if not at_once and use.lookups < max(LOOKUPS_LEAST, part.rows // ROWS_PER_LOOKUP):
+        keys = {name: ("column", table.dataset.uri, fragment.content, name) for name in names}
+        use = self._counted(keys, (table.dataset.uri, fragment.content), 0 if at_once else 1)
+        if not at_once and use.lookups < max(MIN_LOOKUPS, fragment.rows // ROWS_PER_LOOKUP):
             return None
         found: dict[str, pa.Array] = {}
         for name, key in keys.items():
-            column = self._memory.get(key, lambda name=name: self._read(table, part, name))  # type: ignore[misc]  # bound now
+            column = self._memory.get(key, lambda name=name: self._read(table, fragment, name))  # type: ignore[misc]  # bound now
             if isinstance(column, _TooWide):
                 return None
             found[name] = column
@@ -77,10 +77,10 @@ class PartColumns:
             use.read.update(names)
         return found
 
-    def _counted(self, keys: Mapping[str, object], part: object, lookups: int) -> _Use:
+    def _counted(self, keys: Mapping[str, object], fragment: object, lookups: int) -> _Use:
         with self._lock:
-            use = self._uses.setdefault(part, _Use())
-            self._uses.move_to_end(part)
+            use = self._uses.setdefault(fragment, _Use())
+            self._uses.move_to_end(fragment)
             if len(self._uses) > PARTS_COUNTED:
                 self._uses.popitem(last=False)
             if any(name in use.read and key not in self._memory for name, key in keys.items()):
@@ -88,26 +88,26 @@ class PartColumns:
             use.lookups += lookups
             return use
 
-    def is_held(self, table: Table, part: Part, names: Sequence[str]) -> bool:
-        return all(("column", table.dataset.uri, part.content, name) in self._memory for name in names)
+    def is_held(self, table: Table, fragment: Fragment, names: Sequence[str]) -> bool:
+        return all(("column", table.dataset.uri, fragment.content, name) in self._memory for name in names)
 
-    def in_order(self, table: Table, part: Part, name: str, column: pa.Array) -> SortedKeys:
+    def in_order(self, table: Table, fragment: Fragment, name: str, column: pa.Array) -> SortedKeys:
         """A held key column, ready to be searched."""
-        return self._memory.get(("order", table.dataset.uri, part.content, name), lambda: SortedKeys.of(column))
+        return self._memory.get(("order", table.dataset.uri, fragment.content, name), lambda: SortedKeys.of(column))
 
-    def _read(self, table: Table, part: Part, name: str) -> Any:
+    def _read(self, table: Table, fragment: Fragment, name: str) -> Any:
         """A column, unless it turns out to be too wide: then reading stops there."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if name == OFFSET:
-            addresses = table.scan([], parts=[part.id], with_address=True).read_all().column(0).combine_chunks()
+            addresses = table.scan([], fragments=[fragment.id], with_address=True).read_all().column(0).combine_chunks()
             return pc.bit_wise_and(addresses, pa.scalar(0xFFFFFFFF, pa.uint64()))
         type_ = table.schema.field(name).type
         if pa.types.is_fixed_size_list(type_):
             return _TooWide()
         batches, size = [], 0
-        for batch in table.scan([name], parts=[part.id], batch_rows=BATCH_ROWS):
+        for batch in table.scan([name], fragments=[fragment.id], batch_rows=BATCH_ROWS):
             size += batch.nbytes
             if size > self._memory.capacity // COLUMN_SHARE:
                 return _TooWide()

@@ -5,18 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from omnigraph.relational.lending import Lending
+from omnigraph.relational.connections import ConnectionPool
 
 
 def test_what_is_given_back_is_lent_again() -> None:
     opened = iter("abc")
-    lending = Lending(lambda: next(opened))
-    with lending.one() as first:
-        with lending.one() as second:
+    pool = ConnectionPool(lambda: next(opened))
+    with pool.borrow() as first:
+        with pool.borrow() as second:
             assert (first, second) == ("a", "b")
-        with lending.one() as again:
+        with pool.borrow() as again:
             assert again == "b"
-    with lending.one() as last:
+    with pool.borrow() as last:
         assert last == "a"
 
 

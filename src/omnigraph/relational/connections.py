@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
-class Lending:
+class ConnectionPool:
     """Thread-safe. As many are open as were ever in use at once; the one given back last is lent first."""
 
     def __init__(self, open: Callable[[], Any]) -> None:
@@ -23,7 +23,7 @@ class Lending:
         """By process: a child must not use what its parent opened."""
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[Any]:
+    def borrow(self) -> Iterator[Any]:
         idle = self._idle.setdefault(os.getpid(), [])
         try:
             found = idle.pop()

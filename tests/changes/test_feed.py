@@ -41,7 +41,7 @@ def graph(tmp_path: Path) -> og.Graph:
     return graph
 
 
-PAGES_MOST = 100
+MAX_PAGES = 100
 
 
 def short(block: Block) -> list[str]:
@@ -53,7 +53,7 @@ def whole(graph: og.Graph, branch: str = "main", **arguments: Any) -> tuple[list
     first = {name: arguments.pop(name) for name in ("since", "start") if name in arguments}
     page = graph.changes(branch, **first, **arguments)
     blocks = list(page.blocks)
-    for _ in range(PAGES_MOST):
+    for _ in range(MAX_PAGES):
         if page.next_page_token is None:
             return blocks, page
         page = graph.changes(branch, page_token=page.next_page_token, **arguments)
@@ -195,8 +195,10 @@ def test_a_poll_costs_the_same_whatever_the_backlog(graph: og.Graph, monkeypatch
     for _ in range(2):
         reader = og.open(uri)
         asked: list[str] = []
-        get = reader.stores.store.get
-        monkeypatch.setattr(reader.stores.store, "get", lambda key, get=get, asked=asked: asked.append(key) or get(key))
+        get = reader._repository.store.get
+        monkeypatch.setattr(
+            reader._repository.store, "get", lambda key, get=get, asked=asked: asked.append(key) or get(key)
+        )
         reader.changes(start=start, max_commits=1)
         first = len(asked)
         cursor = reader.changes().cursor
@@ -233,7 +235,7 @@ def test_swept_history_is_a_gap(graph: og.Graph) -> None:
     cursor = graph.changes(start="beginning", max_commits=1).cursor
     commits = graph.commits()
     for commit in commits[2:]:
-        graph.stores.store.delete(key_of(commit.ref.branch, commit.ref.position))
+        graph._repository.store.delete(key_of(commit.ref.branch, commit.ref.position))
     for ask in (
         lambda: graph.changes(start="beginning"),
         lambda: graph.changes(since=cursor),

@@ -1,4 +1,4 @@
-"""Parts that are looked up often are held in memory: the same rows as from storage, bounded, and never stale."""
+"""Fragments that are looked up often are held in memory: the same rows as from storage, bounded, and never stale."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables.test_key_cache import SCHEMA, check, rows
 
-from omnigraph.tables import IndexSpec, Table, Tables, part_columns, table
+from omnigraph.tables import IndexSpec, Table, Tables, fragment_columns, table
 from omnigraph.tables.byte_cache import ByteCache
+from omnigraph.tables.fragment_columns import MIN_LOOKUPS, FragmentColumns
 from omnigraph.tables.key_cache import KeyCache
-from omnigraph.tables.part_columns import LOOKUPS_LEAST, PartColumns
 from omnigraph.tables.sorted_keys import SortedKeys
 
 TEXTS = st.text(alphabet="ab\0é\U0001f600", max_size=12)
@@ -32,10 +32,10 @@ def test_keys_are_found_where_they_are(texts: list[str], others: list[str]) -> N
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every part is held from its first lookup on."""
-    monkeypatch.setattr(part_columns, "LOOKUPS_LEAST", 1)
-    monkeypatch.setattr(part_columns, "ROWS_PER_LOOKUP", 1_000_000)
-    monkeypatch.setattr(table, "PART_ROWS_MOST", 0)
+    """Every fragment is held from its first lookup on."""
+    monkeypatch.setattr(fragment_columns, "MIN_LOOKUPS", 1)
+    monkeypatch.setattr(fragment_columns, "ROWS_PER_LOOKUP", 1_000_000)
+    monkeypatch.setattr(table, "MAX_FRAGMENT_ROWS", 0)
     monkeypatch.setattr(KeyCache, "get", lambda *_: None)
 
 
@@ -78,7 +78,7 @@ def test_lookups_in_memory_are_right_after_any_changes(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("always")
-def test_versions_that_share_a_part_number_do_not_mix() -> None:
+def test_versions_that_share_a_fragment_number_do_not_mix() -> None:
     tables = Tables("memory://")
     base = tables.create("edges/E-1", SCHEMA)
     ours, theirs = (staged(tables, base, *numbers) for numbers in ((1, 2), (3, 4)))
@@ -89,7 +89,7 @@ def test_versions_that_share_a_part_number_do_not_mix() -> None:
 
 @pytest.fixture
 def large(tmp_path: Path) -> tuple[Tables, Table]:
-    """One indexed part, as a process sees it that did not write it: nothing of it is known yet."""
+    """One indexed fragment, as a process sees it that did not write it: nothing of it is known yet."""
     writer = Tables(str(tmp_path))
     base = staged(writer, writer.create("edges/E-1", SCHEMA), *range(50))
     indexed = writer.stage_index(base, [IndexSpec("id", "BTREE"), IndexSpec("src", "BTREE")])
@@ -98,15 +98,15 @@ def large(tmp_path: Path) -> tuple[Tables, Table]:
     return tables, tables.open(base.path, indexed.version)
 
 
-def test_a_part_is_held_when_it_was_asked_for_often(
+def test_a_fragment_is_held_when_it_was_asked_for_often(
     large: tuple[Tables, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, found = large
     with counted(monkeypatch) as scans:
-        for _ in range(LOOKUPS_LEAST - 1):
+        for _ in range(MIN_LOOKUPS - 1):
             found.lookup("id", ["e7"], ["id", "n"])
             assert not found.looks_up_in_memory("id", ["id", "n"])
-        assert len(scans) == LOOKUPS_LEAST - 1, "the first lookups read what they asked for and nothing else"
+        assert len(scans) == MIN_LOOKUPS - 1, "the first lookups read what they asked for and nothing else"
         found.lookup("id", ["e7"], ["id", "n"])
         scans.clear()
         assert found.lookup("id", ["e8", "nobody"], ["id", "n"]).to_pylist() == [{"id": "e8", "n": 8}]
@@ -114,11 +114,11 @@ def test_a_part_is_held_when_it_was_asked_for_often(
         assert found.looks_up_in_memory("id", ["id", "n"])
 
 
-def test_a_small_commit_does_not_read_a_held_part_again(
+def test_a_small_commit_does_not_read_a_held_fragment_again(
     large: tuple[Tables, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables, found = large
-    for _ in range(LOOKUPS_LEAST):
+    for _ in range(MIN_LOOKUPS):
         found.lookup("src", ["s1"], ["src", "dst"])
     with counted(monkeypatch) as scans:
         for number in range(100, 104):
@@ -127,12 +127,12 @@ def test_a_small_commit_does_not_read_a_held_part_again(
         assert scans == []
 
 
-def test_a_part_that_lost_a_row_is_another_part(large: tuple[Tables, Table]) -> None:
+def test_a_part_that_lost_a_row_is_another_fragment(large: tuple[Tables, Table]) -> None:
     tables, found = large
-    for _ in range(LOOKUPS_LEAST):
+    for _ in range(MIN_LOOKUPS):
         gone = found.lookup("id", ["e7"], ["id", "n"], with_address=True)
     less = staged(tables, found, remove=gone["_rowaddr"].to_pylist())
-    for _ in range(LOOKUPS_LEAST + 1):
+    for _ in range(MIN_LOOKUPS + 1):
         assert less.lookup("id", ["e7", "e8"], ["id", "n"]).to_pylist() == [{"id": "e8", "n": 8}]
         assert found.lookup("id", ["e7"], ["id"]).num_rows == 1
     assert less.looks_up_in_memory("id", ["id", "n"])
@@ -141,13 +141,13 @@ def test_a_part_that_lost_a_row_is_another_part(large: tuple[Tables, Table]) -> 
 
 def test_what_was_forgotten_has_to_be_earned_again(large: tuple[Tables, Table]) -> None:
     _, found = large
-    part, memory = found.parts[0], ByteCache(100_000)
-    columns = PartColumns(memory)
+    fragment, memory = found.fragments[0], ByteCache(100_000)
+    columns = FragmentColumns(memory)
 
     def held() -> list[bool]:
-        return [columns.hold(found, part, ["id"]) is not None for _ in range(LOOKUPS_LEAST)]
+        return [columns.hold(found, fragment, ["id"]) is not None for _ in range(MIN_LOOKUPS)]
 
-    expected = [False] * (LOOKUPS_LEAST - 1) + [True]
+    expected = [False] * (MIN_LOOKUPS - 1) + [True]
     assert held() == expected
     memory.clear()
     assert held() == expected
@@ -155,10 +155,10 @@ def test_what_was_forgotten_has_to_be_earned_again(large: tuple[Tables, Table]) 
 
 def test_a_column_that_is_too_wide_is_not_held(large: tuple[Tables, Table], monkeypatch: pytest.MonkeyPatch) -> None:
     _, found = large
-    columns = PartColumns(ByteCache(16 * 300))
-    answers = [columns.hold(found, found.parts[0], ["id"]) for _ in range(LOOKUPS_LEAST * 2)]
-    assert answers == [None] * (LOOKUPS_LEAST * 2)
+    columns = FragmentColumns(ByteCache(16 * 300))
+    answers = [columns.hold(found, found.fragments[0], ["id"]) for _ in range(MIN_LOOKUPS * 2)]
+    assert answers == [None] * (MIN_LOOKUPS * 2)
     with counted(monkeypatch) as scans:
-        assert columns.hold(found, found.parts[0], ["id"]) is None
+        assert columns.hold(found, found.fragments[0], ["id"]) is None
         assert scans == [], "that it does not fit is remembered"
-        assert columns.hold(found, found.parts[0], ["n"]) is not None
+        assert columns.hold(found, found.fragments[0], ["n"]) is not None

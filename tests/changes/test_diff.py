@@ -112,7 +112,7 @@ def test_only_parts_that_differ_are_read(graph: og.Graph, monkeypatch: pytest.Mo
 
 
 def test_large_diffs_are_compared_in_pieces(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changed, "CHUNK_ROWS_MOST", 256)
+    monkeypatch.setattr(changed, "MAX_CHUNK_ROWS", 256)
     with graph.transaction() as tx:
         for number in range(1_000):
             tx.insert("Thing", name=f"t{number:04d}", small=number)
