@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from merge import feed_consumer, model
+from changes import feed_consumer
+from merge import model
 
 import omnigraph as og
 from omnigraph.changes import Block, FeedPage
