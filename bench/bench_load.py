@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import omnigraph as og
-from omnigraph.pipeline.load import load
+from omnigraph.pipeline.load.job import load
 from omnigraph.pipeline.progress import Status
-from omnigraph.pipeline.session import spark_session
+from omnigraph.pipeline.spark.session import spark_session
 
 SCHEMA = """
 node Person {

@@ -21,8 +21,8 @@ from typing import Any
 from bench_load import SCHEMA, process_tree
 
 import omnigraph as og
-from omnigraph.pipeline.session import spark_session
-from omnigraph.pipeline.source import register
+from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.pipeline.spark.source import register
 
 Action = Callable[[Any], object]
 

@@ -78,7 +78,7 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One Spark session for the whole run."""
-    from omnigraph.pipeline.session import spark_session
+    from omnigraph.pipeline.spark.session import spark_session
 
     session = spark_session(memory="1g")
     yield session

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.changes.workers import Workers
     from omnigraph.merge import By, MergeResult, Strategy
-    from omnigraph.pipeline.frames import GraphTables
-    from omnigraph.pipeline.load import LoadReceipt
+    from omnigraph.pipeline.load.job import LoadReceipt
+    from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.read import Result
 
 Engine = Literal["local", "spark"]
@@ -141,7 +141,7 @@ class Graph:
 
         `from_` makes a missing branch first. Rejected records refuse the whole load unless `rejects` names a file for them.
         """
-        from omnigraph.pipeline.load import load
+        from omnigraph.pipeline.load.job import load
 
         made = from_ is not None and not self.branches.exists(branch)
         if made:
@@ -204,7 +204,7 @@ class Graph:
         if not isinstance(plan, ReadPlan):
             raise UsageError(f"'{plan.name}' is a mutation", hint="use mutate")
         if engine == "spark":
-            from omnigraph.pipeline.queries import run_read_on_spark
+            from omnigraph.pipeline.spark.queries import run_read_on_spark
 
             return replace(run_read_on_spark(view, plan, bound, spark), query_name=plan.name)
         from omnigraph.read import run_read
@@ -235,14 +235,14 @@ class Graph:
         spark: Any = None,
     ) -> int:
         """Write the graph, or some types of it, at any snapshot; the number of entities written. "-" is stdout."""
-        from omnigraph.pipeline.export import export
+        from omnigraph.pipeline.export.job import export
 
         return export(self.view(branch, snapshot), target, format=format, types=types, engine=engine, spark=spark)
 
     def spark(self, session: Any = None, *, branch: str | None = None, snapshot: str | None = None) -> GraphTables:
         """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`."""
-        from omnigraph.pipeline.frames import graph_tables
-        from omnigraph.pipeline.session import spark_session
+        from omnigraph.pipeline.spark.frames import graph_tables
+        from omnigraph.pipeline.spark.session import spark_session
 
         return graph_tables(self.view(branch, snapshot), session or spark_session())
 
@@ -508,7 +508,7 @@ class GraphRecovery:
 
     def resume(self, commit_id: str) -> Commit:
         """Publish what was staged; the same commit when it was published already."""
-        from omnigraph.pipeline.recovery import resume
+        from omnigraph.pipeline.load.recovery import resume
 
         return resume(self._repository, commit_id)
 
@@ -523,8 +523,8 @@ def _workers(engine: Engine, spark: Any) -> Workers:
 
     if engine == "local":
         return IN_PROCESS
-    from omnigraph.pipeline.runner import SparkRunner
-    from omnigraph.pipeline.session import cores_of, spark_session
+    from omnigraph.pipeline.spark.runner import SparkRunner
+    from omnigraph.pipeline.spark.session import cores_of, spark_session
 
     session = spark or spark_session()
     return OnSpark(SparkRunner(session, cores_of(session)))

@@ -44,7 +44,7 @@ def serve(address: str) -> None:
 
     import omnigraph.cli.main
     import omnigraph.merge
-    import omnigraph.pipeline.load
+    import omnigraph.pipeline.load.job
     import omnigraph.read  # noqa: F401
     from omnigraph.language.query.lint import lint_queries
     from omnigraph.language.schema.compiler import compile_schema

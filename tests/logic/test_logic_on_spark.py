@@ -32,7 +32,7 @@ def _check(file: LogicFile, spark: Any, folder: Any, every: int, first: int) -> 
     view = commit(repository, file.records[half:], first_number=half)
 
     def engine(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
-        from omnigraph.pipeline.queries import run_read_on_spark
+        from omnigraph.pipeline.spark.queries import run_read_on_spark
 
         return run_read_on_spark(view, plan, parameters, spark, now=NOW)
 
@@ -60,7 +60,7 @@ def test_a_value_out_of_range_is_the_same_error_as_in_process(spark: Any, tmp_pa
     view = commit(new_graph(str(tmp_path / "g"), "node A { name: String @key big: I64 }"), [BIG])
     plan = compile_query("query q() { match { $a: A } return { $a.big * 4 as x } }", view.catalog)
     assert isinstance(plan, ReadPlan)
-    from omnigraph.pipeline.queries import run_read_on_spark
+    from omnigraph.pipeline.spark.queries import run_read_on_spark
 
     with pytest.raises(UsageError, match="out of range"):
         run_read_on_spark(view, plan, {}, spark)
@@ -74,8 +74,8 @@ import sys
 from read.graphs import commit, new_graph, query
 from omnigraph.errors import PipelineFailed
 from omnigraph.language.query.compiler import compile_query
-from omnigraph.pipeline.queries import run_read_on_spark
-from omnigraph.pipeline.session import spark_session
+from omnigraph.pipeline.spark.queries import run_read_on_spark
+from omnigraph.pipeline.spark.session import spark_session
 view = commit(new_graph(sys.argv[1], "node A { name: String @key }"), [{"type": "A", "data": {"name": "a"}}])
 spark = spark_session(memory="512m")
 plan = compile_query("query q() { match { $a: A } return { $a.name as n } }", view.catalog)

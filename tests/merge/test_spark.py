@@ -10,7 +10,7 @@ from merge import bulk
 
 import omnigraph as og
 from omnigraph.merge import changed
-from omnigraph.pipeline.runner import SparkRunner
+from omnigraph.pipeline.spark.runner import SparkRunner
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pipeline.conftest import SCHEMA, Write, content, knows, person
 
 import omnigraph as og
 from omnigraph.errors import UsageError
-from omnigraph.pipeline import export as exporting
+from omnigraph.pipeline.export import job as exporting
 
 RECORDS = [
     person("b", age=1, tier="pro", tags=[], vec=[1, 2.5], photo="base64:", joined=1767323045123, handle=""),

@@ -14,7 +14,8 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.runner import LocalRunner, SparkRunner
+from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.testing.failpoints import Failpoint, Park, arm
 
 LOADING = """

@@ -13,8 +13,8 @@ from pipeline.test_violations import check_case
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline import assembly, checks, keyed_rows
-from omnigraph.pipeline.load import load
+from omnigraph.pipeline.load import assembly, checks, keyed_rows
+from omnigraph.pipeline.load.job import load
 from omnigraph.pipeline.progress import Status
 from omnigraph.tables import Table
 from omnigraph.tables.staging import by_fragment

@@ -209,7 +209,7 @@ def test_large_loads_build_their_indexes_in_the_same_commit(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, write: Write
 ) -> None:
     from omnigraph.maintenance.indexes import index_state
-    from omnigraph.pipeline import assembly
+    from omnigraph.pipeline.load import assembly
 
     source = write("p.jsonl", *(person(f"p{number}") for number in range(30)))
     graph.load(source, mode="append", engine="local")
@@ -233,10 +233,10 @@ def test_edges_lie_by_their_source_within_a_part(graph: og.Graph, write: Write) 
 def test_many_small_parts_are_packed(
     graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from omnigraph.pipeline import sources
+    from omnigraph.pipeline.load import inputs
 
-    monkeypatch.setattr(sources, "MIN_SPLIT_BYTES", 500)
-    monkeypatch.setattr(sources, "MAX_SPLIT_BYTES", 500)
+    monkeypatch.setattr(inputs, "MIN_SPLIT_BYTES", 500)
+    monkeypatch.setattr(inputs, "MAX_SPLIT_BYTES", 500)
     records = [
         record for number in range(100) for record in (person(f"p{number}"), {"type": "Note", "data": {"text": "x"}})
     ]

@@ -11,7 +11,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.rebasing import LoadRebase
+from omnigraph.pipeline.load.rebasing import LoadRebase
 from omnigraph.tables import staging
 from omnigraph.testing.failpoints import Failpoint, arm
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from omnigraph import errors
-from omnigraph.pipeline import java
 from omnigraph.pipeline.progress import PlainProgress, RichProgress, Status, progress_for
-from omnigraph.pipeline.runner import LocalRunner, SparkRunner
+from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.pipeline.spark import java
+from omnigraph.pipeline.spark.runner import SparkRunner
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -58,7 +59,7 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatc
 
 @pytest.mark.spark
 def test_the_session_is_set_for_the_work_and_is_found_again(spark: Any) -> None:
-    from omnigraph.pipeline.session import cores_of, spark_session
+    from omnigraph.pipeline.spark.session import cores_of, spark_session
 
     assert spark_session() is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
@@ -70,7 +71,7 @@ def test_the_session_is_set_for_the_work_and_is_found_again(spark: Any) -> None:
 def test_spark_connect_without_its_packages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 
-    from omnigraph.pipeline.session import spark_session
+    from omnigraph.pipeline.spark.session import spark_session
 
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")

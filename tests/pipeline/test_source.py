@@ -10,7 +10,7 @@ import pytest
 from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
-from omnigraph.pipeline.frames import FragmentsReader, graph_tables
+from omnigraph.pipeline.spark.frames import FragmentsReader, graph_tables
 from omnigraph.pipeline.target import Place, Target
 
 pytestmark = pytest.mark.spark
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def session(spark: Any) -> Any:
-    from omnigraph.pipeline.source import register
+    from omnigraph.pipeline.spark.source import register
 
     register(spark)
     return spark
@@ -67,7 +67,7 @@ def test_a_relative_path_starts_where_the_source_was_registered(
     spark: Any, people: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not where Spark was started: another graph of that name may be there."""
-    from omnigraph.pipeline.source import register
+    from omnigraph.pipeline.spark.source import register
 
     monkeypatch.chdir(tmp_path)
     register(spark)

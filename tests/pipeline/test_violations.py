@@ -11,7 +11,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline import checks, keyed_rows
+from omnigraph.pipeline.load import checks, keyed_rows
 
 NOT_JSON = "not valid JSON: Expecting property name enclosed in double quotes at column 2"
 RECORDS: list[tuple[Any, str]] = [
@@ -235,10 +235,10 @@ def test_columns_that_are_not_the_type_s(graph: og.Graph, tmp_path: Path) -> Non
 def test_lines_are_counted_across_the_splits_of_a_file(
     graph: og.Graph, write: Write, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.pipeline import sources
+    from omnigraph.pipeline.load import inputs
 
-    monkeypatch.setattr(sources, "MIN_SPLIT_BYTES", 1_000)
-    monkeypatch.setattr(sources, "MAX_SPLIT_BYTES", 1_000)
+    monkeypatch.setattr(inputs, "MIN_SPLIT_BYTES", 1_000)
+    monkeypatch.setattr(inputs, "MAX_SPLIT_BYTES", 1_000)
     records: list[Any] = [person(f"p{number}") for number in range(200)]
     records[150] = person("p150", age=-5)
     with pytest.raises(errors.RejectedRecords) as caught:

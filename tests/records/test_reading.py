@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import InputError
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.pipeline.reading import line_blocks
+from omnigraph.pipeline.load.reading import line_blocks
 from omnigraph.records import graph_batch
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.fresh_ids import FreshIds

@@ -11,7 +11,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.load import LoadReceipt
+    from omnigraph.pipeline.load.job import LoadReceipt
 
 
 def register(cli: click.Group) -> None:

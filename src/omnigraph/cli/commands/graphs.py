@@ -112,7 +112,7 @@ def register(cli: click.Group) -> None:
         from omnigraph.cli.startup import want_pandas
 
         want_pandas()
-        from omnigraph.pipeline.start_cache import find
+        from omnigraph.pipeline.spark.start_cache import find
 
         cache = find()
         if cache is None:

@@ -15,8 +15,8 @@ from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import ChangeMode, PublishPlan, TableChange, TableState
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.maintenance.indexes import index_specs
-from omnigraph.pipeline.checks import Check, CheckKind, CheckReport, Finding, run_checks
-from omnigraph.pipeline.keyed_rows import Source
+from omnigraph.pipeline.load.checks import Check, CheckKind, CheckReport, Finding, run_checks
+from omnigraph.pipeline.load.keyed_rows import Source
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.relational import rules

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph.errors import Conflict, Contention, OmnigraphError, RejectedRecords, UsageError
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
-from omnigraph.pipeline.assembly import Assembly, Incoming, LoadMode, stage_incoming
-from omnigraph.pipeline.checks import Finding
-from omnigraph.pipeline.locating import locate
-from omnigraph.pipeline.packing import packed
+from omnigraph.pipeline.load.assembly import Assembly, Incoming, LoadMode, stage_incoming
+from omnigraph.pipeline.load.checks import Finding
+from omnigraph.pipeline.load.inputs import Frame, Inputs, Sources, Split, resolve_inputs
+from omnigraph.pipeline.load.locating import locate
+from omnigraph.pipeline.load.packing import packed
+from omnigraph.pipeline.load.reading import ReadReport, ReadTask, SplitReport, TypeReport, read_batches, read_bundle
+from omnigraph.pipeline.load.rebasing import LoadRebase, Standing
+from omnigraph.pipeline.load.receipt import LoadReceipt
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
-from omnigraph.pipeline.reading import ReadReport, ReadTask, SplitReport, TypeReport, read_batches, read_bundle
-from omnigraph.pipeline.rebasing import LoadRebase, Standing
-from omnigraph.pipeline.receipt import LoadReceipt
-from omnigraph.pipeline.runner import LocalRunner, Runner, SparkRunner
-from omnigraph.pipeline.sources import Frame, Inputs, Sources, Split, resolve_inputs
+from omnigraph.pipeline.runner import LocalRunner, Runner
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.target import NO_VERSION, Place, Places, Target
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
@@ -88,7 +89,7 @@ def _runner(engine: str, spark: SparkSession | None, master: str | None, progres
         return LocalRunner(progress)
     if engine != "spark":
         raise UsageError(f"'{engine}' is no engine", hint="spark or local")
-    from omnigraph.pipeline.session import cores_of, spark_session
+    from omnigraph.pipeline.spark.session import cores_of, spark_session
 
     session = spark or spark_session(master)
     return SparkRunner(session, cores_of(session), progress)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog
-from omnigraph.pipeline.files import InputFile, find_files
+from omnigraph.pipeline.load.files import InputFile, find_files
 from omnigraph.records.fresh_ids import FreshIds
 
 Format = Literal["jsonl", "csv", "parquet"]

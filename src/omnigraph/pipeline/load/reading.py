@@ -17,8 +17,8 @@ from sqlglot import exp
 from omnigraph.errors import InputError, RecordError
 from omnigraph.history import new_ulid
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.pipeline.encoding import record_text
-from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.export.encoding import record_text
+from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.target import Places, Target
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.fresh_ids import FreshIds

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import PipelineFailed, UsageError
-from omnigraph.pipeline import java
+from omnigraph.pipeline.spark import java
 
 MIN_JAVA = 25
 KEPT = 2
@@ -102,7 +102,7 @@ def using(path: Path) -> tuple[str, ...]:
 
 def _trained(*java_options: str) -> bool:
     """Whether a session with these options could be started, used and ended."""
-    command = [sys.executable, "-P", "-m", "omnigraph.pipeline.start_training", *java_options]
+    command = [sys.executable, "-P", "-m", "omnigraph.pipeline.spark.start_training", *java_options]
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
     try:
         # Java speaks of its recording whatever it is told.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.history import Commit
-from omnigraph.pipeline.assembly import mode_of
-from omnigraph.pipeline.load import publish
-from omnigraph.pipeline.rebasing import LoadRebase
+from omnigraph.pipeline.load.assembly import mode_of
+from omnigraph.pipeline.load.job import publish
+from omnigraph.pipeline.load.rebasing import LoadRebase
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.views import Repository
 

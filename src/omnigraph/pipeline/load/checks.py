@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlglot import exp
 
 from omnigraph.language.catalog import Constraint, EdgeType
-from omnigraph.pipeline.keyed_rows import (
+from omnigraph.pipeline.load.keyed_rows import (
     MAX_BUCKETS,
     Cut,
     InBucket,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.pipeline.checks import Finding
-from omnigraph.pipeline.reading import SplitReader
+from omnigraph.pipeline.load.checks import Finding
+from omnigraph.pipeline.load.inputs import Split
+from omnigraph.pipeline.load.reading import SplitReader
 from omnigraph.pipeline.runner import Runner
-from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.target import Target
 
 

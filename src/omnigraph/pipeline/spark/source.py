@@ -33,11 +33,11 @@ from pyspark.sql.datasource import (
 
 from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, new_ulid
-from omnigraph.pipeline.frames import FragmentsReader, fragment_groups
-from omnigraph.pipeline.load import WrittenRows, places_of, publish_written
-from omnigraph.pipeline.reading import ReadReport, read_batches
-from omnigraph.pipeline.sources import table_key
-from omnigraph.pipeline.spark_types import struct_type
+from omnigraph.pipeline.load.inputs import table_key
+from omnigraph.pipeline.load.job import WrittenRows, places_of, publish_written
+from omnigraph.pipeline.load.reading import ReadReport, read_batches
+from omnigraph.pipeline.spark.frames import FragmentsReader, fragment_groups
+from omnigraph.pipeline.spark.types import struct_type
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.views import Repository, View
 

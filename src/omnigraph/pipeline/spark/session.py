@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import PipelineFailed, UsageError
-from omnigraph.pipeline import java, start_cache
+from omnigraph.pipeline.spark import java, start_cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.sources import table_key
-from omnigraph.pipeline.spark_types import for_spark, struct_type
+from omnigraph.pipeline.load.inputs import table_key
+from omnigraph.pipeline.spark.types import for_spark, struct_type
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.tables import Table
 from omnigraph.views import View

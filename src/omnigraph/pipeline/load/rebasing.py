@@ -19,7 +19,7 @@ from omnigraph.changes.changed import Stored, rows_at, unshared
 from omnigraph.changes.workers import IN_PROCESS
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.pipeline.assembly import Addresses, Assembly, Incoming, LoadMode
+from omnigraph.pipeline.load.assembly import Addresses, Assembly, Incoming, LoadMode
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck, rules
 from omnigraph.relational.expressions import to_sql

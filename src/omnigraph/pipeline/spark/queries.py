@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from omnigraph.errors import UsageError
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.pipeline.frames import GraphTables
-from omnigraph.pipeline.runner import failure_of
-from omnigraph.pipeline.spark_types import for_spark
+from omnigraph.pipeline.spark.frames import GraphTables
+from omnigraph.pipeline.spark.runner import failure_of
+from omnigraph.pipeline.spark.types import for_spark
 from omnigraph.read.compiler import compile_read
 from omnigraph.read.execution import finish, instant
 from omnigraph.read.hops import is_level
@@ -49,7 +49,7 @@ def run_read_on_spark(
     now: dt.datetime | None = None,
 ) -> Result:
     """Run a read on Spark, on one snapshot; the same rows in the same order as in process."""
-    from omnigraph.pipeline.session import spark_session
+    from omnigraph.pipeline.spark.session import spark_session
 
     started = time.perf_counter()
     session = spark or spark_session()

@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline.encoding import csv_header, csv_lines, file_columns, json_lines
-from omnigraph.pipeline.runner import SparkRunner
-from omnigraph.pipeline.sources import FORMATS, Format
+from omnigraph.pipeline.export.encoding import csv_header, csv_lines, file_columns, json_lines
+from omnigraph.pipeline.load.inputs import FORMATS, Format
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.storage import open_store
 from omnigraph.storage.options import scheme_of
@@ -216,7 +216,7 @@ class _Pieces:
     """Encoded ranges made by Spark's tasks, fetched in order."""
 
     def __init__(self, view: View, format: Format, spark: SparkSession | None) -> None:
-        from omnigraph.pipeline.session import cores_of, spark_session
+        from omnigraph.pipeline.spark.session import cores_of, spark_session
 
         session = spark or spark_session()
         self._view = view

@@ -1,6 +1,6 @@
 """One short session that does a little of everything, so that the JVM has seen the classes that the work needs.
 
-python -m omnigraph.pipeline.start_training [JVM option ...]
+python -m omnigraph.pipeline.spark.start_training [JVM option ...]
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from omnigraph.pipeline.runner import SparkRunner
-from omnigraph.pipeline.session import start
+from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.pipeline.spark.session import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

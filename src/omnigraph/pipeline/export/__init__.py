@@ -1,0 +1,1 @@
+"""Export: a graph into files."""

@@ -1,0 +1,1 @@
+"""Load: files and data frames into a graph, as one commit."""

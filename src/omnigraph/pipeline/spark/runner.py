@@ -1,0 +1,201 @@
+"""Tasks as the tasks of a Spark job: a function and one value each, which travel to the workers.
+
+A task that finds the data wrong raises an OmnigraphError: it comes back as it is and is not tried again. Anything else
+is trouble of the machine: Spark tries the task again, and what still fails becomes a PipelineFailed without a Java stack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import OmnigraphError, PipelineFailed
+from omnigraph.pipeline.progress import Progress, Silent, Status
+from omnigraph.pipeline.runner import Join, Piece, Result, Task, rows_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_POLL_SECONDS = 0.2
+_RESULT = "task long, result binary"
+_PIECES = "bucket int, source int, data binary"
+
+
+class SparkRunner:
+    """Tasks of one Spark job, one value each."""
+
+    def __init__(self, session: SparkSession, parallelism: int, progress: Progress | None = None) -> None:
+        self.session = session
+        self.parallelism = parallelism
+        self._progress = progress or Silent()
+
+    def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        if not tasks:
+            return []
+        values = [pickle.dumps(task) for task in tasks]
+        frame = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_mapped(function, values), _RESULT)
+        results = self.collect(stage, frame, len(tasks))
+        return [result for _, result in sorted(results, key=lambda pair: pair[0])]
+
+    def exchange(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> list[Result]:
+        """Through Spark's shuffle, in which a piece is one row."""
+        values = [pickle.dumps(task) for task in tasks]
+        cutting = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_cutting(cut, values), _PIECES)
+        joining = cutting.repartitionById(buckets, "bucket").mapInArrow(_joining(join), _RESULT)
+        return [result for _, result in self.collect(stage, joining, len(tasks) + buckets)]
+
+    def map_frame(self, stage: str, function: Callable[[Iterator[Any]], Result], frame: DataFrame) -> list[Result]:
+        """One task per partition of a data frame; the function gets its Arrow batches."""
+        results = self.collect(stage, frame.mapInArrow(_over_batches(function), _RESULT), 0)
+        return [result for _, result in results]
+
+    def collect(self, stage: str, frame: DataFrame, tasks: int) -> list[tuple[int, Any]]:
+        started = time.monotonic()
+        with self._watched(stage, tasks):
+            rows = _collected(frame)
+        answers = [(row[0], pickle.loads(bytes(row[1]))) for row in rows]
+        for _, answer in sorted(answers, key=lambda pair: pair[0]):
+            if isinstance(answer, _Raised):
+                raise answer.error
+        total = sum(rows_in(answer) for _, answer in answers)
+        self._progress.update(Status(stage, len(answers), len(answers), total, time.monotonic() - started))
+        return answers
+
+    @contextlib.contextmanager
+    def _watched(self, stage: str, tasks: int) -> Iterator[None]:
+        """Tell the progress from a thread while the job runs. A Connect session has no tracker: it tells the end only."""
+        context = getattr(self.session, "_sc", None)
+        if context is None or isinstance(self._progress, Silent):
+            yield
+            return
+        group = f"omnigraph-{time.monotonic_ns()}"
+        context.setJobGroup(group, stage, True)
+        ended = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(context, group, stage, tasks, ended), daemon=True)
+        thread.start()
+        try:
+            yield
+        except KeyboardInterrupt:
+            context.cancelJobGroup(group)
+            raise
+        finally:
+            ended.set()
+            thread.join()
+
+    def _watch(self, context: Any, group: str, stage: str, tasks: int, ended: threading.Event) -> None:
+        started = time.monotonic()
+        tracker = context.statusTracker()
+        while not ended.wait(_POLL_SECONDS):
+            done = total = 0
+            for job in tracker.getJobIdsForGroup(group):
+                info = tracker.getJobInfo(job)
+                for number in info.stageIds if info else ():
+                    found = tracker.getStageInfo(number)
+                    if found is not None:
+                        done += found.numCompletedTasks
+                        total += found.numTasks
+            self._progress.update(Status(stage, done, max(total, tasks), 0, time.monotonic() - started))
+
+
+def _collected(frame: DataFrame) -> list[Any]:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
+    from pyspark.errors import PySparkException
+
+    try:
+        rows: list[Any] = frame.collect()
+        return rows
+    except (PySparkException, Py4JError) as error:
+        raise failure_of(error) from None
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """An error of ours on its way back from a task."""
+
+    error: OmnigraphError
+
+
+def _answer(number: int, work: Callable[[], Any]) -> Any:
+    import pyarrow as pa
+
+    try:
+        result = work()
+    except OmnigraphError as error:
+        if error.retry:
+            raise
+        result = _Raised(error)
+    return pa.RecordBatch.from_pydict(
+        {"task": pa.array([number], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
+    )
+
+
+def _mapped(function: Callable[[Any], Any], values: Sequence[bytes]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield _answer(number, lambda n=number: function(pickle.loads(values[n])))  # type: ignore[misc]
+
+    return run
+
+
+def _cutting(
+    cut: Callable[[Any], Iterable[Piece]], values: Sequence[bytes]
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for bucket, source, data in cut(pickle.loads(values[number])):
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array([bucket], pa.int32()), pa.array([source], pa.int32()), pa.array([data], pa.binary())],
+                        names=["bucket", "source", "data"],
+                    )
+
+    return run
+
+
+def _joining(join: Join[Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        pieces = [
+            (number.as_py(), data.as_buffer())
+            for batch in batches
+            for number, data in zip(batch.column("source"), batch.column("data"), strict=True)
+        ]
+        if pieces:
+            yield _answer(0, lambda: join(pieces))
+
+    return run
+
+
+def _over_batches(function: Callable[[Iterator[Any]], Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        yield _answer(0, lambda: function(batches))
+
+    return run
+
+
+def failure_of(error: BaseException) -> OmnigraphError:
+    """What a failed Spark job says to a person: the last line of the worker's own words, no stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if type(error).__name__ == "PythonException" and lines:
+        said = lines[-1]
+    else:
+        said = next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else "")
+        said = said.split("; Recent", 1)[0]
+    return PipelineFailed(
+        f"the work on Spark stopped: {said[:500]}",
+        hint="nothing was changed; the Spark log has more, then run it again",
+    )
