@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
 
-from omnigraph.language import plan as p
 from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+from omnigraph.language.query import plan as p
 
 Row = Mapping[str, Any]
 Data = Mapping[str, Sequence[Row]]
