@@ -22,7 +22,8 @@ from unittest.mock import patch
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Mode, Result, counting, execution, grouping, run_read
+from omnigraph.read import Mode, Result, execution, run_read
+from omnigraph.read.strategies import counting, grouping
 from omnigraph.views import View
 
 FOLDER = Path(__file__).parent

@@ -11,9 +11,10 @@ from read.graphs import commit, new_graph, query
 
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import counting, execution, explain, factored, grouping
-from omnigraph.read.counting import Counting
-from omnigraph.read.reduction import Choice
+from omnigraph.read import execution, explain
+from omnigraph.read.strategies import counting, factored, grouping
+from omnigraph.read.strategies.counting import Counting
+from omnigraph.read.strategies.reduction import Choice
 from omnigraph.views import View
 
 SCHEMA = """

@@ -18,9 +18,9 @@ from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, engine, entity, execution, explain, history_of, index_specs, index_state, json_value
-from omnigraph.read import adjacency as adjacency_module
-from omnigraph.read.adjacency import Compact
 from omnigraph.read.explain import Explanation
+from omnigraph.read.inputs import adjacency as adjacency_module
+from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.relational.connections import ConnectionPool
 from omnigraph.tables.byte_cache import ByteCache
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS

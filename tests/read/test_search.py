@@ -21,8 +21,10 @@ from omnigraph.errors import QueryError
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.read import candidates, explain, sources, text, vectors
-from omnigraph.read.candidates import Candidates
+from omnigraph.read import explain
+from omnigraph.read.inputs import sources
+from omnigraph.read.search import candidates, text, vectors
+from omnigraph.read.search.candidates import Candidates
 from omnigraph.views import View
 
 SCHEMA = """

@@ -17,7 +17,7 @@ from omnigraph.changes.projection import project
 from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational import duck
-from omnigraph.relational.expressions import column, to_sql
+from omnigraph.relational.sql import column, to_sql
 from omnigraph.tables import Fragment, Table
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS

@@ -20,7 +20,7 @@ from sqlglot import exp
 from omnigraph.changes.changed import relation
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational import duck
-from omnigraph.relational.expressions import column, to_sql
+from omnigraph.relational.sql import column, to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

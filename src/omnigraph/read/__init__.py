@@ -1,12 +1,12 @@
 """Queries: a typed read becomes one relational tree, runs on reduced inputs in DuckDB, and comes back as a Result."""
 
 from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
-from omnigraph.read.compiler import compile_read
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import Mode, run_read
 from omnigraph.read.explain import Explanation, explain
 from omnigraph.read.result import Result, Timing, json_value
-from omnigraph.read.shapes import HopInput, NodeInput, RelationalQuery
+from omnigraph.read.sql.compiler import compile_read
+from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
 
 __all__ = [
     "EntityVersion",

@@ -8,20 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph.expressions.pushdown import Values, looked_up
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import engine, sources
-from omnigraph.read.adjacency import Compact
-from omnigraph.read.counting import NotFactored
-from omnigraph.read.dense import Dense
-from omnigraph.read.direct import run_direct
+from omnigraph.read import engine
 from omnigraph.read.entities import objects
-from omnigraph.read.factored import Factored
-from omnigraph.read.prepared import Prepared, prepare
-from omnigraph.read.pushdown import Values, looked_up
-from omnigraph.read.reduction import Choice, Reduction, named_hop
+from omnigraph.read.inputs import sources
+from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.read.result import Result, Timing
-from omnigraph.read.shapes import NodeInput, Output, RelationalQuery
+from omnigraph.read.sql.prepared import Prepared, prepare
+from omnigraph.read.sql.shapes import NodeInput, Output, RelationalQuery
+from omnigraph.read.strategies.counting import NotFactored
+from omnigraph.read.strategies.dense import Dense
+from omnigraph.read.strategies.direct import run_direct
+from omnigraph.read.strategies.factored import Factored
+from omnigraph.read.strategies.reduction import Choice, Reduction, named_hop
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _is_large(view: View, query: RelationalQuery, values: Values) -> bool:
 
 def _has_ordinals(plan: ReadPlan) -> bool:
     """Ordinals are per table: a variable over several types has none."""
-    from omnigraph.read.usage import all_patterns
+    from omnigraph.expressions.usage import all_patterns
 
     return all(len(b.types) == 1 for pattern in all_patterns(plan.pattern) for b in pattern.bindings)
 

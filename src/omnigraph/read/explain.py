@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.expressions.pushdown import Values, conjunction
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.execution import Mode, counted_by_metadata, instant, reduce
-from omnigraph.read.pushdown import Values, conjunction
-from omnigraph.read.reduction import Choice
-from omnigraph.read.shapes import RelationalQuery
+from omnigraph.read.sql.shapes import RelationalQuery
+from omnigraph.read.strategies.reduction import Choice
 from omnigraph.views import View
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from omnigraph.relational.connections import ConnectionPool
-from omnigraph.relational.expressions import to_sql
+from omnigraph.relational.sql import to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

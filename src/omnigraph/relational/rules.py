@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
 from omnigraph.language.catalog import Constraint, EdgeType, EntityType, Property, Scalar
-from omnigraph.relational.expressions import column
+from omnigraph.relational.sql import column
 
 RuleKind = Literal["required", "enum", "range", "check", "key", "unique", "endpoint", "cardinality"]
 

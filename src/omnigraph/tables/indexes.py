@@ -26,7 +26,7 @@ WORDS: dict[str, Any] = {
 }
 """What a text index takes for a word: runs of letters and digits in lower case, all of them, as they are written.
 
-Any word of a text (see `omnigraph.read.text`) consists of such runs, so the index finds every text that has the word."""
+Any word of a text (see `omnigraph.read.search.text`) consists of such runs, so the index finds every text that has the word."""
 MAX_SEGMENTS = 8
 """An index with more segments is rebuilt as few."""
 SEGMENT_ROWS = 16_000_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.language.catalog import Constraint, EdgeType, EntityType
 from omnigraph.relational import rules
-from omnigraph.relational.expressions import to_sql
+from omnigraph.relational.sql import to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

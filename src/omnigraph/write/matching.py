@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from omnigraph.errors import InputError
+from omnigraph.expressions.sql import ExpressionCompiler
 from omnigraph.language.catalog import NodeType, Scalar
 from omnigraph.language.identity import node_id
 from omnigraph.language.query.plan import Binary, Constant, Expression, Now, Parameter, PropertyRef
 from omnigraph.records import Unfit, typed_value
 from omnigraph.relational import duck
-from omnigraph.relational.expressions import ExpressionCompiler, column, to_sql
+from omnigraph.relational.sql import column, to_sql
 from omnigraph.tables import filters
 from omnigraph.tables.key_cache import KEY_COLUMNS
 from omnigraph.views import View

@@ -22,7 +22,7 @@ from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.pipeline.load.assembly import Addresses, Assembly, Incoming, LoadMode
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck, rules
-from omnigraph.relational.expressions import to_sql
+from omnigraph.relational.sql import to_sql
 from omnigraph.tables import Table, in_list
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.staging import Earlier

@@ -12,19 +12,20 @@ from uuid import uuid4
 from sqlglot import exp
 
 from omnigraph.errors import UsageError
+from omnigraph.expressions.pushdown import Values, conjunction
+from omnigraph.expressions.sql import value
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.pipeline.spark.frames import GraphTables
 from omnigraph.pipeline.spark.runner import failure_of
 from omnigraph.pipeline.spark.types import for_spark
-from omnigraph.read.compiler import compile_read
 from omnigraph.read.execution import finish, instant
-from omnigraph.read.hops import is_level
-from omnigraph.read.key_columns import keys_as_ids
-from omnigraph.read.pushdown import Values, conjunction
+from omnigraph.read.inputs.sources import read_nodes
 from omnigraph.read.result import Result, Timing
-from omnigraph.read.shapes import KEY, TYPE, HopInput, NodeInput, RelationalQuery
-from omnigraph.read.sources import read_nodes
-from omnigraph.relational.expressions import to_sql, value
+from omnigraph.read.sql.compiler import compile_read
+from omnigraph.read.sql.hops import is_level
+from omnigraph.read.sql.key_columns import keys_as_ids
+from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput, RelationalQuery
+from omnigraph.relational.sql import to_sql
 from omnigraph.views import View
 
 if TYPE_CHECKING:

@@ -9,19 +9,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from omnigraph.language.query.plan import Expansion
-from omnigraph.read.shapes import EDGE, SOURCE, TARGET, HopInput
-from omnigraph.relational.expressions import column
-
-
-def table(name: str, alias: str | None = None) -> exp.Table:
-    found = exp.Table(this=exp.to_identifier(name, quoted=True))
-    if alias is not None and alias != name:
-        found.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
-    return found
-
-
-def named(expression: exp.Expression, alias: str) -> exp.Expression:
-    return exp.Alias(this=expression, alias=exp.to_identifier(alias, quoted=True))
+from omnigraph.read.sql.shapes import EDGE, SOURCE, TARGET, HopInput
+from omnigraph.relational.sql import column, named, table
 
 
 def define(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Query]]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.expressions.pushdown import Values, condition, conjunction
 from omnigraph.language.query.plan import Binary, Bm25, Expression, Nearest, TextMatch
-from omnigraph.read import text, vectors
-from omnigraph.read.pushdown import Values, condition, conjunction
-from omnigraph.read.shapes import NodeInput
+from omnigraph.read.search import text, vectors
+from omnigraph.read.sql.shapes import NodeInput
 from omnigraph.tables import IndexSpec, Table
 from omnigraph.tables.indexes import coverage
 from omnigraph.tables.searching import find_nearest, find_text

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from omnigraph.expressions.pushdown import Values
+from omnigraph.expressions.usage import blocks, references, searches, variables
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
-from omnigraph.read.adjacency import Compact
-from omnigraph.read.counting import Branch, Counting, NotFactored, Weight, branch, largest
-from omnigraph.read.grouping import Cut, Grouping
-from omnigraph.read.pushdown import Values
-from omnigraph.read.shapes import Output
-from omnigraph.read.usage import blocks, references, searches, variables
+from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.sql.shapes import Output
+from omnigraph.read.strategies.counting import Branch, Counting, NotFactored, Weight, branch, largest
+from omnigraph.read.strategies.grouping import Cut, Grouping
 from omnigraph.views import View
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.read import sources
-from omnigraph.read.adjacency import Compact, reachable
-from omnigraph.read.pushdown import Values, conjunction
-from omnigraph.read.reduction import Choice, named_hop
-from omnigraph.read.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.expressions.pushdown import Values, conjunction
+from omnigraph.read.inputs import sources
+from omnigraph.read.inputs.adjacency import Compact, reachable
+from omnigraph.read.sql.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.read.strategies.reduction import Choice, named_hop
 from omnigraph.tables.ascending import distinct
 from omnigraph.views import View
 

@@ -11,6 +11,16 @@ from functools import partial
 
 from sqlglot import exp
 
+from omnigraph.expressions.sql import ExpressionCompiler
+from omnigraph.expressions.usage import (
+    blocks,
+    endpoints,
+    outer_references,
+    outer_searches,
+    plain_references,
+    searches,
+    variables,
+)
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import (
     Binding,
@@ -25,9 +35,8 @@ from omnigraph.language.query.plan import (
     TextMatch,
     Unary,
 )
-from omnigraph.read import hops
-from omnigraph.read.hops import named, table
-from omnigraph.read.shapes import (
+from omnigraph.read.sql import hops
+from omnigraph.read.sql.shapes import (
     EDGE,
     KEY,
     SOURCE,
@@ -42,16 +51,7 @@ from omnigraph.read.shapes import (
     Ranked,
     common,
 )
-from omnigraph.read.usage import (
-    blocks,
-    endpoints,
-    outer_references,
-    outer_searches,
-    plain_references,
-    searches,
-    variables,
-)
-from omnigraph.relational.expressions import ExpressionCompiler, column
+from omnigraph.relational.sql import column, named, table
 
 ExpressionFactory = Callable[
     [Callable[[PropertyRef], exp.Expression], Callable[[Expression], exp.Expression]], ExpressionCompiler

@@ -11,10 +11,9 @@ from sqlglot import exp
 
 from omnigraph.language.query.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
-from omnigraph.read.counting import largest
-from omnigraph.read.direct import is_ordered
-from omnigraph.read.hops import named, table
-from omnigraph.relational.expressions import column, to_sql
+from omnigraph.read.strategies.counting import largest
+from omnigraph.read.strategies.direct import is_ordered
+from omnigraph.relational.sql import column, named, table, to_sql
 
 if TYPE_CHECKING:
     import numpy as np

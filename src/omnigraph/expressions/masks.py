@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from omnigraph.expressions.pushdown import MIRRORED, Values, fits_exactly
 from omnigraph.language.query.plan import Binary, Expression, PropertyRef, Unary
-from omnigraph.read.pushdown import MIRRORED, Values, fits_exactly
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.expressions.pushdown import Values
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.query.plan import (
@@ -27,8 +28,7 @@ from omnigraph.language.query.plan import (
     ReadPlan,
     Unary,
 )
-from omnigraph.read.pushdown import Values
-from omnigraph.read.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa

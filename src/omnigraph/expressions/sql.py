@@ -1,4 +1,4 @@
-"""Typed expressions as SQL trees (sqlglot). The trees mean the same on both engines; `to_sql` writes either dialect.
+"""Typed expressions as SQL trees (sqlglot). The trees mean the same on both engines.
 
 Three-valued logic is SQL's own. `/` and `%` by zero give null on both engines. Instants are UTC without a zone.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from sqlglot import exp
 
@@ -24,8 +24,6 @@ from omnigraph.language.query.plan import (
     PropertyRef,
     Unary,
 )
-
-Dialect = Literal["duckdb", "spark"]
 
 _SQL_TYPES = {
     Scalar.STRING: "TEXT",
@@ -219,14 +217,3 @@ _PLAIN: Mapping[str, Callable[..., exp.Expression]] = {
     "-": exp.Sub,
     "*": exp.Mul,
 }
-
-
-def column(name: str, table: str | None = None) -> exp.Column:
-    """A quoted column: camelCase and SQL words are ordinary names."""
-    return exp.column(
-        exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True) if table else None
-    )
-
-
-def to_sql(tree: exp.Expr, dialect: Dialect) -> str:
-    return tree.sql(dialect=dialect, identify=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.read.candidates import find_candidates
-from omnigraph.read.pushdown import Values, conjunction
-from omnigraph.read.search import Computing
-from omnigraph.read.shapes import KEY, TYPE, HopInput, NodeInput
+from omnigraph.expressions.pushdown import Values, conjunction
+from omnigraph.read.search.candidates import find_candidates
+from omnigraph.read.search.functions import Computing
+from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput
 from omnigraph.views import View
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
+from omnigraph.expressions.pushdown import Values
 from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
-from omnigraph.read import text, vectors
-from omnigraph.read.candidates import find_words
-from omnigraph.read.pushdown import Values
-from omnigraph.read.shapes import NodeInput
+from omnigraph.read.search import text, vectors
+from omnigraph.read.search.candidates import find_words
+from omnigraph.read.sql.shapes import NodeInput
 from omnigraph.tables import Table
 from omnigraph.tables.byte_cache import memory
 from omnigraph.views import View

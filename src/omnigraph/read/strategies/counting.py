@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.expressions.masks import truth
+from omnigraph.expressions.pushdown import Values
+from omnigraph.expressions.usage import variables
 from omnigraph.language.query.plan import Direction, Expansion, Pattern, PropertyRef
-from omnigraph.read.adjacency import Adjacency, Compact
-from omnigraph.read.masks import truth
-from omnigraph.read.pushdown import Values
-from omnigraph.read.usage import variables
+from omnigraph.read.inputs.adjacency import Adjacency, Compact
 from omnigraph.tables.ascending import distinct
 
 if TYPE_CHECKING:

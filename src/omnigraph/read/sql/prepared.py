@@ -10,12 +10,12 @@ from sqlglot import exp
 
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read.compiler import compile_read
-from omnigraph.read.direct import DirectForm, direct_form
-from omnigraph.read.factored import FactoredForm, factored_form
-from omnigraph.read.key_columns import keys_as_ids
-from omnigraph.read.shapes import Keys, RelationalQuery
-from omnigraph.relational.expressions import to_sql
+from omnigraph.read.sql.compiler import compile_read
+from omnigraph.read.sql.key_columns import keys_as_ids
+from omnigraph.read.sql.shapes import Keys, RelationalQuery
+from omnigraph.read.strategies.direct import DirectForm, direct_form
+from omnigraph.read.strategies.factored import FactoredForm, factored_form
+from omnigraph.relational.sql import to_sql
 
 REMEMBERED = 512
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from omnigraph.expressions.sql import ExpressionCompiler, sql_type
+from omnigraph.expressions.usage import blocks
 from omnigraph.language.catalog import Catalog, PropertyType, Scalar
 from omnigraph.language.query.plan import (
     Aggregate,
@@ -23,11 +25,9 @@ from omnigraph.language.query.plan import (
     ReadPlan,
     Rrf,
 )
-from omnigraph.read.hops import named, table
-from omnigraph.read.patterns import Context, Relation
-from omnigraph.read.shapes import Keys, Output, Ranked, RelationalQuery, common
-from omnigraph.read.usage import blocks
-from omnigraph.relational.expressions import ExpressionCompiler, column, sql_type
+from omnigraph.read.sql.patterns import Context, Relation
+from omnigraph.read.sql.shapes import Keys, Output, Ranked, RelationalQuery, common
+from omnigraph.relational.sql import column, named, table
 
 _NO_TIME = dt.datetime(1970, 1, 1)
 

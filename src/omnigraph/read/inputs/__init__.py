@@ -1,0 +1,1 @@
+"""What the tree reads: rows under its names, and whole tables in compact form."""

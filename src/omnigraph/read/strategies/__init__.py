@@ -1,0 +1,1 @@
+"""The ways to answer a read in process."""

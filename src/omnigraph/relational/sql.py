@@ -1,0 +1,31 @@
+"""Pieces of SQL trees (sqlglot), and their text in either dialect."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sqlglot import exp
+
+Dialect = Literal["duckdb", "spark"]
+
+
+def column(name: str, table: str | None = None) -> exp.Column:
+    """A quoted column: camelCase and SQL words are ordinary names."""
+    return exp.column(
+        exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True) if table else None
+    )
+
+
+def table(name: str, alias: str | None = None) -> exp.Table:
+    found = exp.Table(this=exp.to_identifier(name, quoted=True))
+    if alias is not None and alias != name:
+        found.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return found
+
+
+def named(expression: exp.Expression, alias: str) -> exp.Expression:
+    return exp.Alias(this=expression, alias=exp.to_identifier(alias, quoted=True))
+
+
+def to_sql(tree: exp.Expr, dialect: Dialect) -> str:
+    return tree.sql(dialect=dialect, identify=True)
