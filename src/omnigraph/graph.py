@@ -250,7 +250,7 @@ class Graph:
         """One node or edge by id, at any revision; None when it is not there."""
         from omnigraph.read import entity
 
-        return entity(self._repository.resolve(at or MAIN), type, id)
+        return entity(self._repository.resolve(MAIN if at is None else at), type, id)
 
     def history(self, type: str, id: str, *, branch: str = MAIN) -> list[Any]:
         """The versions of one entity along a branch, newest first: the commit and the state it made."""
@@ -264,7 +264,7 @@ class Graph:
             if branch is not None or at is not None:
                 raise UsageError("give a snapshot alone, or a branch with an optional time")
             return self._repository.resolve(snapshot)
-        head = self._repository.history.chain.head(branch or MAIN)
+        head = self._repository.history.chain.head(MAIN if branch is None else branch)
         if at is None:
             return self._repository.view(head.head)
         moment = parse_time(at) if isinstance(at, str) else at if at.tzinfo else at.replace(tzinfo=dt.UTC)
@@ -277,21 +277,11 @@ class Graph:
     def commits(
         self, branch: str = MAIN, limit: int = 50, before: str | None = None, actor: str | None = None
     ) -> list[Commit]:
-        """Newest first, along first parents, inherited commits included."""
+        """Newest first, along first parents, inherited commits included; those older than the commit `before`."""
+        if limit < 1:
+            raise UsageError(f"a page has at least one commit, not {limit}")
         history = self._repository.history
-        head = history.chain.head(branch)
-        if actor is None:
-            return history.log.page(head, limit=limit, before=before)
-        result: list[Commit] = []
-        skipping = before is not None
-        for commit in history.log.walk(head):
-            if skipping:
-                skipping = commit.id != before
-            elif commit.actor == actor:
-                result.append(commit)
-                if len(result) == limit:
-                    break
-        return result
+        return history.log.page(history.chain.head(branch), limit=limit, before=before, actor=actor)
 
     def commit(self, id: str) -> Commit:
         return self._repository.history.revisions.find(id)

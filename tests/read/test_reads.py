@@ -366,7 +366,7 @@ def test_an_entity_at_any_snapshot(view: View, repository: Repository) -> None:
     edge = entity(view, "Knows", "ann-bob")
     assert edge == {"id": "ann-bob", "from": "ann", "to": "bob", "since": dt.date(2020, 2, 2)}
     assert entity(view, "Person", "nobody") is None
-    with pytest.raises(UsageError, match="no type Ghost"):
+    with pytest.raises(UsageError, match="no type 'Ghost'"):
         entity(view, "Ghost", "x")
 
 

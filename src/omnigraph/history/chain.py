@@ -28,6 +28,8 @@ from omnigraph.history.values import FORMAT, Entry
 from omnigraph.storage import Store
 
 MAX_POSITION = 10**12 - 1
+MAX_NAME_LENGTH = 200
+_RESERVED = '~^:?*[\\@"'
 MAX_PROBES = 3
 """Entries followed one by one from a cached head before a listing finds the newest at once."""
 CREATE_ATTEMPTS = 5
@@ -39,10 +41,11 @@ look at the watermark: retention never sweeps an entry younger than SWEEP_AGE_S,
 
 def check_branch_name(name: str) -> str:
     """The name if it can be one: no spaces or control characters, nothing a revision expression needs."""
-    bad = not name or len(name) > 200 or name.startswith(("/", "-", ".")) or name.endswith(("/", ".")) or "//" in name
-    if bad or ".." in name or any(c.isspace() or not c.isprintable() or c in '~^:?*[\\@"' for c in name):
+    bad = not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or name[0] in "/-." or name[-1] in "/."
+    if bad or "//" in name or ".." in name or any(c.isspace() or not c.isprintable() or c in _RESERVED for c in name):
+        shown = f"'{name}'" if isinstance(name, str) else f"{name!r} ({type(name).__name__})"
         raise UsageError(
-            f"'{name}' cannot be a branch or tag name",
+            f"{shown} cannot be a branch or tag name",
             hint="use letters, digits, '-', '_', '.' and '/' (for example review/2026-07)",
         )
     return name
@@ -50,7 +53,8 @@ def check_branch_name(name: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def folder_of(branch: str) -> str:
-    return f"branches/{quote(branch, safe='')}"
+    """UsageError for what cannot be a name: an empty one would be the folder of all branches."""
+    return f"branches/{quote(check_branch_name(branch), safe='')}"
 
 
 def key_of(branch: str, position: int) -> str:

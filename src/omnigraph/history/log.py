@@ -9,7 +9,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
+from omnigraph.errors import CommitNotFound
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.values import Commit, CommitRef, Entry, Segment
 from omnigraph.storage import Store
@@ -53,23 +55,32 @@ class Log:
 
     def walk(self, entry: Entry) -> Iterator[Commit]:
         """Every commit of the branch, newest first, along first parents."""
-        yield from (step.commit for step in reversed(entry.steps))
-        yield from reversed(entry.tail)
-        for segment in reversed(entry.segments):
-            yield from reversed(self._load(segment))
+        return self._below(entry, entry.head.commit.ref.seq + 1)
 
-    def page(self, entry: Entry, *, limit: int, before: str | None = None) -> list[Commit]:
-        """Up to `limit` commits, newest first, starting after the commit `before` (or at the head)."""
-        result: list[Commit] = []
-        skipping = before is not None
-        for commit in self.walk(entry):
-            if skipping:
-                skipping = commit.id != before
-                continue
-            result.append(commit)
-            if len(result) == limit:
-                break
-        return result
+    def page(self, entry: Entry, *, limit: int, before: str | None = None, actor: str | None = None) -> list[Commit]:
+        """Up to `limit` commits (of one actor), newest first, starting after the commit `before` or at the head.
+
+        CommitNotFound when `before` is not a commit of the branch.
+        """
+        commits = self.walk(entry) if before is None else self._below(entry, self._found(entry, before).ref.seq)
+        return list(islice((commit for commit in commits if actor is None or commit.actor == actor), limit))
+
+    def _found(self, entry: Entry, commit_id: str) -> Commit:
+        found = self.find(entry, commit_id)
+        if found is None:
+            raise CommitNotFound(
+                f"commit '{commit_id}' is not in branch '{entry.branch}'",
+                hint=f"omnigraph commit list --branch {entry.branch} shows its commits",
+            )
+        return found
+
+    def _below(self, entry: Entry, seq: int) -> Iterator[Commit]:
+        """The commits before the one at `seq`, newest first; newer segments are not read."""
+        recent = (*entry.tail, *(step.commit for step in entry.steps))
+        yield from (commit for commit in reversed(recent) if commit.ref.seq < seq)
+        for segment in reversed(entry.segments):
+            if segment.first_seq < seq:
+                yield from (commit for commit in reversed(self._load(segment)) if commit.ref.seq < seq)
 
     def after(self, entry: Entry, seq: int, *, limit: int) -> list[Commit]:
         """Up to `limit` commits that follow the one at `seq` along first parents, oldest first."""

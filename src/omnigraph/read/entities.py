@@ -90,7 +90,7 @@ def entity_key(view: View, type_name: str) -> str:
     for key in _keys(type_name):
         if key in view.catalog.tables:
             return key
-    raise UsageError(f"the schema has no type {type_name}")
+    raise UsageError(f"the schema has no type '{type_name}'", hint=f"it has: {', '.join(sorted(view.catalog.tables))}")
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,13 @@ class EntityVersion:
 
 
 def history_of(repository: Repository, type_name: str, entity_id: str, branch: str = MAIN) -> Iterator[EntityVersion]:
-    """The versions of an entity along first parents, newest first.
+    """The versions of an entity along first parents, newest first. UsageError for a type the branch does not have.
 
     Costs what changed: only commits at which the type's table moved are read, and found by halving.
     """
-    commits = list(repository.history.log.walk(repository.history.chain.head(branch)))
+    head = repository.history.chain.head(branch)
+    entity_key(repository.view(head.head), type_name)
+    commits = list(repository.history.log.walk(head))
     states = _States(repository, commits, type_name)
     value = states.entity(0, entity_id)
     for place in states.changes():

@@ -106,7 +106,9 @@ def _register_query(cli: click.Group) -> None:
 
         graph = settings.open()
         if explain:
-            explanation = graph.explain(asked.source, asked.values, name=asked.name, branch=branch or "main")
+            explanation = graph.explain(
+                asked.source, asked.values, name=asked.name, branch="main" if branch is None else branch
+            )
             out.show(explanation.to_json(), str(explanation))
             return
         result = graph.query(

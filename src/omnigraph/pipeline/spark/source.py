@@ -78,8 +78,8 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     def _view(self) -> View:
         repository = self._repository()
-        revision = self.options.get("snapshot") or self.options.get("at") or self.options.get("branch") or MAIN
-        return repository.resolve(revision)
+        given = [self.options[name] for name in ("snapshot", "at", "branch") if name in self.options]
+        return repository.resolve(given[0] if given else MAIN)
 
     def _columns(self, view: View, key: str) -> list[str]:
         known = view.schema(key).names
@@ -113,7 +113,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         repository = self._repository()
-        branch = self.options.get("branch") or MAIN
+        branch = self.options.get("branch", MAIN)
         _, view = repository.head(branch)
         key = table_key(view.catalog, self._option("type"))
         rows = WrittenRows(
