@@ -16,6 +16,7 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.testing import Fault, FaultyStore
 from omnigraph.testing.failpoints import Failpoint, Park, arm
 
 LOADING = """
@@ -100,6 +101,37 @@ def test_a_prepared_load_can_be_resumed_after_others_wrote_or_discarded(
     graph.recovery.discard(graph.recovery.list()[0].commit_id)
     assert graph.recovery.list() == []
     assert graph._repository.head()[1].rows("node:Person") == 3
+
+
+def test_a_resume_that_is_refused_keeps_the_prepared_load(graph: og.Graph, write: Write, tmp_path: Path) -> None:
+    load_and_die(graph, write("mine.jsonl", person("x"), person("y")), "append", "load.before_publish")
+    (prepared,) = graph.recovery.list()
+    graph.load(write("theirs.jsonl", person("x", age=5)), mode="append", engine="local")
+    for _ in range(2):
+        with pytest.raises(errors.KeyConflict) as caught:
+            graph.recovery.resume(prepared.commit_id)
+        assert f"omnigraph recovery discard {prepared.commit_id}" in (caught.value.hint or "")
+        assert graph.recovery.list() == [prepared]
+    graph.mutate('query gone() { delete Person where email = "x" }')
+    assert graph.recovery.resume(prepared.commit_id).id == prepared.commit_id
+    assert graph.recovery.list() == []
+    assert [record["data"]["id"] for record in content(graph, tmp_path)] == ["x", "y"]
+
+
+def test_a_plan_that_cannot_be_removed_changes_no_outcome(graph: og.Graph, write: Write) -> None:
+    """The load is told by its commit, or by its refusal, whatever becomes of the clean-up."""
+    recovery = graph._repository.history.recovery
+    recovery.store = FaultyStore(recovery.store, Fault("refused", "delete", "recovery/*", times=2))
+    receipt = graph.load(write("first.jsonl", person("a")), mode="append", engine="local")
+    assert receipt.commit == graph.commits()[0]
+    held = Held(graph, write("mine.jsonl", person("x")), "append")
+    graph.mutate('query put() { insert Person { email: "x" } }')
+    assert isinstance(held.release(), errors.KeyConflict)
+    landed, refused = graph.recovery.list()
+    assert graph.recovery.resume(landed.commit_id) == receipt.commit
+    graph.recovery.discard(refused.commit_id)
+    assert graph.recovery.list() == []
+    assert len(graph.commits()) == 3
 
 
 # ---------------------------------------------------------------- races

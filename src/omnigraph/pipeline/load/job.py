@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -10,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.errors import Conflict, Contention, OmnigraphError, RejectedRecords, UsageError
+from omnigraph.errors import (
+    AlreadyExists,
+    Conflict,
+    Contention,
+    InputError,
+    NotFound,
+    OmnigraphError,
+    RejectedRecords,
+    StorageError,
+    UsageError,
+)
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
 from omnigraph.pipeline.load.assembly import Assembly, Incoming, LoadMode, stage_incoming
@@ -35,6 +46,8 @@ if TYPE_CHECKING:
 REJECTS_SHOWN = 20
 FRAME_BATCH_ROWS = 65_536
 PATIENCE_LEAST_S = 60.0
+_REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
+"""Errors that say the load does not fit the branch: its caller knows, and its plan is not kept."""
 _MODES = ("append", "merge", "overwrite")
 
 __all__ = ["LoadReceipt", "load"]
@@ -125,7 +138,14 @@ class _Load:
         prepared = Prepared(plan, int(self.repository.history.clock() * 1_000_000), receipt.to_json())
         self.repository.history.recovery.keep(prepared)
         rebase = LoadRebase(self.repository, self.mode, self.runner, standing)
-        commit = publish(self.repository, plan, rebase, patience_s=time.monotonic() - started)
+        try:
+            commit = publish(self.repository, plan, rebase, patience_s=time.monotonic() - started)
+        except OmnigraphError as error:
+            if isinstance(error, _REFUSALS) and not error.retry:
+                forget(self.repository, plan)
+            else:
+                say_prepared(error, plan)
+            raise
         return LoadReceipt(self.entry.branch, self.mode, loaded, commit, actor, rejected)
 
     # ------------------------------------------------------------ reading
@@ -291,24 +311,33 @@ def places_of(view: View) -> Places:
 
 
 def publish(repository: Repository, plan: PublishPlan, rebase: LoadRebase, *, patience_s: float = 0.0) -> Commit:
-    """Publish a prepared plan and forget it. It is kept only while its outcome is not known, or a retry can still land it.
+    """Publish a prepared plan and forget it. A plan that is not published stays prepared.
 
     Contention is met with `patience_s` of further attempts, and never less than a minute of them: what took long to
     prepare may take long to land.
     """
     reach(Failpoint.LOAD_BEFORE_PUBLISH)
     until = time.monotonic() + max(patience_s, PATIENCE_LEAST_S)
-    try:
-        commit = _published(repository, plan, rebase, until)
-    except OmnigraphError as error:
-        if error.outcome == "not_committed" and not error.retry:
-            repository.history.recovery.remove(plan.commit_id)
-        else:
-            error.hint = f"the rows are staged: recovery resume {plan.commit_id} publishes them, discard forgets them"
-        raise
+    commit = _published(repository, plan, rebase, until)
     reach(Failpoint.LOAD_AFTER_PUBLISH)
-    repository.history.recovery.remove(plan.commit_id)
+    forget(repository, plan)
     return commit
+
+
+def forget(repository: Repository, plan: PublishPlan) -> None:
+    """Remove a prepared plan. The caller is told how the load ended, not how its clean-up did: a plan that stays behind
+    because the store does not answer is harmless, and publishing it again gives the same commit."""
+    with contextlib.suppress(StorageError):
+        repository.history.recovery.remove(plan.commit_id)
+
+
+def say_prepared(error: OmnigraphError, plan: PublishPlan) -> None:
+    """Tell the user of a load that was not published, or perhaps not, how its staged rows can still be."""
+    way_on = (
+        f"its rows are staged: `omnigraph recovery resume {plan.commit_id}` publishes them, "
+        f"`omnigraph recovery discard {plan.commit_id}` forgets them"
+    )
+    error.hint = f"{error.hint}; {way_on}" if error.hint else way_on
 
 
 def _published(repository: Repository, plan: PublishPlan, rebase: LoadRebase, until: float) -> Commit:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from omnigraph.errors import OmnigraphError
 from omnigraph.history import Commit
 from omnigraph.pipeline.load.assembly import mode_of
-from omnigraph.pipeline.load.job import publish
+from omnigraph.pipeline.load.job import publish, say_prepared
 from omnigraph.pipeline.load.rebasing import LoadRebase
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.views import Repository
 
 
 def resume(repository: Repository, commit_id: str) -> Commit:
-    """Publish a prepared load; the commit it has already when it was published before it died. NotFound: no such load."""
-    prepared = repository.history.recovery.get(commit_id)
-    plan = prepared.plan
-    return publish(repository, plan, LoadRebase(repository, mode_of(plan), LocalRunner()))
+    """Publish a prepared load; the commit it has already when it was published before it died. NotFound: no such load.
+
+    A load that is refused stays prepared: what stands in its way may go away, and only its user can tell.
+    """
+    plan = repository.history.recovery.get(commit_id).plan
+    try:
+        return publish(repository, plan, LoadRebase(repository, mode_of(plan), LocalRunner()))
+    except OmnigraphError as error:
+        say_prepared(error, plan)
+        raise
