@@ -268,7 +268,7 @@ def _publish(repository: Repository, view: View, changes: tuple[TableChange, ...
     entry = repository.history.chain.head(MAIN)
     repository.history.publisher.publish(
         PublishPlan(
-            commit_id=new_ulid(), branch=MAIN, line=entry.line, base=view.snapshot.commit.ref,
+            commit_id=new_ulid(), branch=MAIN, incarnation=entry.incarnation, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=changes,
         )
     )  # fmt: skip

@@ -155,7 +155,7 @@ def test_a_filter_that_names_nothing_is_refused(graph: og.Graph, filters: dict[s
         graph.changes(**filters)
 
 
-def test_a_cursor_is_bound_to_graph_branch_life_and_filter(graph: og.Graph, tmp_path: Path) -> None:
+def test_a_cursor_is_bound_to_graph_branch_incarnation_and_filter(graph: og.Graph, tmp_path: Path) -> None:
     main, work = graph.changes().cursor, graph.changes("work").cursor
     assert main is not None
     assert work is not None

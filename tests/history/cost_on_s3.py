@@ -75,7 +75,7 @@ class MeasuredGraph:
             state = head.table("node:T0")
             assert state is not None
             self.version += 1
-            following = TableState(state.path, 2 * 10**18 + self.version, state.number + 1, state.rows + 1)
+            following = TableState(state.path, 2 * 10**18 + self.version, state.generation + 1, state.rows + 1)
             self.history.publisher.publish(self._plan("main", (TableChange("node:T0", "insert", state, following),)))
 
     def append(self, branch: str, others: tuple[TableChange, ...] = ()) -> bool:
@@ -86,8 +86,8 @@ class MeasuredGraph:
         row = pa.table({"id": [f"e{self.rows}"], "n": [self.rows]}, schema=SCHEMA)
         staged = self.tables.stage(base, rows=row)
         self.tables.sync([staged])
-        number = state.number if state else 0
-        after = TableState(PATH, staged.version, number + 1, staged.rows)
+        generation = state.generation if state else 0
+        after = TableState(PATH, staged.version, generation + 1, staged.rows)
         self.history.publisher.publish(self._plan(branch, (TableChange(KEY, "insert", state, after), *others)))
         return sum(file.startswith("data/") for file in staged.files) > 1
 
@@ -96,7 +96,7 @@ class MeasuredGraph:
         cached = self.history.chain.cached_head(branch)
         assert cached is not None
         head = cached[0]
-        return PublishPlan(new_ulid(), branch, head.line, head.head.commit.ref, head.head.schema, changes)
+        return PublishPlan(new_ulid(), branch, head.incarnation, head.head.commit.ref, head.head.schema, changes)
 
     # ------------------------------------------------------------ measuring
 

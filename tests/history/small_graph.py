@@ -80,7 +80,7 @@ class SmallGraph:
             PublishPlan(
                 commit_id=self.ids(),
                 branch=branch,
-                line=head.line,
+                incarnation=head.incarnation,
                 base=head.head.commit.ref,
                 schema=head.head.schema,
                 changes=(TableChange(table, mode, before, following(before)),),  # type: ignore[arg-type]
@@ -109,8 +109,8 @@ class SmallGraph:
 
 
 def following(before: TableState | None) -> TableState:
-    number, rows = (before.number, before.rows) if before else (0, 0)
-    return TableState("nodes/P", next(_versions), number + 1, rows + 1)
+    generation, rows = (before.generation, before.rows) if before else (0, 0)
+    return TableState("nodes/P", next(_versions), generation + 1, rows + 1)
 
 
 def reapply(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:

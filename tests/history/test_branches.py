@@ -40,7 +40,7 @@ def test_create_list_delete_and_create_again() -> None:
             call()
     again = graph.branch("b/c")
     assert again.position == 5
-    assert again.line != graph.history.chain.read("b/c", 0).line
+    assert again.incarnation != graph.history.chain.read("b/c", 0).incarnation
     assert again.head == graph.head().head
 
 

@@ -112,10 +112,10 @@ def test_search_of_a_line_reads_a_logarithm_of_it() -> None:
     at = list(graph.history.log.walk(graph.head()))[80]
     newest = graph.head().position
     graph.store.reset()
-    assert graph.history.lineage.commit_on_line(at.ref.line, at.ref.seq, newest) == at.ref
+    assert graph.history.lineage.commit_at(at.ref.incarnation, at.ref.seq, newest) == at.ref
     assert graph.store.snapshot().requests <= 8
     with pytest.raises(HistoryGap):
-        graph.history.lineage.commit_on_line(at.ref.line, 10_000, newest)
+        graph.history.lineage.commit_at(at.ref.incarnation, 10_000, newest)
 
 
 def test_bases_are_found_in_few_requests_in_a_long_history() -> None:
@@ -141,14 +141,14 @@ def test_more_lines_than_an_entry_holds_are_stored_apart(monkeypatch: pytest.Mon
         graph.merge(f"b{number}", "main")
     head = graph.head()
     assert head.ancestry.stored is not None
-    assert len(head.ancestry.lines) <= 8
-    assert len(graph.history.lineage.lines(head.ancestry)) == 21
+    assert len(head.ancestry.reached) <= 8
+    assert len(graph.history.lineage.reached(head.ancestry)) == 21
     for number, tip in enumerate(tips):
         graph.commit(f"b{number}")
         assert bases(graph, "main", f"b{number}") == [tip.id]
 
 
-def test_a_real_number_of_lines() -> None:
+def test_a_real_number_of_incarnations() -> None:
     graph = SmallGraph()
     graph.commit()
     for number in range(140):

@@ -127,16 +127,16 @@ def test_every_way_to_name_a_commit() -> None:
             graph.history.revisions.resolve(text)
 
 
-def test_a_commit_of_a_former_life_is_found_by_id() -> None:
+def test_a_commit_of_a_former_incarnation_is_found_by_id() -> None:
     graph = SmallGraph(tail_most=2)
-    lives = []
+    incarnations = []
     for _ in range(3):
         graph.branch("x")
-        lives.append(graph.commits(3, "x"))
+        incarnations.append(graph.commits(3, "x"))
         graph.history.branches.delete("x")
     graph.branch("x")
     graph.commits(2, "x")
-    for commits in lives:
+    for commits in incarnations:
         for commit in commits:
             assert graph.again().history.revisions.find(commit.id) == commit
             assert graph.history.revisions.resolve(commit.id).commit == commit

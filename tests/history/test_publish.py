@@ -60,7 +60,7 @@ def test_a_strict_change_that_lost_says_what_it_expected() -> None:
     with pytest.raises(ExpectedVersionMismatch) as caught:
         graph.history.publisher.publish(plan, reapply)
     assert (caught.value.table_key, caught.value.expected, caught.value.actual) == ("node:P", 4, 6)
-    assert graph.head().head.table("node:P").number == 6  # type: ignore[union-attr]
+    assert graph.head().head.table("node:P").generation == 6  # type: ignore[union-attr]
 
 
 def test_an_insert_without_a_rebase_says_what_it_expected() -> None:
@@ -277,7 +277,7 @@ def test_a_member_refused_for_a_neighbour_that_did_not_get_in_is_tried_again() -
     assert isinstance(first, ExpectedVersionMismatch)
     assert first.table_key == "node:Q"
     assert isinstance(second, Commit)
-    assert graph.head().head.table("node:P").number == state.number + 1  # type: ignore[union-attr]
+    assert graph.head().head.table("node:P").generation == state.generation + 1  # type: ignore[union-attr]
 
 
 def test_a_merge_stands_alone_in_its_entry() -> None:

@@ -44,12 +44,12 @@ def publish(graph: og.Graph, branch: str, rows: pa.Table, *, remove: Iterable[in
     entry, view = repository.head(branch)
     base, old = view.table_or_new(KEY), view.state(KEY)
     staged = repository.tables.stage(base, rows=rows, remove=remove, fold=False)
-    state = TableState(base.path, staged.version, (old.number if old else 0) + 1, staged.rows)
+    state = TableState(base.path, staged.version, (old.generation if old else 0) + 1, staged.rows)
     repository.history.publisher.publish(
         PublishPlan(
             commit_id=repository.history.new_id(),
             branch=branch,
-            line=entry.line,
+            incarnation=entry.incarnation,
             base=entry.head.commit.ref,
             schema=entry.head.schema,
             changes=(TableChange(KEY, "strict", old, state),),

@@ -111,7 +111,7 @@ def test_a_table_the_target_did_not_touch_moves_by_its_pointer(tmp_path: Path) -
     assert (result.outcome, result.types[bulk.KEY].way) == ("merged", "pointer")
     assert source is not None
     assert target is not None
-    assert (target.path, target.version, target.number) == (source.path, source.version, 2)
+    assert (target.path, target.version, target.generation) == (source.path, source.version, 2)
 
 
 def test_rows_that_the_target_only_stored_elsewhere_give_way(tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ def test_a_source_that_moved_is_not_deleted(graph: og.Graph) -> None:
 def test_a_target_made_anew_during_the_merge_is_not_touched(graph: og.Graph) -> None:
     graph.branches.create("into")
     with graph.transaction("into") as tx:
-        tx.insert("Person", name="old life")
+        tx.insert("Person", name="old incarnation")
     park = Park()
     failpoints.arm(Failpoint.MERGE_BEFORE_PUBLISH, park)
     errors: list[BaseException] = []

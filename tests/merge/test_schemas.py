@@ -34,7 +34,7 @@ def apply_schema(graph: og.Graph, branch: str, text: str, *, renamed: tuple[str,
         PublishPlan(
             commit_id=repository.history.new_id(),
             branch=branch,
-            line=entry.line,
+            incarnation=entry.incarnation,
             base=entry.head.commit.ref,
             schema=entry.head.schema,
             changes=tuple(changes),
@@ -84,7 +84,7 @@ def test_a_schema_that_moved_on_the_source_is_taken(graph: og.Graph) -> None:
     assert (ids(graph, "node:Pet"), ids(graph, "node:Person")) == (["rex"], ["a", "c", "d"])
     state = graph.view().state("node:Person")
     assert state is not None
-    assert state.number == 3
+    assert state.generation == 3
 
 
 def test_a_strategy_means_the_same_when_the_source_brings_the_schema(graph: og.Graph) -> None:

@@ -109,7 +109,7 @@ def test_every_append_commits_and_every_row_is_there_once(
         expected.setdefault(table, []).extend(range(100 * index, 100 * index + times))
     assert {table: writer.numbers(table, snapshot) for table in expected} == expected
     for key, state in snapshot.tables.items():
-        assert state.number == state.rows == len(expected[key])
+        assert state.generation == state.rows == len(expected[key])
 
 
 @pytest.mark.parametrize("count", [2, 12])

@@ -48,42 +48,42 @@ class Writer:
 
     def append(self, key: str, numbers: Sequence[int], branch: str = "main") -> Commit:
         """Insert rows; when somebody else was first, the same data goes on the new version."""
-        snapshot, line = self._snapshot(branch)
+        snapshot, incarnation = self._snapshot(branch)
         base = self._table(snapshot.table(key), key)
         staged = self.tables.stage(base, rows=rows_of(numbers))
-        return self._publish(snapshot, line, branch, self._change(key, "insert", snapshot, staged))
+        return self._publish(snapshot, incarnation, branch, self._change(key, "insert", snapshot, staged))
 
     def increment(self, key: str, entity: str, branch: str = "main") -> tuple[int, Commit]:
         """Read one row and write it back one higher, strictly: the value written and its commit, or a typed conflict."""
-        snapshot, line = self._snapshot(branch)
+        snapshot, incarnation = self._snapshot(branch)
         base = self._table(snapshot.table(key), key)
         found = base.lookup("id", [entity], with_address=True)
         value = found["n"][0].as_py() + 1
         row = rows_of([value], [entity])
         staged = self.tables.stage(base, rows=row, remove=found["_rowaddr"].to_pylist())
-        return value, self._publish(snapshot, line, branch, self._change(key, "strict", snapshot, staged))
+        return value, self._publish(snapshot, incarnation, branch, self._change(key, "strict", snapshot, staged))
 
     def remove(self, key: str, numbers: Sequence[int]) -> Commit:
-        snapshot, line = self._snapshot("main")
+        snapshot, incarnation = self._snapshot("main")
         base = self._table(snapshot.table(key), key)
         found = base.lookup("n", list(numbers), ["n"], with_address=True)
         staged = self.tables.stage(base, remove=found["_rowaddr"].to_pylist())
-        return self._publish(snapshot, line, "main", self._change(key, "strict", snapshot, staged))
+        return self._publish(snapshot, incarnation, "main", self._change(key, "strict", snapshot, staged))
 
     def index(self, key: str, column: str) -> Commit:
         from omnigraph.tables import IndexSpec
 
-        snapshot, line = self._snapshot("main")
+        snapshot, incarnation = self._snapshot("main")
         staged = self.tables.stage_index(self._table(snapshot.table(key), key), [IndexSpec(column, "BTREE")])
         assert staged is not None
-        return self._publish(snapshot, line, "main", self._change(key, "strict", snapshot, staged))
+        return self._publish(snapshot, incarnation, "main", self._change(key, "strict", snapshot, staged))
 
     def plan(self, key: str, numbers: Sequence[int]) -> PublishPlan:
         """A staged append, not published."""
-        snapshot, line = self._snapshot("main")
+        snapshot, incarnation = self._snapshot("main")
         staged = self.tables.stage(self._table(snapshot.table(key), key), rows=rows_of(numbers))
         self.tables.sync([staged])
-        return self._plan(snapshot, line, "main", self._change(key, "insert", snapshot, staged))
+        return self._plan(snapshot, incarnation, "main", self._change(key, "insert", snapshot, staged))
 
     def numbers(self, key: str, snapshot: Snapshot) -> list[int]:
         state = snapshot.table(key)
@@ -93,7 +93,7 @@ class Writer:
 
     def _snapshot(self, branch: str) -> tuple[Snapshot, str]:
         head = self.history.chain.head(branch)
-        return head.head, head.line
+        return head.head, head.incarnation
 
     def _table(self, state: TableState | None, key: str) -> Table:
         if state is None:
@@ -102,17 +102,17 @@ class Writer:
 
     def _change(self, key: str, mode: str, snapshot: Snapshot, staged: Staged) -> TableChange:
         before = snapshot.table(key)
-        after = TableState(staged.path, staged.version, (before.number if before else 0) + 1, staged.rows)
+        after = TableState(staged.path, staged.version, (before.generation if before else 0) + 1, staged.rows)
         return TableChange(key, mode, before, after, staged.to_json())  # type: ignore[arg-type]
 
-    def _plan(self, snapshot: Snapshot, line: str, branch: str, change: TableChange) -> PublishPlan:
-        return PublishPlan(new_ulid(), branch, line, snapshot.commit.ref, snapshot.schema, (change,))
+    def _plan(self, snapshot: Snapshot, incarnation: str, branch: str, change: TableChange) -> PublishPlan:
+        return PublishPlan(new_ulid(), branch, incarnation, snapshot.commit.ref, snapshot.schema, (change,))
 
-    def _publish(self, snapshot: Snapshot, line: str, branch: str, change: TableChange) -> Commit:
+    def _publish(self, snapshot: Snapshot, incarnation: str, branch: str, change: TableChange) -> Commit:
         from omnigraph.tables import Staged
 
         self.tables.sync([Staged.from_json(dict(change.staged))])
-        return self.history.publisher.publish(self._plan(snapshot, line, branch, change), self.rebase)
+        return self.history.publisher.publish(self._plan(snapshot, incarnation, branch, change), self.rebase)
 
     def rebase(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         from omnigraph.tables import Staged

@@ -50,12 +50,12 @@ def commit(
         staged = repository.tables.stage(base, rows=rows.get(key), remove=addresses)
         staged_all.append(staged)
         old = view.state(key)
-        state = TableState(staged.path, staged.version, (old.number if old else 0) + 1, staged.rows)
+        state = TableState(staged.path, staged.version, (old.generation if old else 0) + 1, staged.rows)
         changes.append(TableChange(key, "strict", old, state, staged.to_json()))
     repository.tables.sync(staged_all)
     repository.history.publisher.publish(
         PublishPlan(
-            commit_id=new_ulid(), branch=branch, line=entry.line, base=view.snapshot.commit.ref,
+            commit_id=new_ulid(), branch=branch, incarnation=entry.incarnation, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=tuple(changes),
         )
     )  # fmt: skip

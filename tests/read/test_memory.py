@@ -53,7 +53,7 @@ def test_a_count_over_wide_vectors_stays_small(tmp_path: Path) -> None:
     state = TableState(staged.path, staged.version, 1, staged.rows)
     repository.history.publisher.publish(
         PublishPlan(
-            commit_id=new_ulid(), branch=MAIN, line=entry.line, base=view.snapshot.commit.ref,
+            commit_id=new_ulid(), branch=MAIN, incarnation=entry.incarnation, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=(TableChange("node:Doc", "strict", None, state),),
         )
     )  # fmt: skip

@@ -151,7 +151,7 @@ class Actor:
         return PublishPlan(
             commit_id=commit_id,
             branch=head.branch,
-            line=head.line,
+            incarnation=head.incarnation,
             base=snapshot.commit.ref,
             schema=snapshot.schema,
             changes=changes,

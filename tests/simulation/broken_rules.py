@@ -61,7 +61,7 @@ def strict_changes_are_carried_over(patch: pytest.MonkeyPatch) -> None:
     """Nothing is checked again when somebody else was first."""
 
     def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        return replace(member.plan, base=snapshot.commit.ref, line=head.line)
+        return replace(member.plan, base=snapshot.commit.ref, incarnation=head.incarnation)
 
     patch.setattr(Publisher, "_onto", onto)
 
@@ -82,7 +82,7 @@ def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
 
     def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
         plan = member.plan
-        if plan.base.id == snapshot.commit.id and plan.line == head.line:
+        if plan.base.id == snapshot.commit.id and plan.incarnation == head.incarnation:
             return plan
         return _onto(self, member, head, snapshot)
 
@@ -90,10 +90,10 @@ def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
 
 
 def deleted_branches_are_written(patch: pytest.MonkeyPatch) -> None:
-    """The life of a branch is not looked at: a plan goes to whatever has the name now."""
+    """The incarnation of a branch is not looked at: a plan goes to whatever has the name now."""
 
     def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        plan = replace(member.plan, line=head.line)
+        plan = replace(member.plan, incarnation=head.incarnation)
         return _onto(self, replace(member, plan=plan), replace(head, op="commit"), snapshot)
 
     patch.setattr(Publisher, "_onto", onto)
@@ -104,9 +104,9 @@ def everybody_may_join(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(publish, "_may_join", lambda member, head: not member.staged)
 
 
-def lines_are_named_by_branch_alone(patch: pytest.MonkeyPatch) -> None:
+def incarnations_are_named_by_branch_alone(patch: pytest.MonkeyPatch) -> None:
     """A branch made again is taken for the old one."""
-    patch.setattr(branches, "new_line", lambda branch, position, entry_id: f"{branch}@0.same")
+    patch.setattr(branches, "new_incarnation", lambda branch, position, entry_id: f"{branch}@0.same")
 
 
 def swept_positions_are_reused(patch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ RULES: tuple[Patch, ...] = (
     groups_judge_by_id,
     deleted_branches_are_written,
     everybody_may_join,
-    lines_are_named_by_branch_alone,
+    incarnations_are_named_by_branch_alone,
     swept_positions_are_reused,
     sweep_takes_young_entries,
     sweep_before_watermark,

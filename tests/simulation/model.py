@@ -24,9 +24,9 @@ class Violation(BaseException):
 
 @dataclass(frozen=True)
 class Intent:
-    """What an actor meant with a commit, at its last (re)base: the life of the branch, the schema, and what it read."""
+    """What an actor meant with a commit, at its last (re)base: the incarnation of the branch, the schema, and what it read."""
 
-    line: str
+    incarnation: str
     schema: str
     read: dict[str, Content]
 
@@ -38,9 +38,9 @@ class Model:
     """Every entry that ever was in a branch's chain, by position, swept or not."""
     entry_ids: set[str] = field(default_factory=set)
     commits: dict[str, Commit] = field(default_factory=dict)
-    lines: set[str] = field(default_factory=set)
+    incarnations: set[str] = field(default_factory=set)
     reached: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Of each commit: the lines it descends from, and how far."""
+    """Of each commit: the incarnations it descends from, and how far."""
     swept: set[tuple[str, int]] = field(default_factory=set)
     garbage: set[str] = field(default_factory=set)
     made_anew: int = 0
@@ -66,8 +66,8 @@ class Model:
         """Stage one change of a table: a new stored version that holds what `before` held, and this commit's change."""
         version = len(self.content) + 1
         self.content[version] = (*self.of(before), commit_id)
-        number, rows = (before.number, before.rows) if before else (0, 0)
-        return TableState(path, version, number + 1, rows + 1)
+        generation, rows = (before.generation, before.rows) if before else (0, 0)
+        return TableState(path, version, generation + 1, rows + 1)
 
     def of(self, state: TableState | None) -> Content:
         return () if state is None else self.content[state.version]
@@ -120,44 +120,47 @@ class Model:
 
     def _check_opening(self, entry: Entry, previous: Entry | None) -> None:
         self._require(previous is None or not previous.alive, f"{entry.branch} was made while it lives")
-        self._require(entry.line not in self.lines, f"line {entry.line} lives twice")
+        self._require(entry.incarnation not in self.incarnations, f"incarnation {entry.incarnation} appears twice")
         self._require(entry.before.commit.id in self.commits, "a branch starts at no commit")
-        self._require(entry.ancestry.lines == self.reached[entry.before.commit.id], "a branch with another ancestry")
-        self.lines.add(entry.line)
+        self._require(entry.ancestry.reached == self.reached[entry.before.commit.id], "a branch with another ancestry")
+        self.incarnations.add(entry.incarnation)
 
     def _check_following(self, entry: Entry, previous: Entry) -> None:
         self._require(previous.alive, f"{entry.op} on the deleted branch {entry.branch}")
-        self._require(entry.line == previous.line, f"{entry.branch}: an entry of another life")
+        self._require(entry.incarnation == previous.incarnation, f"{entry.branch}: an entry of another incarnation")
         self._require(
             entry.before == previous.head, f"{entry.branch}/{entry.position} does not start where the last ended"
         )
         snapshot = previous.head
         for step, after in zip(entry.steps, entry.snapshots(), strict=True):
             self._check_commit(step.commit, snapshot, after, entry)
-            self.reached[step.commit.id] = {**self.reached[snapshot.commit.id], entry.line: step.commit.ref.seq}
+            self.reached[step.commit.id] = {**self.reached[snapshot.commit.id], entry.incarnation: step.commit.ref.seq}
             snapshot = after
-        self._require(entry.ancestry.lines == self.reached[snapshot.commit.id], f"entry {entry.id}: another ancestry")
+        self._require(entry.ancestry.reached == self.reached[snapshot.commit.id], f"entry {entry.id}: another ancestry")
 
     def _check_commit(self, commit: Commit, before: Snapshot, after: Snapshot, entry: Entry) -> None:
         self._require(commit.id not in self.commits, f"commit {commit.id} is in the chain twice")
         self._require(commit.id not in self.denied, f"commit {commit.id} was denied and is visible")
         self._require(commit.parents[0] == before.commit.ref, f"commit {commit.id} has another parent")
-        place = (commit.ref.branch, commit.ref.line, commit.ref.position, commit.ref.seq)
-        expected = (entry.branch, entry.line, entry.position, before.commit.ref.seq + 1)
+        place = (commit.ref.branch, commit.ref.incarnation, commit.ref.position, commit.ref.seq)
+        expected = (entry.branch, entry.incarnation, entry.position, before.commit.ref.seq + 1)
         self._require(place == expected, f"commit {commit.id} is elsewhere")
         self._require(commit.at > before.commit.at, "time went back")
         intent = self.intents[commit.id]
-        self._require(intent.line == entry.line, f"commit {commit.id} was meant for another life of {entry.branch}")
+        self._require(
+            intent.incarnation == entry.incarnation,
+            f"commit {commit.id} was meant for another incarnation of {entry.branch}",
+        )
         self._require(intent.schema == before.schema, f"commit {commit.id} was made for another schema")
         for key, content in intent.read.items():
             self._require(self.of(before.table(key)) == content, f"commit {commit.id} relied on an older {key}")
         for key, state in after.tables.items():
             old = before.table(key)
             if state != old:
-                number = old.number if old else 0
+                generation = old.generation if old else 0
                 wanted = (*self.of(old), commit.id)
                 self._require(self.of(state) == wanted, f"commit {commit.id} lost or repeated changes of {key}")
-                self._require(state.number == number + 1, f"{key} does not count up")
+                self._require(state.generation == generation + 1, f"{key} does not count up")
         self.commits[commit.id] = commit
 
     # ------------------------------------------------------------ what actors are told
@@ -190,7 +193,7 @@ class Model:
 
     def meant(self, plan: PublishPlan, snapshot: Snapshot) -> None:
         read = {key: self.of(snapshot.table(key)) for key in plan.reads}
-        self.intents[plan.commit_id] = Intent(plan.line, plan.schema, read)
+        self.intents[plan.commit_id] = Intent(plan.incarnation, plan.schema, read)
 
     def _require(self, holds: bool, what: str) -> None:
         if not holds:

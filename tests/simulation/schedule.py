@@ -42,8 +42,8 @@ def beginning(commits: int, with_branch: bool) -> Beginning:
     history = History.create(store, b"{}", new_id=world.new_id, clock=world.clock)
     first = model.chains["main"][0]
     model.commits[first.id] = first.head.commit
-    model.lines.add(first.line)
-    model.reached[first.id] = {first.line: 0}
+    model.incarnations.add(first.incarnation)
+    model.reached[first.id] = {first.incarnation: 0}
     world.ids = 100
     actor = Actor(world, history.identity, [], tail_most=64, label="beginning")
     actor.history = history

@@ -30,7 +30,7 @@ FOUND_NEAR = {
     "stalls_are_not_seen": 41_368,
     "heads_are_remembered_as_of_now": 3_724,
     "sweep_takes_young_entries": 10_902,
-    "lines_are_named_by_branch_alone": 4_712,
+    "incarnations_are_named_by_branch_alone": 4_712,
     "published_plans_are_published_again": 2_515,
 }
 """Where a rule that takes long to be noticed was noticed before: looked at first. A wrong number costs time, nothing else."""

@@ -79,7 +79,7 @@ def test_each_commit_of_a_group_shows_its_own_change_and_no_other(graph: og.Grap
         changes = list(graph.commit_changes(commit.id).changes)
         assert [(change.op, change.id) for change in changes] == [("insert", own)]
     numbers = [graph._repository.resolve(commit.id).snapshot.tables["node:Person"] for commit in commits]
-    assert [state.number for state in numbers] == list(range(2, 8))
+    assert [state.generation for state in numbers] == list(range(2, 8))
     assert [state.rows for state in numbers] == list(range(2, 8))
 
 

@@ -146,7 +146,7 @@ def commit_changes(
     page_token: str | None = None,
 ) -> CommitPage:
     """Exactly what a commit changed. ParentlessCommit for the first one; HistoryGap when it was swept."""
-    scope = (repository.history.identity.graph_id, commit.ref.branch, commit.ref.line, only.digest())
+    scope = (repository.history.identity.graph_id, commit.ref.branch, commit.ref.incarnation, only.digest())
     resume = None
     if page_token is not None:
         token = decode_token(page_token, "commit-page", scope)
@@ -221,7 +221,7 @@ def poll(
 
 
 def feed_scope(repository: Repository, head: Entry, only: ChangeFilter) -> tuple[str, ...]:
-    return (repository.history.identity.graph_id, head.branch, head.line, only.digest())
+    return (repository.history.identity.graph_id, head.branch, head.incarnation, only.digest())
 
 
 def cursor_at(repository: Repository, head: Entry, commit: Commit, only: ChangeFilter) -> str:

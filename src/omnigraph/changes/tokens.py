@@ -1,6 +1,6 @@
 """Cursors and page tokens: everything a reader of changes must give back, so that nobody keeps state for it.
 
-A token is base64url(JSON ‖ SHA-256 of the JSON). It is bound to the graph, to one life of a branch, and to the filter; a
+A token is base64url(JSON ‖ SHA-256 of the JSON). It is bound to the graph, to one incarnation of a branch, and to the filter; a
 token that does not belong is refused. The digest finds accidents, it is no secret.
 """
 
@@ -23,7 +23,7 @@ MAX_TOKEN_BYTES = 4_096
 ID_BYTES_EXACT = 256
 ID_PREFIX_BYTES = 64
 SCOPE_DIGITS = 32
-SCOPE = ("graph", "branch", "life of the branch", "filter")
+SCOPE = ("graph", "branch", "incarnation of the branch", "filter")
 _DIGEST_BYTES = 32
 
 

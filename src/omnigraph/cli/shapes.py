@@ -44,7 +44,7 @@ def snapshot_shape(branch: str, view: View, format: int) -> dict[str, Any]:
                 "entity_kind": key.partition(":")[0],
                 "type_name": entity.name,
                 "table_path": view.path(key),
-                "table_version": state.number if state else 0,
+                "table_version": state.generation if state else 0,
                 "entity_count": state.rows if state else 0,
             }
         )

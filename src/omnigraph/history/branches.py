@@ -9,7 +9,7 @@ from omnigraph.errors import AlreadyExists, BranchNotFound, BranchReplaced, Usag
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.genesis import MAIN
-from omnigraph.history.lineage import Lineage, new_line
+from omnigraph.history.lineage import Lineage, new_incarnation
 from omnigraph.history.log import Log
 from omnigraph.history.values import Commit, Entry, Snapshot
 
@@ -38,7 +38,7 @@ class Branches:
             id=entry_id,
             op="create",
             branch=name,
-            line=new_line(name, position, entry_id),
+            incarnation=new_incarnation(name, position, entry_id),
             position=position,
             steps=(),
         )
@@ -49,7 +49,7 @@ class Branches:
         return entry
 
     def _opening(self, source: Entry, snapshot: Snapshot | None) -> Entry:
-        """The source's entry as the state a new line starts from."""
+        """The source's entry as the state a new incarnation starts from."""
         if snapshot is None or snapshot.commit.id == source.head.commit.id:
             tail, segments = self.log.following(source)
             return replace(source, before=source.head, tail=tail, segments=segments)
@@ -57,12 +57,12 @@ class Branches:
         kept = tuple(step for step in entry.steps if step.commit.ref.seq <= snapshot.commit.ref.seq)
         tail, segments = self.log.following(replace(entry, steps=kept))
         ancestry = replace(
-            entry.ancestry, lines={**entry.ancestry.lines, snapshot.commit.ref.line: snapshot.commit.ref.seq}
+            entry.ancestry, reached={**entry.ancestry.reached, snapshot.commit.ref.incarnation: snapshot.commit.ref.seq}
         )
         return replace(entry, before=snapshot, ancestry=ancestry, tail=tail, segments=segments)
 
     def delete(self, name: str, *, at: Commit | None = None) -> None:
-        """Close the branch's line. With `at`, only while its head is that commit (BranchReplaced otherwise)."""
+        """Close the branch's incarnation. With `at`, only while its head is that commit (BranchReplaced otherwise)."""
         if name == MAIN:
             raise UsageError("main cannot be deleted")
         prepared_at = self.chain.clock()
@@ -84,8 +84,8 @@ class Branches:
                 reach(Failpoint.BRANCH_AFTER_DELETE)
                 return
             prepared_at = self.chain.clock()
-            line, head = head.line, self.chain.head(name)
-            if head.line != line:
+            incarnation, head = head.incarnation, self.chain.head(name)
+            if head.incarnation != incarnation:
                 raise BranchNotFound(f"branch '{name}' was deleted by somebody else, and made anew")
 
     def list(self) -> list[Entry]:

@@ -218,7 +218,7 @@ class Chain:
         it is garbage of our own making.
         """
         newest = self._listed(entry.branch)
-        if newest is None or newest.line != entry.line:
+        if newest is None or newest.incarnation != entry.incarnation:
             raise OutcomeUnknown(
                 f"branch '{entry.branch}' was deleted and swept while commit {entry.id} was published",
                 commit_id=entry.id,

@@ -21,7 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import CREATE_ATTEMPTS, encode_entry, key_of
-from omnigraph.history.lineage import new_line
+from omnigraph.history.lineage import new_incarnation
 from omnigraph.history.values import FORMAT, Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot
 from omnigraph.storage import Store
 
@@ -101,17 +101,17 @@ def ensure_first_entry(store: Store, identity: Identity) -> None:
 
 
 def first_entry(identity: Identity) -> Entry:
-    line = new_line(MAIN, 0, identity.first_commit)
-    ref = CommitRef(identity.first_commit, MAIN, line, 0, 0)
+    incarnation = new_incarnation(MAIN, 0, identity.first_commit)
+    ref = CommitRef(identity.first_commit, MAIN, incarnation, 0, 0)
     commit = Commit(ref, (), "init", identity.created_at, identity.actor)
     snapshot = Snapshot(commit, identity.schema, {})
     return Entry(
         id=identity.first_commit,
         op="commit",
         branch=MAIN,
-        line=line,
+        incarnation=incarnation,
         position=0,
         before=snapshot,
         steps=(CommitStep(commit, identity.schema, {}),),
-        ancestry=Ancestry({line: 0}),
+        ancestry=Ancestry({incarnation: 0}),
     )

@@ -145,7 +145,7 @@ def _encode(commits: Sequence[Commit]) -> bytes:
         {
             "id": [commit.ref.id for commit in commits],
             "branch": [commit.ref.branch for commit in commits],
-            "line": [commit.ref.line for commit in commits],
+            "incarnation": [commit.ref.incarnation for commit in commits],
             "seq": pa.array([commit.ref.seq for commit in commits], pa.int64()),
             "position": pa.array([commit.ref.position for commit in commits], pa.int64()),
             "parents": [json.dumps([parent.to_json() for parent in commit.parents]) for commit in commits],
@@ -167,7 +167,7 @@ def _decode(data: bytes) -> list[Commit]:
     rows = pa.ipc.open_file(pa.BufferReader(data)).read_all().to_pylist()
     return [
         Commit(
-            CommitRef(row["id"], row["branch"], row["line"], row["seq"], row["position"]),
+            CommitRef(row["id"], row["branch"], row["incarnation"], row["seq"], row["position"]),
             tuple(CommitRef.from_json(parent) for parent in json.loads(row["parents"])),
             row["kind"],
             row["at"],

@@ -10,7 +10,7 @@ else was first, the plan is rebased onto what won, if its kind allows, and tried
       or one it read                          the new version
     a table it changes strictly             ExpectedVersionMismatch
     the schema                              ExpectedVersionMismatch on "schema"
-    the branch's life (deleted, made anew)  BranchReplaced
+    the branch's incarnation                BranchReplaced (it was deleted, and perhaps made anew)
     anything, with `if_commit` given        PreconditionFailed
 """
 
@@ -81,7 +81,7 @@ class PublishPlan:
 
     commit_id: str
     branch: str
-    line: str
+    incarnation: str
     base: CommitRef
     schema: str
     changes: tuple[TableChange, ...]
@@ -118,7 +118,7 @@ class PublishPlan:
 
 
 _PLAIN_FIELDS = (
-    "commit_id", "branch", "line", "schema", "kind", "actor", "message", "if_commit", "new_schema",
+    "commit_id", "branch", "incarnation", "schema", "kind", "actor", "message", "if_commit", "new_schema",
 )  # fmt: skip
 
 Rebase = Callable[[PublishPlan, Snapshot], PublishPlan]
@@ -150,7 +150,7 @@ class _Trial:
     steps: dict[int, CommitStep] = field(default_factory=dict)
     done: dict[int, Commit] = field(default_factory=dict)
     refused: dict[int, OmnigraphError] = field(default_factory=dict)
-    merged_lines: dict[str, int] = field(default_factory=dict)
+    merged_reached: dict[str, int] = field(default_factory=dict)
 
     def outcome(self, index: int) -> Commit | OmnigraphError:
         return self.done.get(index) or self.refused[index]
@@ -212,7 +212,7 @@ class Publisher:
                 confirmed = True
                 continue
             if trial.steps:
-                entry = self._entry(head, list(trial.steps.values()), trial.merged_lines)
+                entry = self._entry(head, list(trial.steps.values()), trial.merged_reached)
                 published = self.chain.append(entry, prepared_at=prepared_at, before_visible=before_create)
                 if published is None:
                     if attempt:
@@ -259,7 +259,7 @@ class Publisher:
                     current[index] = replace(current[index], plan=plan, staged=True)
                 if plan.merged is not None:
                     source = self.lineage.entry_of(plan.merged)
-                    trial.merged_lines.update(self.lineage.lines_at(source, plan.merged))
+                    trial.merged_reached.update(self.lineage.reached_at(source, plan.merged))
             except OmnigraphError as error:
                 trial.refused[index] = error
                 continue
@@ -285,14 +285,14 @@ class Publisher:
 
     def _published(self, plan: PublishPlan, head: Entry) -> Commit | None:
         """The plan's own commit, if the branch has it already."""
-        if plan.base == head.head.commit.ref or plan.line != head.line:
+        if plan.base == head.head.commit.ref or plan.incarnation != head.incarnation:
             return None
         return self.log.find(head, plan.commit_id)
 
     def _onto(self, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
         """The plan made to stand on `snapshot`."""
         plan, rebase = member.plan, member.rebase
-        if not head.alive or head.line != plan.line:
+        if not head.alive or head.incarnation != plan.incarnation:
             raise BranchReplaced(
                 f"branch '{plan.branch}' was deleted while this write was prepared",
                 hint="open the branch again; if it was made anew, apply the change to the new one",
@@ -323,7 +323,7 @@ class Publisher:
 
     def _step(self, plan: PublishPlan, snapshot: Snapshot, position: int) -> CommitStep:
         parent = snapshot.commit
-        ref = CommitRef(plan.commit_id, plan.branch, plan.line, parent.ref.seq + 1, position)
+        ref = CommitRef(plan.commit_id, plan.branch, plan.incarnation, parent.ref.seq + 1, position)
         commit = Commit(
             ref=ref,
             parents=(parent.ref,) if plan.merged is None else (parent.ref, plan.merged),
@@ -335,18 +335,18 @@ class Publisher:
         tables = {change.key: change.state for change in plan.changes}
         return CommitStep(commit, plan.new_schema or snapshot.schema, tables)
 
-    def _entry(self, head: Entry, steps: Sequence[CommitStep], merged_lines: Mapping[str, int]) -> Entry:
+    def _entry(self, head: Entry, steps: Sequence[CommitStep], merged_reached: Mapping[str, int]) -> Entry:
         tail, segments = self.log.following(head)
         last = steps[-1].commit.ref
         return Entry(
             id=last.id if len(steps) == 1 else self.new_id(),
             op="commit",
             branch=head.branch,
-            line=head.line,
+            incarnation=head.incarnation,
             position=head.position + 1,
             before=head.head,
             steps=tuple(steps),
-            ancestry=self.lineage.after(head.ancestry, last, merged_lines),
+            ancestry=self.lineage.after(head.ancestry, last, merged_reached),
             tail=tail,
             segments=segments,
         )
@@ -358,7 +358,7 @@ def _may_join(member: Member, head: Entry) -> bool:
     return (
         not member.staged
         and head.alive
-        and plan.line == head.line
+        and plan.incarnation == head.incarnation
         and plan.if_commit is None
         and plan.schema == head.head.schema
         and all(change.mode in ("insert", "upsert") for change in plan.changes)
@@ -367,8 +367,10 @@ def _may_join(member: Member, head: Entry) -> bool:
 
 def _knows(head: Entry, plan: PublishPlan) -> bool:
     """Whether a cached head is as new as the plan's base, so that judging the plan by it makes sense."""
-    return head.line == plan.line and (plan.base.line != plan.line or plan.base.position <= head.position)
+    return head.incarnation == plan.incarnation and (
+        plan.base.incarnation != plan.incarnation or plan.base.position <= head.position
+    )
 
 
 def _mismatch(key: str, base: TableState | None, actual: TableState | None) -> ExpectedVersionMismatch:
-    return ExpectedVersionMismatch(key, base.number if base else 0, actual.number if actual else 0)
+    return ExpectedVersionMismatch(key, base.generation if base else 0, actual.generation if actual else 0)

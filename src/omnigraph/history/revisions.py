@@ -9,7 +9,7 @@ from omnigraph.errors import BranchNotFound, CommitNotFound, UsageError
 from omnigraph.history.branches import Branches
 from omnigraph.history.chain import Chain
 from omnigraph.history.genesis import MAIN
-from omnigraph.history.lineage import Lineage, line_start
+from omnigraph.history.lineage import Lineage, incarnation_start
 from omnigraph.history.log import Log
 from omnigraph.history.tags import Tags
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot
@@ -71,7 +71,7 @@ class Revisions:
         return self.snapshot(commit.ref)
 
     def find(self, commit_id: str) -> Commit:
-        """A commit by id: in main's log, then in those of the other branches, former lives included."""
+        """A commit by id: in main's log, then in those of the other branches, former incarnations included."""
         names = self.chain.branches()
         for name in sorted(names, key=lambda name: (name != MAIN, name)):
             entry = self.chain.newest(name)
@@ -79,7 +79,7 @@ class Revisions:
                 found = self.log.find(entry, commit_id)
                 if found is not None:
                     return found
-                start = line_start(entry.line)[1]
+                start = incarnation_start(entry.incarnation)[1]
                 entry = self.chain.find(name, start - 1) if start else None
         raise CommitNotFound(f"commit '{commit_id}' not found")
 

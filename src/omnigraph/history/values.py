@@ -1,8 +1,8 @@
 """The values of history: what a commit object holds. All frozen; all read and written as JSON.
 
 An *entry* is one object of a branch's chain: the snapshot before it, and the commits it adds (one, or several that were
-published together). A *line* is one lifetime of a branch name: a branch that was deleted and made again has a new line,
-so an old commit of it is never mistaken for a new one. `seq` counts commits along first parents, across branches.
+published together). A branch that was deleted and made again is a new *incarnation* of its name, so an old commit of it
+is never mistaken for a new one. `seq` counts commits along first parents, across branches.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize"]
 
 @dataclass(frozen=True)
 class TableState:
-    """One table as a snapshot sees it: `version` is the stored version, `number` the small one shown to users."""
+    """One table as a snapshot sees it: `version` is the stored version, `generation` the small number shown to users."""
 
     path: str
     version: int
-    number: int
+    generation: int
     rows: int
 
     def to_json(self) -> list[Any]:
-        return [self.path, self.version, self.number, self.rows]
+        return [self.path, self.version, self.generation, self.rows]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> TableState:
@@ -39,12 +39,12 @@ class CommitRef:
 
     id: str
     branch: str
-    line: str
+    incarnation: str
     seq: int
     position: int
 
     def to_json(self) -> list[Any]:
-        return [self.id, self.branch, self.line, self.seq, self.position]
+        return [self.id, self.branch, self.incarnation, self.seq, self.position]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> CommitRef:
@@ -158,21 +158,21 @@ class Segment:
 
 @dataclass(frozen=True)
 class Ancestry:
-    """Every line reachable from a commit, with the highest `seq` reached on it: `covers` is "is an ancestor of".
+    """Every incarnation reachable from a commit, with the highest `seq` reached on it: `covers` is "is an ancestor of".
 
-    A line is a chain, so what is reachable on it is always a prefix. Beyond ANCESTRY_INLINE lines the older part is
-    stored apart under `stored` and `lines` holds only what changed since.
+    An incarnation is a chain, so what is reachable on it is always a prefix. Beyond ANCESTRY_INLINE incarnations the older part is
+    stored apart under `stored` and `reached` holds only what changed since.
     """
 
-    lines: Mapping[str, int] = field(default_factory=dict)
+    reached: Mapping[str, int] = field(default_factory=dict)
     stored: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"lines": dict(sorted(self.lines.items())), "stored": self.stored}
+        return {"reached": dict(sorted(self.reached.items())), "stored": self.stored}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ancestry:
-        return cls(value["lines"], value["stored"])
+        return cls(value["reached"], value["stored"])
 
 
 Op = Literal["commit", "create", "delete"]
@@ -182,13 +182,13 @@ Op = Literal["commit", "create", "delete"]
 class Entry:
     """One object of a branch's chain. `before` is the snapshot it starts from, `steps` the commits it adds.
 
-    "create" opens a line of the branch at `before` (a commit of another branch); "delete" closes it; both add no commit.
+    "create" opens an incarnation of the branch at `before` (a commit of another branch); "delete" closes it; both add no commit.
     """
 
     id: str
     op: Op
     branch: str
-    line: str
+    incarnation: str
     position: int
     before: Snapshot
     steps: tuple[CommitStep, ...]
@@ -220,7 +220,7 @@ class Entry:
             "id": self.id,
             "op": self.op,
             "branch": self.branch,
-            "line": self.line,
+            "incarnation": self.incarnation,
             "position": self.position,
             "schema": self.before.schema,
             "tables": {key: state.to_json() for key, state in sorted(self.before.tables.items())},
@@ -242,7 +242,7 @@ class Entry:
             id=value["id"],
             op=value["op"],
             branch=value["branch"],
-            line=value["line"],
+            incarnation=value["incarnation"],
             position=value["position"],
             before=before,
             steps=tuple(CommitStep.from_json(step) for step in value["steps"]),

@@ -22,7 +22,7 @@ def maintain(repository: Repository, branch: str, *, rewrite: bool, actor: str |
         plan = PublishPlan(
             commit_id=repository.history.new_id(),
             branch=branch,
-            line=entry.line,
+            incarnation=entry.incarnation,
             base=view.snapshot.commit.ref,
             schema=view.snapshot.schema,
             changes=tuple(_change(view, key, versions[-1]) for key, versions in staged.items()),
@@ -55,5 +55,5 @@ def _maintained(view: View, key: str, rewrite: bool) -> list[Staged]:
 def _change(view: View, key: str, staged: Staged) -> TableChange:
     before = view.state(key)
     assert before is not None, "a table that was maintained has a state"
-    after = TableState(before.path, staged.version, before.number + 1, staged.rows)
+    after = TableState(before.path, staged.version, before.generation + 1, staged.rows)
     return TableChange(key, "strict", before, after, {})

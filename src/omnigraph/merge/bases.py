@@ -54,7 +54,7 @@ def entry_at(history: History, ref: CommitRef) -> Entry:
     """The chain as it was when `ref` was the head."""
     entry = history.lineage.entry_of(ref)
     kept = tuple(step for step in entry.steps if step.commit.ref.seq <= ref.seq)
-    return replace(entry, steps=kept, ancestry=Ancestry(history.lineage.lines_at(entry, ref)))
+    return replace(entry, steps=kept, ancestry=Ancestry(history.lineage.reached_at(entry, ref)))
 
 
 class Differences:

@@ -287,7 +287,7 @@ class _Attempt:
         plan = PublishPlan(
             commit_id=self.repository.history.new_id(),
             branch=self.target.branch,
-            line=self.target.line,
+            incarnation=self.target.incarnation,
             base=target.commit.ref,
             schema=target.schema,
             changes=_changes(target.tables, tables),
@@ -329,8 +329,11 @@ class _Attempt:
     def _has_merged_since(self, snapshot: Snapshot) -> bool:
         """Whether the target has taken in other branches since: the bases may be others then."""
         lineage = self.repository.history.lineage
-        now = lineage.lines(lineage.entry_of(snapshot.commit.ref).ancestry)
-        return {**now, self.target.line: 0} != {**lineage.lines(self.target.ancestry), self.target.line: 0}
+        now = lineage.reached(lineage.entry_of(snapshot.commit.ref).ancestry)
+        return {**now, self.target.incarnation: 0} != {
+            **lineage.reached(self.target.ancestry),
+            self.target.incarnation: 0,
+        }
 
     # ------------------------------------------------------------ telling
 
@@ -359,7 +362,7 @@ def _changes(before: Mapping[str, TableState], after: Mapping[str, _Landed]) -> 
         if new is None:
             changes.append(TableChange(key, "merge", old, None))
         elif old is None or (old.path, old.version) != (new.path, new.version):
-            state = TableState(new.path, new.version, (old.number if old else 0) + 1, new.rows)
+            state = TableState(new.path, new.version, (old.generation if old else 0) + 1, new.rows)
             changes.append(TableChange(key, "merge", old, state))
     return tuple(changes)
 

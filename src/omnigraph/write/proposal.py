@@ -45,7 +45,7 @@ class Proposal:
         return PublishPlan(
             commit_id=commit_id,
             branch=entry.branch,
-            line=entry.line,
+            incarnation=entry.incarnation,
             base=self.view.snapshot.commit.ref,
             schema=self.view.snapshot.schema,
             changes=tuple(changes),

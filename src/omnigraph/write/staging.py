@@ -90,7 +90,7 @@ def _stage(
 
 
 def table_change(delta: Delta, before: TableState | None, staged: Staged) -> TableChange:
-    state = TableState(staged.path, staged.version, (before.number if before else 0) + 1, staged.rows)
+    state = TableState(staged.path, staged.version, (before.generation if before else 0) + 1, staged.rows)
     return TableChange(delta.key, delta.mode, before, state)
 
 
@@ -109,4 +109,4 @@ def _lost_to(plan: PublishPlan, deltas: Deltas, snapshot: Snapshot, error: Input
         return error
     key = f"edge:{error.type_name}"
     before, now = plan.read_states.get(key), snapshot.table(key)
-    return ExpectedVersionMismatch(key, before.number if before else 0, now.number if now else 0)
+    return ExpectedVersionMismatch(key, before.generation if before else 0, now.generation if now else 0)

@@ -217,7 +217,7 @@ class Assembly:
             )
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
-        state = TableState(one.place.path, version, (before.number if before else 0) + 1, rows)
+        state = TableState(one.place.path, version, (before.generation if before else 0) + 1, rows)
         return TableChange(one.key, _MODES[self.mode], before, state, one.to_json())
 
     def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:

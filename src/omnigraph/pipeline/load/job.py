@@ -242,7 +242,7 @@ class _Load:
         plan = PublishPlan(
             commit_id=commit_id,
             branch=self.entry.branch,
-            line=self.entry.line,
+            incarnation=self.entry.incarnation,
             base=self.view.snapshot.commit.ref,
             schema=self.view.snapshot.schema,
             changes=changes,
