@@ -10,15 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
-from omnigraph.language.catalog import EntityType, PropertyType, Scalar
+from omnigraph.language.catalog import EntityType
 from omnigraph.language.identity import node_id
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.language.temporal import parse_date, parse_datetime
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import Mode, Result, run_read
+from omnigraph.values.temporal import parse_date, parse_datetime
+from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View
 
 Record = Mapping[str, Any]

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
 
-from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+from omnigraph.language.catalog import Catalog
 from omnigraph.language.query import plan as p
+from omnigraph.values.types import PropertyType, Scalar
 
 Row = Mapping[str, Any]
 Data = Mapping[str, Sequence[Row]]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from omnigraph.errors import InputError, RecordError, ValueViolation
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.records import Unfit, edge_row, node_row, property_value, typed_value
+from omnigraph.values.types import PropertyType, Scalar
 
 CATALOG = compile_schema("""
 node Person { name: String @key  age: I32?  tier: String? @default("free") }

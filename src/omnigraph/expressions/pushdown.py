@@ -9,11 +9,10 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.literals import INTEGER_RANGES
 from omnigraph.language.query.plan import Binary, Constant, Expression, ListOf, Now, Parameter, PropertyRef, Unary
-from omnigraph.language.temporal import parse_date, parse_datetime
 from omnigraph.tables import column, in_list, literal
+from omnigraph.values.temporal import parse_date, parse_datetime
+from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.query.plan import (
     Binary,
     Constant,
@@ -24,6 +23,7 @@ from omnigraph.language.query.plan import (
     PropertyRef,
     Unary,
 )
+from omnigraph.values.types import PropertyType, Scalar
 
 _SQL_TYPES = {
     Scalar.STRING: "TEXT",

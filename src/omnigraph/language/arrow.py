@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.language.catalog import EdgeType, EntityType, PropertyType, Scalar
+from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,62 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
+from omnigraph.values.types import PropertyType
+
 LiteralValue = str | int | float | bool
-
-
-class Scalar(StrEnum):
-    """The base types of `.pg`, by the word a schema uses."""
-
-    STRING = "String"
-    BLOB = "Blob"
-    BOOL = "Bool"
-    I32 = "I32"
-    I64 = "I64"
-    U32 = "U32"
-    U64 = "U64"
-    F32 = "F32"
-    F64 = "F64"
-    DATE = "Date"
-    DATETIME = "DateTime"
-    VECTOR = "Vector"
-
-    @property
-    def is_integer(self) -> bool:
-        return self in (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64)
-
-    @property
-    def is_float(self) -> bool:
-        return self in (Scalar.F32, Scalar.F64)
-
-    @property
-    def is_numeric(self) -> bool:
-        return self.is_integer or self.is_float
-
-
-@dataclass(frozen=True)
-class PropertyType:
-    """A property's type. `enum` is sorted and non-empty only for enums (scalar String); `dimension` only for Vector."""
-
-    scalar: Scalar
-    nullable: bool = False
-    is_list: bool = False
-    enum: tuple[str, ...] = ()
-    dimension: int | None = None
-
-    def __str__(self) -> str:
-        if self.enum:
-            core = f"enum({', '.join(self.enum)})"
-        elif self.dimension is not None:
-            core = f"Vector({self.dimension})"
-        else:
-            core = self.scalar.value
-        if self.is_list:
-            core = f"[{core}]"
-        return core + ("?" if self.nullable else "")
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from omnigraph.language.catalog import (
     InterfaceType,
     NodeType,
     Property,
-    PropertyType,
-    Scalar,
 )
+from omnigraph.values.types import PropertyType, Scalar
 
 FORMAT = 1
 

@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from omnigraph.errors import RecordError, UsageError, ValueViolation
-from omnigraph.language.catalog import NodeType, PropertyType, Scalar
+from omnigraph.language.catalog import NodeType
+from omnigraph.values.types import PropertyType, Scalar
 
 _EPOCH_DAY = date(1970, 1, 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

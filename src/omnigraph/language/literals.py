@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.query.plan import Constant
-from omnigraph.language.temporal import datetime_text, parse_date, parse_datetime
-
-INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {
-    Scalar.I32: (-(2**31), 2**31 - 1),
-    Scalar.I64: (-(2**63), 2**63 - 1),
-    Scalar.U32: (0, 2**32 - 1),
-    Scalar.U64: (0, 2**64 - 1),
-}
-MAX_F32 = 3.4028234663852886e38
+from omnigraph.values.temporal import datetime_text, parse_date, parse_datetime
+from omnigraph.values.types import INTEGER_RANGES, MAX_F32, PropertyType, Scalar
 
 
 class Unfit(Exception):

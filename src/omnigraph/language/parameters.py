@@ -28,10 +28,9 @@ from datetime import UTC, date, datetime
 from numbers import Integral, Real
 
 from omnigraph.errors import ParameterError
-from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.literals import INTEGER_RANGES, MAX_F32
 from omnigraph.language.query.plan import DeclaredParameter
-from omnigraph.language.temporal import parse_date, parse_datetime
+from omnigraph.values.temporal import parse_date, parse_datetime
+from omnigraph.values.types import INTEGER_RANGES, MAX_F32, PropertyType, Scalar
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from omnigraph.language.catalog import EdgeType, EntityType, Property, Scalar
+from omnigraph.language.catalog import EdgeType, EntityType, Property
 from omnigraph.tables import IndexCoverage, IndexSpec
 from omnigraph.tables.indexes import coverage
+from omnigraph.values.types import Scalar
 from omnigraph.views import View
 
 

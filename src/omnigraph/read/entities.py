@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, Commit, TableState
 from omnigraph.language.arrow import arrow_type
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.read.result import with_zone
+from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import Commit
 from omnigraph.language.query.plan import ResultColumn
-from omnigraph.language.temporal import datetime_text
+from omnigraph.values.temporal import datetime_text
 
 if TYPE_CHECKING:
     import pandas

@@ -10,10 +10,11 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar
+from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.identity import node_id
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.typed import TypedRows, open_schema
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,11 +10,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError, RecordError
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType, PropertyType, Scalar
+from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.json_columns import DAYS, MILLISECONDS, Doubtful, ids_of, typed_column
 from omnigraph.records.rows import Row, edge_row, node_row, refuse_unknown
 from omnigraph.records.typed import Reject, TypedRows, open_schema
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa

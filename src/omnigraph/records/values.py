@@ -9,15 +9,9 @@ import math
 import struct
 from collections.abc import Callable
 
-from omnigraph.language.catalog import PropertyType, Scalar
-from omnigraph.language.temporal import parse_date, parse_datetime
+from omnigraph.values.temporal import parse_date, parse_datetime
+from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
-_INTEGER_BOUNDS = {
-    Scalar.I32: (-(2**31), 2**31 - 1),
-    Scalar.I64: (-(2**63), 2**63 - 1),
-    Scalar.U32: (0, 2**32 - 1),
-    Scalar.U64: (0, 2**64 - 1),
-}
 _EPOCH = dt.date(1970, 1, 1)
 _EPOCH_INSTANT = dt.datetime(1970, 1, 1)
 
@@ -66,7 +60,7 @@ def _bool(value: object) -> bool:
 
 
 def _integer(scalar: Scalar) -> Callable[[object], int]:
-    low, high = _INTEGER_BOUNDS[scalar]
+    low, high = INTEGER_RANGES[scalar]
 
     def convert(value: object) -> int:
         if isinstance(value, str) and scalar in (Scalar.I64, Scalar.U64) and value.lstrip("-").isdecimal():
@@ -168,5 +162,5 @@ _SCALARS: dict[Scalar, Callable[[object], object]] = {
     Scalar.F64: _float,
     Scalar.DATE: _date,
     Scalar.DATETIME: _datetime,
-    **{scalar: _integer(scalar) for scalar in _INTEGER_BOUNDS},
+    **{scalar: _integer(scalar) for scalar in INTEGER_RANGES},
 }

@@ -16,8 +16,9 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
-from omnigraph.language.catalog import Constraint, EdgeType, EntityType, Property, Scalar
+from omnigraph.language.catalog import Constraint, EdgeType, EntityType, Property
 from omnigraph.relational.sql import column
+from omnigraph.values.types import Scalar
 
 RuleKind = Literal["required", "enum", "range", "check", "key", "unique", "endpoint", "cardinality"]
 

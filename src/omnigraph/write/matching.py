@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from omnigraph.errors import InputError
 from omnigraph.expressions.sql import ExpressionCompiler
-from omnigraph.language.catalog import NodeType, Scalar
+from omnigraph.language.catalog import NodeType
 from omnigraph.language.identity import node_id
 from omnigraph.language.query.plan import Binary, Constant, Expression, Now, Parameter, PropertyRef
 from omnigraph.records import Unfit, typed_value
@@ -24,6 +24,7 @@ from omnigraph.relational import duck
 from omnigraph.relational.sql import column, to_sql
 from omnigraph.tables import filters
 from omnigraph.tables.key_cache import KEY_COLUMNS
+from omnigraph.values.types import Scalar
 from omnigraph.views import View
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+from omnigraph.language.catalog import Catalog
 from omnigraph.language.query import plan
 from omnigraph.language.query.compiler import _Memory, compile_query
 from omnigraph.language.query.plan import Binding, Expansion
+from omnigraph.values.types import PropertyType, Scalar
 
 
 def read(match: str, catalog: Catalog, returned: str = "1", tail: str = "", parameters: str = "") -> plan.ReadPlan:

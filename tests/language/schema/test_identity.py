@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import RecordError, UsageError, ValueViolation
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.identity import canonical_text, node_id
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.values.types import PropertyType, Scalar
 
 TEXTS: list[tuple[Scalar, object, str]] = [
     (Scalar.STRING, "Ada  é", "Ada  é"),

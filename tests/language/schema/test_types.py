@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.values.types import PropertyType, Scalar
 
 ROWS = [
     ("String", PropertyType(Scalar.STRING), pa.utf8()),

@@ -8,13 +8,14 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from omnigraph.errors import QueryError
-from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+from omnigraph.language.catalog import Catalog
 from omnigraph.language.query import syntax
 from omnigraph.language.query.mutations import check_mutation
 from omnigraph.language.query.parser import parse_queries, refusal
 from omnigraph.language.query.plan import DeclaredParameter, QueryPlan
 from omnigraph.language.query.reads import check_read
 from omnigraph.language.query.scope import Checking
+from omnigraph.values.types import PropertyType, Scalar
 
 _REMEMBERED = 256
 

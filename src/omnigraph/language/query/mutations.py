@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property, PropertyType, Scalar
+from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
 from omnigraph.language.query.syntax import Position
+from omnigraph.values.types import PropertyType, Scalar
 
 
 def check_mutation(

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from omnigraph.language.catalog import Metric, PropertyType, Scalar
+from omnigraph.language.catalog import Metric
+from omnigraph.values.types import PropertyType, Scalar
 
 # ---------------------------------------------------------------- expressions
 

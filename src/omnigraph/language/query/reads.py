@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, type_of
 from omnigraph.language.query.patterns import check_pattern
 from omnigraph.language.query.printer import column_name
 from omnigraph.language.query.scope import Checking, Scope
+from omnigraph.values.types import PropertyType, Scalar
 
 _KINDS: dict[Scalar, plan.ColumnKind] = {
     Scalar.STRING: "string",

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.errors import QueryError
-from omnigraph.language.catalog import Catalog, EdgeType, Property, PropertyType, Scalar
+from omnigraph.language.catalog import Catalog, EdgeType, Property
 from omnigraph.language.query.parser import refusal
 from omnigraph.language.query.syntax import Position
+from omnigraph.values.types import PropertyType, Scalar
 
 ID = PropertyType(Scalar.STRING)
 ENDPOINTS = {"from": "src", "to": "dst"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.language.catalog import Metric, PropertyType, Scalar
+from omnigraph.language.catalog import Metric
 from omnigraph.language.literals import Unfit, fitted
 from omnigraph.language.query import plan, syntax
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     from omnigraph.language.query.expressions import ExpressionChecker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from omnigraph.language.catalog import Constraint, ConstraintKind, Property, Scalar
+from omnigraph.language.catalog import Constraint, ConstraintKind, Property
 from omnigraph.language.regex import pattern_fault, python_pattern
 from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
 from omnigraph.language.schema.properties import check_member
@@ -19,6 +19,7 @@ from omnigraph.language.schema.syntax import (
     PropertySyntax,
     RangeSyntax,
 )
+from omnigraph.values.types import Scalar
 
 
 def compile_constraints(draft: TypeDraft, members: Sequence[MemberSyntax], source: SchemaText) -> None:

@@ -9,16 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.language.catalog import (
-    Catalog,
-    Constraint,
-    EdgeType,
-    InterfaceType,
-    NodeType,
-    Property,
-    PropertyType,
-    Scalar,
-)
+from omnigraph.language.catalog import Catalog, Constraint, EdgeType, InterfaceType, NodeType, Property
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.migration_steps import (
     STEP_ORDER,
@@ -43,6 +34,7 @@ from omnigraph.language.schema.migration_steps import (
     UpdateTypeMetadata,
     WidenProperty,
 )
+from omnigraph.values.types import PropertyType, Scalar
 
 AnyType = InterfaceType | NodeType | EdgeType
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from omnigraph.language.catalog import Constraint, LiteralValue, Metric, PropertyType
+from omnigraph.language.catalog import Constraint, LiteralValue, Metric
 from omnigraph.language.catalog_json import constraint_json
+from omnigraph.values.types import PropertyType
 
 TypeKind = Literal["interface", "node", "edge"]
 DropMode = Literal["soft", "hard"]

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.catalog import Scalar
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import Place
+from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
     from lark import UnexpectedInput

@@ -17,7 +17,6 @@ from omnigraph.language.catalog import (
     LiteralValue,
     NodeType,
     Property,
-    PropertyType,
 )
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.syntax import (
@@ -38,6 +37,7 @@ from omnigraph.language.schema.syntax import (
     SchemaSyntax,
     TypeSyntax,
 )
+from omnigraph.values.types import PropertyType
 
 _INDENT = "  "
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})

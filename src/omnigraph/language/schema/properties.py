@@ -7,17 +7,7 @@ import re
 import struct
 from datetime import date, datetime
 
-from omnigraph.language.catalog import (
-    Annotation,
-    Constraint,
-    ConstraintKind,
-    Embed,
-    LiteralValue,
-    Metric,
-    Property,
-    PropertyType,
-    Scalar,
-)
+from omnigraph.language.catalog import Annotation, Constraint, ConstraintKind, Embed, LiteralValue, Metric, Property
 from omnigraph.language.schema.drafts import PropertyDraft
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import (
@@ -28,6 +18,7 @@ from omnigraph.language.schema.syntax import (
     PropertySyntax,
     TypeSyntax,
 )
+from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 MAX_DIMENSION = 2**31 - 1
 METRICS: tuple[Metric, ...] = ("cosine", "l2", "dot")
@@ -35,12 +26,6 @@ RESERVED_NAMES = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
 ENTITY_COLUMNS = frozenset({"id", "src", "dst"})
-INTEGER_BOUNDS = {
-    Scalar.I32: (-(2**31), 2**31 - 1),
-    Scalar.I64: (-(2**63), 2**63 - 1),
-    Scalar.U32: (0, 2**32 - 1),
-    Scalar.U64: (0, 2**64 - 1),
-}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})?")
 
@@ -276,7 +261,7 @@ def typed_literal(argument: ArgumentSyntax, type: PropertyType) -> LiteralValue 
 
 def _typed_number(value: int | float, scalar: Scalar) -> int | float | None:
     if scalar.is_integer:
-        low, high = INTEGER_BOUNDS[scalar]
+        low, high = INTEGER_RANGES[scalar]
         return value if isinstance(value, int) and low <= value <= high else None
     number = float(value)
     if scalar is Scalar.F32:
@@ -301,7 +286,7 @@ def _expectation(type: PropertyType) -> tuple[str, str]:
     if type.enum:
         return f"one of {', '.join(type.enum)}", "write the value as the enum declares it"
     if type.scalar.is_integer:
-        low, high = INTEGER_BOUNDS[type.scalar]
+        low, high = INTEGER_RANGES[type.scalar]
         return f"a whole number from {low} to {high}", "write a number that fits the type"
     if type.scalar.is_float:
         return f"a number that fits {type.scalar}", "write a number such as 0.5"

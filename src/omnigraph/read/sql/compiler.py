@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from omnigraph.expressions.sql import ExpressionCompiler, sql_type
 from omnigraph.expressions.usage import blocks
-from omnigraph.language.catalog import Catalog, PropertyType, Scalar
+from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
@@ -28,6 +28,7 @@ from omnigraph.language.query.plan import (
 from omnigraph.read.sql.patterns import Context, Relation
 from omnigraph.read.sql.shapes import Keys, Output, Ranked, RelationalQuery, common
 from omnigraph.relational.sql import column, named, table
+from omnigraph.values.types import PropertyType, Scalar
 
 _NO_TIME = dt.datetime(1970, 1, 1)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from omnigraph.language.catalog import Catalog, NodeType, Scalar
+from omnigraph.language.catalog import Catalog, NodeType
 from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
@@ -23,6 +23,7 @@ from omnigraph.language.query.plan import (
     TextMatch,
     Unary,
 )
+from omnigraph.values.types import Scalar
 
 
 def keys_as_ids(plan: ReadPlan, catalog: Catalog) -> ReadPlan:

@@ -13,7 +13,6 @@ from typing import Literal
 
 from sqlglot import exp
 
-from omnigraph.language.catalog import PropertyType
 from omnigraph.language.query.plan import (
     Bm25,
     Constant,
@@ -24,6 +23,7 @@ from omnigraph.language.query.plan import (
     ResultColumn,
     TextMatch,
 )
+from omnigraph.values.types import PropertyType
 
 Keys = Literal["id", "ordinal"]
 """What joins compare: ids as stored, or the places of ids in their sorted order (compact, same order)."""

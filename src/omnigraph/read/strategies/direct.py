@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.expressions.pushdown import Values
 from omnigraph.language.arrow import arrow_type
-from omnigraph.language.catalog import PropertyType, Scalar
 from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
@@ -29,6 +28,7 @@ from omnigraph.language.query.plan import (
     Unary,
 )
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,71 @@
+"""The types of values: scalars, lists, enums and vectors, and the range of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scalar(StrEnum):
+    """The base types of `.pg`, by the word a schema uses."""
+
+    STRING = "String"
+    BLOB = "Blob"
+    BOOL = "Bool"
+    I32 = "I32"
+    I64 = "I64"
+    U32 = "U32"
+    U64 = "U64"
+    F32 = "F32"
+    F64 = "F64"
+    DATE = "Date"
+    DATETIME = "DateTime"
+    VECTOR = "Vector"
+
+    @property
+    def is_integer(self) -> bool:
+        return self in (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64)
+
+    @property
+    def is_float(self) -> bool:
+        return self in (Scalar.F32, Scalar.F64)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_integer or self.is_float
+
+
+INTEGER_RANGES: Mapping[Scalar, tuple[int, int]] = {
+    Scalar.I32: (-(2**31), 2**31 - 1),
+    Scalar.I64: (-(2**63), 2**63 - 1),
+    Scalar.U32: (0, 2**32 - 1),
+    Scalar.U64: (0, 2**64 - 1),
+}
+"""The smallest and the largest value of each integer type."""
+
+MAX_F32 = 3.4028234663852886e38
+MAX_SAFE_INTEGER = 2**53 - 1
+"""Beyond it a 64-bit float stands for several integers, so a reader of JSON that holds numbers as floats loses digits."""
+
+
+@dataclass(frozen=True)
+class PropertyType:
+    """A property's type. `enum` is sorted and non-empty only for enums (scalar String); `dimension` only for Vector."""
+
+    scalar: Scalar
+    nullable: bool = False
+    is_list: bool = False
+    enum: tuple[str, ...] = ()
+    dimension: int | None = None
+
+    def __str__(self) -> str:
+        if self.enum:
+            core = f"enum({', '.join(self.enum)})"
+        elif self.dimension is not None:
+            core = f"Vector({self.dimension})"
+        else:
+            core = self.scalar.value
+        if self.is_list:
+            core = f"[{core}]"
+        return core + ("?" if self.nullable else "")
