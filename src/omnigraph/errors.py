@@ -15,7 +15,7 @@
     ├── UsageError               the call itself is wrong (bad option, main as a branch name ...)
     │   └── CursorRejected       a change cursor or page token that does not belong to this graph, branch or filter
     ├── NotFound                 GraphNotFound, BranchNotFound, CommitNotFound, TagNotFound
-    ├── AlreadyExists            graph, branch or tag is there already
+    ├── AlreadyExists            the graph, branch, tag or file exists
     ├── Conflict                 somebody else was first; not committed
     │   ├── ExpectedVersionMismatch  a strict change lost the race for its table: read again and redo
     │   ├── KeyConflict          the key was inserted by somebody else meanwhile, or before (append)

@@ -225,19 +225,28 @@ class Graph:
 
     def export(
         self,
-        target: str | Path,
+        target: str | Path | IO[bytes],
         *,
         format: FileFormat = "jsonl",
         branch: str | None = None,
         snapshot: str | None = None,
         types: Sequence[str] | None = None,
+        force: bool = False,
         engine: Engine = "spark",
         spark: Any = None,
     ) -> int:
-        """Write the graph, or some types of it, at any snapshot; the number of entities written. "-" is stdout."""
+        """Write the graph, or some types of it, at any snapshot; the number of entities written.
+
+            g.export("people.jsonl")
+            g.export("people.csv", format="csv", types=["Person"])
+
+        CSV and Parquet go to a folder, a file a type, or one type to a file named `.csv` or `.parquet`. "-" is standard
+        output. AlreadyExists for a file that is there, unless `force` replaces it.
+        """
         from omnigraph.pipeline.export.job import export
 
-        return export(self.view(branch, snapshot), target, format=format, types=types, engine=engine, spark=spark)
+        view = self.view(branch, snapshot)
+        return export(view, target, format=format, types=types, force=force, engine=engine, spark=spark)
 
     def spark(self, session: Any = None, *, branch: str | None = None, snapshot: str | None = None) -> GraphTables:
         """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`."""

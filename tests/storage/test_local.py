@@ -251,7 +251,7 @@ def test_a_file_in_place_of_a_folder_is_a_lasting_error_with_a_hint(tmp_path: Pa
     (tmp_path / "branches").write_bytes(b"")
     with pytest.raises(StoragePermanent, match="branches/main/1") as raised:
         LocalStore(tmp_path).create("branches/main/1", b"")
-    assert "folder of its own" in (raised.value.hint or "")
+    assert "choose another path" in (raised.value.hint or "")
 
 
 @pytest.mark.parametrize("write", ["create", "put"])

@@ -83,6 +83,8 @@ def run(arguments: list[str]) -> int:
             except OmnigraphError as error:
                 if (root.obj or {}).get("debug"):
                     raise
+                if isinstance(error.__cause__, BrokenPipeError):
+                    raise error.__cause__ from None
                 print_error(error, as_json)
                 return exit_code(error)
         return 0

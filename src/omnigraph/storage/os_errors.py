@@ -14,9 +14,9 @@ _TRANSIENT = {
 _HINTS = {
     errno.ENOSPC: "free some space on the disk and write again",
     errno.EDQUOT: "the disk quota is used up; free some space and write again",
-    errno.ENOTDIR: "a file stands where a folder is needed; give the graph a folder of its own",
-    errno.EISDIR: "a folder stands where a file is needed; give the graph a folder of its own",
-    errno.ENAMETOOLONG: "use a shorter name or a shorter path to the graph",
+    errno.ENOTDIR: "a file stands where a folder is needed; choose another path",
+    errno.EISDIR: "a folder stands where a file is needed; choose another path",
+    errno.ENAMETOOLONG: "use a shorter name or path",
     errno.EIO: "the disk reports a fault; check it before writing again",
 }
 _NO_HARD_LINKS = "the file system needs hard links and has none here; put the graph on another disk or an object store"

@@ -109,9 +109,16 @@ def _register_export(cli: click.Group) -> None:
     @command(cli, "export")
     @click.option("--branch", help="The branch to export (default: main).")
     @click.option("--snapshot", metavar="REVISION", help="A commit, tag, branch~N or time instead of a branch's head.")
-    @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only these types; may repeat.")
+    @click.option("--type", "types", multiple=True, metavar="TYPE", help="Export only this type; may repeat.")
     @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True)
-    @click.option("--out", "target", metavar="PATH", help="File or folder to write (default: JSON lines on stdout).")
+    @click.option(
+        "--out",
+        "target",
+        metavar="PATH",
+        help="The file or folder to write (default: standard output). CSV and Parquet: a folder with one file per type, "
+        "or, for one --type, a file named .csv or .parquet.",
+    )
+    @click.option("--force", is_flag=True, help="Replace files that exist.")
     @engine_option("local")
     @uri_argument
     def export(
@@ -122,13 +129,15 @@ def _register_export(cli: click.Group) -> None:
         types: tuple[str, ...],
         format: str,
         target: str | None,
+        force: bool,
         engine: str,
         uri: str | None,
     ) -> None:
-        """Write a graph out: JSON lines that `load` reads back, CSV or Parquet.
+        """Export a graph as JSON lines, CSV or Parquet; 'load' reads all three.
 
         \b
         omnigraph export ./people > people.jsonl
+        omnigraph export ./people --type Person --format csv --out people.csv
         omnigraph export ./people --format parquet --out ./parquet --engine spark
 
         \b
@@ -140,7 +149,24 @@ def _register_export(cli: click.Group) -> None:
             branch=branch,
             snapshot=snapshot,
             types=list(types) or None,
+            force=force,
             engine=engine,  # type: ignore[arg-type]
         )
-        if target is not None:
-            out.done({"target": target, "entities": count}, f"exported {count} entities to {target}")
+        if target is not None and not _is_stdout(target):
+            out.done(
+                {"target": target, "entities": count},
+                f"exported {count} {'entity' if count == 1 else 'entities'} to {target}",
+            )
+
+
+def _is_stdout(target: str) -> bool:
+    """Whether the export itself went where results are printed (`-`, `/dev/stdout`)."""
+    import os
+    import sys
+
+    if target == "-":
+        return True
+    try:
+        return os.path.samestat(os.stat(target), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError):
+        return False
