@@ -52,7 +52,16 @@ class Failpoint(StrEnum):
     MERGE_BEFORE_BRANCH_DELETE = "merge.before_branch_delete"
 
 
-_hook: Callable[[Failpoint], None] | None = None
+def _arm_from_environment(point: Failpoint) -> None:
+    """The hook of a process that was armed before it started: arms on the first point it reaches."""
+    from omnigraph.testing.failpoints import arm_from_environment
+
+    arm_from_environment(os.environ[ENVIRONMENT])
+    if _hook is not None:
+        _hook(point)
+
+
+_hook: Callable[[Failpoint], None] | None = _arm_from_environment if ENVIRONMENT in os.environ else None
 
 
 def reach(point: Failpoint) -> None:
@@ -65,9 +74,3 @@ def install(hook: Callable[[Failpoint], None] | None) -> None:
     """Call `hook` at every point from now on; None removes it."""
     global _hook
     _hook = hook
-
-
-if ENVIRONMENT in os.environ:
-    from omnigraph.testing.failpoints import arm_from_environment
-
-    arm_from_environment(os.environ[ENVIRONMENT])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.merge import changed
+from omnigraph.changes import changed
 
 SCHEMA = """
 node Thing {

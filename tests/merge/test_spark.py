@@ -9,7 +9,7 @@ import pytest
 from merge import bulk
 
 import omnigraph as og
-from omnigraph.merge import changed
+from omnigraph.changes import changed
 from omnigraph.pipeline.spark.runner import SparkRunner
 
 

@@ -57,7 +57,7 @@ RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")
 
 def test_every_production_is_used(fixtures: Path) -> None:
     """Each alternative of each rule, and each symbol in it (options are not counted in all their combinations)."""
-    grammar = (files("omnigraph.language") / "query.lark").read_text()
+    grammar = (files("omnigraph.language.query") / "query.lark").read_text()
     lark = Lark(grammar, parser="lalr", maybe_placeholders=False)
     callbacks = lark.parser.parser.parser.callbacks
     used: set[tuple[str, str]] = set()
