@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
 from collections.abc import Mapping
@@ -105,9 +106,9 @@ class Repository:
         entry = self.history.chain.head(branch)
         return entry, self.view(entry.head)
 
-    def resolve(self, revision: str) -> View:
-        """`branch`, `branch~N`, tag, commit id or time."""
-        return self.view(self.history.revisions.resolve(revision))
+    def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> View:
+        """The state that a revision names, or that its branch had at a time."""
+        return self.view(self.history.revisions.resolve(revision, as_of))
 
 
 def _tables(store: Store, storage_options: Mapping[str, str] | None, durability: Durability) -> Tables:

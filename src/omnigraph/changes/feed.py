@@ -45,7 +45,7 @@ class Cause:
             parent_commit_id=None if commit.parent is None else commit.parent.id,
             merged_parent_commit_id=None if commit.merged is None else commit.merged.id,
             authored_branch=commit.ref.branch,
-            authored_at=commit.at,
+            authored_at=commit.at_us,
             actor_id=commit.actor,
         )
 

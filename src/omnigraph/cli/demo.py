@@ -122,13 +122,15 @@ def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spar
         story.say(f"{receipt.total_entities:,} entities")
     _ask(story, graph)
     _branch_and_merge(story, graph)
-    typed = """query profile --query social.gq --params '{"who": "newcomer"}' --snapshot loaded"""
+    typed = """query profile --query social.gq --params '{"who": "newcomer"}' --revision loaded"""
     with story.step("Travel in time: who is 'newcomer', then and now?", typed):
         for revision in ("loaded", "main"):
-            result = graph.query(QUERIES, {"who": "newcomer"}, name="profile", snapshot=revision)
+            result = graph.query(QUERIES, {"who": "newcomer"}, name="profile", revision=revision)
             story.say(f"{revision}: {result.rows[0]['name'] if result.rows else 'nobody'}")
     with story.step("The history", "commit list --graph"):
-        story.say(draw_commits({name: graph.commits(name) for name in graph.branches.list()}, 20))
+        story.say(
+            draw_commits({name: graph.commits(name) for name in (branch.name for branch in graph.branches.list())}, 20)
+        )
 
 
 def _ask(story: Story, graph: Graph) -> None:

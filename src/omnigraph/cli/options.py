@@ -86,6 +86,31 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
 
 
 branch_option = click.option("--branch", default="main", show_default=True, help="The branch to work on.")
+
+
+def revision_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--revision` and `--as-of`, with the other words for them: which state of the graph to read."""
+    function = click.option("--as-of", "--at", "as_of", metavar="TIME", help="The branch as it was at a time (UTC).")(
+        function
+    )
+    return click.option(
+        "--revision",
+        "--branch",
+        "--snapshot",
+        "revision",
+        metavar="REVISION",
+        multiple=True,
+        callback=_only_revision,
+        help="A branch, tag, commit id or branch~N (default: main).",
+    )(function)
+
+
+def _only_revision(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> str:
+    if len(values) > 1:
+        raise click.UsageError(f"--revision, --branch and --snapshot name one state; {len(values)} were given")
+    return values[0] if values else "main"
+
+
 uri_argument = click.argument("uri", required=False)
 
 
@@ -93,15 +118,15 @@ def engine_option(default: str) -> Decorator:
     """`--engine`; a command that runs on Spark says so before the engines load."""
 
     def choose(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-        if value == "spark":
+        if value != "local":
             want_pandas()
         return value
 
     return click.option(
         "--engine",
-        type=click.Choice(["local", "spark"]),
+        metavar="local|spark|MASTER",
         default=default,
         show_default=True,
         callback=choose,
-        help="Where the work is done: in this process or on Spark.",
+        help="Where the work is done: in this process, on Spark, or on the Spark master at an address.",
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import MAIN, Commit
-from omnigraph.views import View
+
+if TYPE_CHECKING:
+    from omnigraph.graph import GraphSnapshot
 
 
 def present(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,35 +26,31 @@ def commit_shape(commit: Commit) -> dict[str, Any]:
             "parent_commit_id": commit.parent and commit.parent.id,
             "merged_parent_commit_id": commit.merged and commit.merged.id,
             "actor_id": commit.actor,
-            "created_at": commit.at,
+            "created_at": commit.at_us,
             "kind": commit.kind,
             "message": commit.message,
         }
     )
 
 
-def time_text(at_us: int) -> str:
-    return dt.datetime.fromtimestamp(at_us / 1_000_000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+def time_text(at: dt.datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def snapshot_shape(branch: str, view: View, format: int) -> dict[str, Any]:
-    entries = []
-    for key, entity in view.catalog.tables.items():
-        state = view.state(key)
-        entries.append(
-            {
-                "entity_kind": key.partition(":")[0],
-                "type_name": entity.name,
-                "table_path": view.path(key),
-                "table_version": state.generation if state else 0,
-                "entity_count": state.rows if state else 0,
-            }
-        )
-    commit = view.snapshot.commit
+def snapshot_shape(revision: str, snapshot: GraphSnapshot, format: int) -> dict[str, Any]:
     return {
-        "graph_branch": branch,
-        "graph_commit_id": commit.id,
-        "graph_version": commit.ref.seq,
+        "revision": revision,
+        "graph_commit_id": snapshot.commit.id,
+        "graph_version": snapshot.commit.ref.seq,
         "format": format,
-        "tables": entries,
+        "tables": [
+            {
+                "entity_kind": type.kind,
+                "type_name": type.name,
+                "table_path": type.path,
+                "table_version": type.version,
+                "entity_count": type.entities,
+            }
+            for type in snapshot.types
+        ],
     }

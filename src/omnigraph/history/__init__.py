@@ -6,7 +6,7 @@ from omnigraph.history.history import History, new_ulid
 from omnigraph.history.publish import ChangeMode, Member, PublishPlan, Rebase, TableChange
 from omnigraph.history.recovery import Prepared
 from omnigraph.history.retention import sweep_chain
-from omnigraph.history.revisions import parse_time
+from omnigraph.history.times import from_microseconds, to_microseconds
 from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState
 
 __all__ = [
@@ -26,7 +26,8 @@ __all__ = [
     "TableChange",
     "TableState",
     "check_branch_name",
+    "from_microseconds",
     "new_ulid",
-    "parse_time",
     "sweep_chain",
+    "to_microseconds",
 ]

@@ -49,7 +49,9 @@ class Log:
         self.store.put(key, _encode(commits))
         ids = [commit.id for commit in commits]
         first, last = commits[0], commits[-1]
-        return Segment(key, level, len(commits), first.ref.seq, last.ref.seq, min(ids), max(ids), first.at, last.at)
+        return Segment(
+            key, level, len(commits), first.ref.seq, last.ref.seq, min(ids), max(ids), first.at_us, last.at_us
+        )
 
     # ------------------------------------------------------------ reading
 
@@ -95,8 +97,7 @@ class Log:
 
     def find(self, entry: Entry, commit_id: str) -> Commit | None:
         """The commit with this id, or None when it is not in this branch's log."""
-        recent = (*(step.commit for step in entry.steps), *entry.tail)
-        for commit in recent:
+        for commit in self._recent(entry):
             if commit.id == commit_id:
                 return commit
         for segment in reversed(entry.segments):
@@ -106,13 +107,21 @@ class Log:
                         return commit
         return None
 
+    def starting_with(self, entry: Entry, prefix: str) -> list[Commit]:
+        """The commits of this branch's log whose ids begin like this."""
+        found = [commit for commit in self._recent(entry) if commit.id.startswith(prefix)]
+        for segment in reversed(entry.segments):
+            if segment.min_id[: len(prefix)] <= prefix <= segment.max_id[: len(prefix)]:
+                found += [commit for commit in self._load(segment) if commit.id.startswith(prefix)]
+        return found
+
     def by_seq(self, entry: Entry, seq: int) -> Commit | None:
         """The commit at a place counted along first parents."""
         return self._first(entry, lambda commit: commit.ref.seq <= seq, lambda segment: segment.first_seq <= seq)
 
     def at_time(self, entry: Entry, at: int) -> Commit | None:
         """The newest commit made at or before a time (microseconds)."""
-        return self._first(entry, lambda commit: commit.at <= at, lambda segment: segment.first_at <= at)
+        return self._first(entry, lambda commit: commit.at_us <= at, lambda segment: segment.first_at <= at)
 
     def _first(
         self, entry: Entry, good: Callable[[Commit], bool], may_hold: Callable[[Segment], bool]
@@ -124,6 +133,9 @@ class Log:
             if may_hold(segment):
                 return next((commit for commit in reversed(self._load(segment)) if good(commit)), None)
         return None
+
+    def _recent(self, entry: Entry) -> tuple[Commit, ...]:
+        return (*(step.commit for step in entry.steps), *entry.tail)
 
     def _load(self, segment: Segment) -> list[Commit]:
         return _decode(self.store.get(segment.key))
@@ -150,7 +162,7 @@ def _encode(commits: Sequence[Commit]) -> bytes:
             "position": pa.array([commit.ref.position for commit in commits], pa.int64()),
             "parents": [json.dumps([parent.to_json() for parent in commit.parents]) for commit in commits],
             "kind": [commit.kind for commit in commits],
-            "at": pa.array([commit.at for commit in commits], pa.int64()),
+            "at": pa.array([commit.at_us for commit in commits], pa.int64()),
             "actor": pa.array([commit.actor for commit in commits], pa.string()),
             "message": pa.array([commit.message for commit in commits], pa.string()),
         }

@@ -328,7 +328,7 @@ class Publisher:
             ref=ref,
             parents=(parent.ref,) if plan.merged is None else (parent.ref, plan.merged),
             kind=plan.kind,
-            at=max(self.clock_us(), parent.at + 1),
+            at_us=max(self.clock_us(), parent.at_us + 1),
             actor=plan.actor,
             message=plan.message,
         )

@@ -1,9 +1,11 @@
-"""From what a user writes to a snapshot: `branch`, `branch~N`, a commit id, a tag, or a time."""
+"""From what a user writes to a commit: a branch, `branch~N`, a tag, a commit id or a unique beginning of one; a time."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 from omnigraph.errors import BranchNotFound, CommitNotFound, UsageError
 from omnigraph.history.branches import Branches
@@ -12,10 +14,14 @@ from omnigraph.history.genesis import MAIN
 from omnigraph.history.lineage import Lineage, incarnation_start
 from omnigraph.history.log import Log
 from omnigraph.history.tags import Tags
+from omnigraph.history.times import parse_time, time_of, to_microseconds
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot
 
 _COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-_BACK = re.compile(r"(?P<branch>.+)~(?P<steps>\d+)")
+_ID_PREFIX = re.compile(r"[0-9A-HJKMNP-TV-Z]{4,25}")
+_BACK = re.compile(r"(?P<branch>.+)~(?P<steps>[0-9]{1,12})")
+
+AMBIGUOUS_SHOWN = 5
 
 
 class Revisions:
@@ -34,60 +40,102 @@ class Revisions:
                 return snapshot
         raise CommitNotFound(f"commit '{ref.id}' not found")
 
-    def resolve(self, text: str) -> Snapshot:
-        """A branch first, then `branch~N`, a tag, a commit id, a time. Says what it tried when nothing fits."""
-        back = _BACK.fullmatch(text)
-        if back is not None:
-            return self.back(self.chain.head(back["branch"]), int(back["steps"]))
-        if _COMMIT_ID.fullmatch(text):
-            return self.snapshot(self.find(text).ref)
-        try:
-            return self.chain.head(text).head
-        except (BranchNotFound, UsageError):
-            tagged = self.tags.find(text)
-        if tagged is not None:
-            return self.snapshot(tagged)
-        moment = parse_time(text)
-        if moment is not None:
-            return self.at(self.chain.head(MAIN), moment)
-        raise CommitNotFound(
-            f"'{text}' is not a branch, branch~N, tag, commit id or time", hint="see the branches, tags and commits"
-        )
+    def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> Snapshot:
+        """The state a revision names; with `as_of`, a branch as it was at that time."""
+        found = self._find(revision, as_of)
+        if isinstance(found, Entry):
+            return found.head
+        return self.snapshot(found.ref if isinstance(found, Commit) else found)
 
-    def back(self, head: Entry, steps: int) -> Snapshot:
-        """The state `steps` commits before a branch's head, along first parents."""
+    def commit(self, revision: str, as_of: str | dt.datetime | None = None) -> Commit:
+        """The commit a revision names; it is found even when its state was swept."""
+        found = self._find(revision, as_of)
+        match found:
+            case Entry():
+                return found.head.commit
+            case Commit():
+                return found
+        return self.snapshot(found).commit
+
+    def entry(self, revision: str, as_of: str | dt.datetime | None = None) -> Entry:
+        """An entry whose last commit is the one a revision names: where its log starts."""
+        found = self._find(revision, as_of)
+        if isinstance(found, Entry):
+            return found
+        ref = found.ref if isinstance(found, Commit) else found
+        entry = self.lineage.entry_of(ref)
+        return replace(entry, steps=tuple(step for step in entry.steps if step.commit.ref.seq <= ref.seq))
+
+    def _find(self, revision: str, as_of: str | dt.datetime | None) -> Entry | Commit | CommitRef:
+        """A branch first, then `branch~N`, a tag, a commit id, the beginning of one."""
+        if not isinstance(revision, str) or not revision:
+            raise UsageError(f"{revision!r} is not a revision", hint="a branch, branch~N, a tag or a commit id")
+        if as_of is not None:
+            return self._at(self.chain.head(revision), time_of(as_of))
+        back = _BACK.fullmatch(revision)
+        if back is not None:
+            return self._back(self.chain.head(back["branch"]), int(back["steps"]))
+        if _COMMIT_ID.fullmatch(revision):
+            return self.find(revision)
+        try:
+            return self.chain.head(revision)
+        except (BranchNotFound, UsageError):
+            tag = self.tags.find(revision)
+        if tag is not None:
+            return tag
+        if _ID_PREFIX.fullmatch(revision):
+            return self._starting_with(revision)
+        raise _unknown(revision)
+
+    def _starting_with(self, prefix: str) -> Commit:
+        found: dict[str, Commit] = {}
+        for entry in self._logs():
+            found |= {commit.id: commit for commit in self.log.starting_with(entry, prefix)}
+        if len(found) > 1:
+            shown = ", ".join(sorted(found)[:AMBIGUOUS_SHOWN])
+            raise UsageError(f"{len(found)} commit ids begin with '{prefix}'", hint=f"write more of one: {shown}")
+        if not found:
+            raise _unknown(prefix)
+        return found.popitem()[1]
+
+    def _back(self, head: Entry, steps: int) -> Entry | Commit:
+        """The commit `steps` before a branch's head, along first parents."""
         if steps == 0:
-            return head.head
+            return head
         commit = self.log.by_seq(head, head.head.commit.ref.seq - steps)
         if commit is None:
             raise CommitNotFound(f"branch '{head.branch}' has no commit {steps} before its head")
-        return self.snapshot(commit.ref)
+        return commit
 
-    def at(self, head: Entry, moment: dt.datetime) -> Snapshot:
-        """The state of a branch at a time."""
-        commit = self.log.at_time(head, int(moment.timestamp() * 1_000_000))
+    def _at(self, head: Entry, moment: dt.datetime) -> Commit:
+        """The last commit of a branch at a time."""
+        commit = self.log.at_time(head, to_microseconds(moment))
         if commit is None:
             raise CommitNotFound(f"branch '{head.branch}' has no commit at or before {moment.isoformat()}")
-        return self.snapshot(commit.ref)
+        return commit
 
     def find(self, commit_id: str) -> Commit:
         """A commit by id: in main's log, then in those of the other branches, former incarnations included."""
+        for entry in self._logs():
+            found = self.log.find(entry, commit_id)
+            if found is not None:
+                return found
+        raise CommitNotFound(f"commit '{commit_id}' not found")
+
+    def _logs(self) -> Iterator[Entry]:
+        """The newest entry of every incarnation of every branch, main first."""
         names = self.chain.branches()
         for name in sorted(names, key=lambda name: (name != MAIN, name)):
             entry = self.chain.newest(name)
             while entry is not None:
-                found = self.log.find(entry, commit_id)
-                if found is not None:
-                    return found
+                yield entry
                 start = incarnation_start(entry.incarnation)[1]
                 entry = self.chain.find(name, start - 1) if start else None
-        raise CommitNotFound(f"commit '{commit_id}' not found")
 
 
-def parse_time(text: str) -> dt.datetime | None:
-    """An ISO 8601 date or time; without a zone it is UTC."""
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+def _unknown(revision: str) -> CommitNotFound:
+    if parse_time(revision) is not None:
+        hint = "a time is given with as_of= (--as-of)"
+    else:
+        hint = "see 'omnigraph branch list', 'omnigraph tag list' and 'omnigraph commit list'"
+    return CommitNotFound(f"'{revision}' is not a branch, branch~N, tag or commit id", hint=hint)

@@ -7,9 +7,12 @@ is never mistaken for a new one. `seq` counts commits along first parents, acros
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from omnigraph.history.times import from_microseconds
 
 FORMAT = 1
 
@@ -53,18 +56,23 @@ class CommitRef:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit record. `at` is microseconds since the epoch and grows along a branch."""
+    """A commit record. `at_us`, in microseconds since the epoch, grows along a branch."""
 
     ref: CommitRef
     parents: tuple[CommitRef, ...]
     kind: CommitKind
-    at: int
+    at_us: int
     actor: str | None = None
     message: str | None = None
 
     @property
     def id(self) -> str:
         return self.ref.id
+
+    @property
+    def at(self) -> dt.datetime:
+        """When it was made, in UTC."""
+        return from_microseconds(self.at_us)
 
     @property
     def parent(self) -> CommitRef | None:
@@ -80,7 +88,7 @@ class Commit:
             "ref": self.ref.to_json(),
             "parents": [parent.to_json() for parent in self.parents],
             "kind": self.kind,
-            "at": self.at,
+            "at": self.at_us,
         }
         if self.actor is not None:
             value["actor"] = self.actor

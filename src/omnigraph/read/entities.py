@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import UsageError
-from omnigraph.history import MAIN, Commit, TableState
+from omnigraph.history import Commit, Entry, TableState
 from omnigraph.language.arrow import arrow_type
 from omnigraph.read.result import with_zone
 from omnigraph.values.types import PropertyType, Scalar
@@ -79,10 +79,16 @@ def entity(view: View, type_name: str, entity_id: str) -> dict[str, Any] | None:
     rows = table.lookup("id", [entity_id]).to_pylist()
     if not rows:
         return None
-    row: dict[str, Any] = with_zone(rows[0])
-    if key.startswith("edge:"):
-        row = {"id": row.pop("id"), "from": row.pop("src"), "to": row.pop("dst"), **row}
-    return row
+    return entity_value(rows[0])
+
+
+def entity_value(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored row as callers see an entity: `id`, for an edge `from` and `to`, then the properties; instants in UTC."""
+    ends = {"from": row["src"], "to": row["dst"]} if "src" in row else {}
+    return {"id": row["id"], **ends, **with_zone({name: row[name] for name in row if name not in _COLUMNS})}
+
+
+_COLUMNS = ("id", "src", "dst")
 
 
 def entity_key(view: View, type_name: str) -> str:
@@ -101,14 +107,14 @@ class EntityVersion:
     value: dict[str, Any] | None
 
 
-def history_of(repository: Repository, type_name: str, entity_id: str, branch: str = MAIN) -> Iterator[EntityVersion]:
-    """The versions of an entity along first parents, newest first. UsageError for a type the branch does not have.
+def history_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> Iterator[EntityVersion]:
+    """The versions of an entity along first parents up to the last commit of an entry, newest first. UsageError for a type
+    that is not in the schema there.
 
     Costs what changed: only commits at which the type's table moved are read, and found by halving.
     """
-    head = repository.history.chain.head(branch)
-    entity_key(repository.view(head.head), type_name)
-    commits = list(repository.history.log.walk(head))
+    entity_key(repository.view(entry.head), type_name)
+    commits = list(repository.history.log.walk(entry))
     states = _States(repository, commits, type_name)
     value = states.entity(0, entity_id)
     for place in states.changes():

@@ -40,7 +40,7 @@ def register(cli: click.Group) -> None:
 
 def _register_branch(group: click.Group) -> None:
     @command(group, "create", writes=True)
-    @click.option("--from", "base", default="main", show_default=True, help="Branch, tag, commit or branch~N.")
+    @click.option("--from", "base", default="main", show_default=True, help="Branch, tag, commit id or branch~N.")
     @click.argument("name")
     def create(settings: Settings, out: Output, base: str, name: str) -> None:
         """Make a branch. Costs one put, whatever the size of the graph.
@@ -56,7 +56,7 @@ def _register_branch(group: click.Group) -> None:
 
         uri = settings.uri()
         settings.announce("branch create", uri)
-        settings.open().branches.create(name, from_=base)
+        settings.open().branches.create(name, base)
         value = present({"uri": uri, "name": name, "from": base, "actor_id": settings.actor})
         out.done(value, f"created branch {name} from {base}")
 
@@ -70,7 +70,7 @@ def _register_branch(group: click.Group) -> None:
         \b
         JSON: {branches: [name]}
         """
-        names = settings.open().branches.list()
+        names = [branch.name for branch in settings.open().branches.list()]
         out.show({"branches": names}, "\n".join(names))
 
     @command(group, "delete", writes=True, destroys=True)
@@ -152,7 +152,7 @@ def _register_merge(group: click.Group) -> None:
                     strategy=strategy,  # type: ignore[arg-type]
                     by=by,  # type: ignore[arg-type]
                     dry_run=dry_run,
-                    engine=engine,  # type: ignore[arg-type]
+                    engine=engine,
                     delete_branch=delete_branch,
                     actor=settings.actor,
                     message=message,
@@ -178,9 +178,9 @@ def _print_conflicts(out: Output, conflicts: Sequence[MergeConflict]) -> None:
 
 def _register_tag(group: click.Group) -> None:
     @command(group, "create")
-    @click.option("--at", default="main", show_default=True, help="Branch, commit, branch~N or time.")
+    @click.option("--at", "revision", default="main", show_default=True, help="Branch, tag, commit id or branch~N.")
     @click.argument("name")
-    def create(settings: Settings, out: Output, at: str, name: str) -> None:
+    def create(settings: Settings, out: Output, revision: str, name: str) -> None:
         """Name a commit.
 
         \b
@@ -191,7 +191,7 @@ def _register_tag(group: click.Group) -> None:
         """
         uri = settings.uri()
         settings.announce("tag create", uri)
-        commit = settings.open().tags.create(name, at=at)
+        commit = settings.open().tags.create(name, revision).head
         out.done({"name": name, "graph_commit_id": commit.id}, f"tagged {commit.id} as {name}")
 
     @command(group, "list")
@@ -204,8 +204,10 @@ def _register_tag(group: click.Group) -> None:
         \b
         JSON: {tags: [{name, graph_commit_id, graph_branch}]}
         """
-        found = settings.open().tags.list()
-        rows = [{"name": name, "graph_commit_id": ref.id, "graph_branch": ref.branch} for name, ref in found.items()]
+        rows = [
+            {"name": tag.name, "graph_commit_id": tag.head.id, "graph_branch": tag.head.ref.branch}
+            for tag in settings.open().tags.list()
+        ]
         shown = [{"tag": row["name"], "commit": row["graph_commit_id"], "branch": row["graph_branch"]} for row in rows]
         out.table(shown, ["tag", "commit", "branch"], value={"tags": rows})
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
@@ -33,7 +33,6 @@ def _register_load(cli: click.Group) -> None:
     @click.option("--type", "type_name", metavar="TYPE", help="The type of CSV or Parquet rows.")
     @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), help="Default: by the file's ending.")
     @engine_option("spark")
-    @click.option("--master", metavar="URL", help="Spark master (default: this machine's cores).")
     @click.option("--rejects", metavar="FILE", help="Set rejected records aside here and load the rest.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @uri_argument
@@ -47,7 +46,6 @@ def _register_load(cli: click.Group) -> None:
         type_name: str | None,
         format: str | None,
         engine: str,
-        master: str | None,
         rejects: str | None,
         message: str | None,
         uri: str | None,
@@ -79,8 +77,7 @@ def _register_load(cli: click.Group) -> None:
                 from_=base,
                 type=type_name,
                 format=format,  # type: ignore[arg-type]
-                engine=engine,  # type: ignore[arg-type]
-                master=master,
+                engine=engine,
                 rejects=rejects,
                 actor=settings.actor,
                 message=message,
@@ -107,8 +104,7 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
 
 def _register_export(cli: click.Group) -> None:
     @command(cli, "export")
-    @click.option("--branch", help="The branch to export (default: main).")
-    @click.option("--snapshot", metavar="REVISION", help="A commit, tag, branch~N or time instead of a branch's head.")
+    @revision_options
     @click.option("--type", "types", multiple=True, metavar="TYPE", help="Export only this type; may repeat.")
     @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True)
     @click.option(
@@ -124,8 +120,8 @@ def _register_export(cli: click.Group) -> None:
     def export(
         settings: Settings,
         out: Output,
-        branch: str | None,
-        snapshot: str | None,
+        revision: str,
+        as_of: str | None,
         types: tuple[str, ...],
         format: str,
         target: str | None,
@@ -146,11 +142,11 @@ def _register_export(cli: click.Group) -> None:
         count = settings.open(uri).export(
             target or "-",
             format=format,  # type: ignore[arg-type]
-            branch=branch,
-            snapshot=snapshot,
+            revision=revision,
+            as_of=as_of,
             types=list(types) or None,
             force=force,
-            engine=engine,  # type: ignore[arg-type]
+            engine=engine,
         )
         if target is not None and not _is_stdout(target):
             out.done(

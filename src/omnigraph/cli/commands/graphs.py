@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from omnigraph.cli.options import branch_option, command, uri_argument
+from omnigraph.cli.options import branch_option, command, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
@@ -33,27 +33,27 @@ def register(cli: click.Group) -> None:
         settings.announce("init", uri)
         graph = init_graph(settings.uri(uri), Path(schema), actor=settings.actor)
         settings.warn_about_schema(schema, is_first=True)
-        out.done({"uri": uri, "graph_id": graph._repository.history.identity.graph_id}, f"initialized {uri}")
+        out.done({"uri": uri, "graph_id": graph.id}, f"initialized {uri}")
 
     @command(cli, "snapshot")
-    @branch_option
+    @revision_options
     @uri_argument
-    def snapshot(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
-        """Show what a branch holds: its commit, and each type's table version and number of entities.
+    def snapshot(settings: Settings, out: Output, revision: str, as_of: str | None, uri: str | None) -> None:
+        """Show what a revision holds: its commit, and each type's table version and number of entities.
 
         \b
         omnigraph snapshot ./people
         omnigraph snapshot ./people --branch review --json
 
         \b
-        JSON: {graph_branch, graph_commit_id, graph_version, format,
+        JSON: {revision, graph_commit_id, graph_version, format,
                tables: [{entity_kind, type_name, table_path, table_version, entity_count}]}
         """
         from omnigraph.cli.shapes import snapshot_shape
         from omnigraph.history.values import FORMAT
 
-        value = snapshot_shape(branch, settings.open(uri).view(branch), FORMAT)
-        title = f"branch {branch} at commit {value['graph_commit_id']} (version {value['graph_version']})"
+        value = snapshot_shape(revision, settings.open(uri).snapshot(revision, as_of=as_of), FORMAT)
+        title = f"{revision} at commit {value['graph_commit_id']} (version {value['graph_version']})"
         columns = ["entity_kind", "type_name", "table_version", "entity_count"]
         out.table(value["tables"], columns, value=value, title=title)
 
@@ -61,7 +61,7 @@ def register(cli: click.Group) -> None:
     @branch_option
     @uri_argument
     def optimize(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
-        """Rewrite tables that lie in many parts into few, and make every index cover every row. The data stays as it is.
+        """Compact tables and bring indexes up to date. The data stays as it is.
 
         \b
         omnigraph optimize ./people

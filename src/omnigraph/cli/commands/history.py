@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omnigraph.cli.change_text import change_text, count_text
-from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
@@ -59,7 +59,7 @@ def register(cli: click.Group) -> None:
 
 def _register_list(group: click.Group) -> None:
     @command(group, "list")
-    @branch_option
+    @revision_options
     @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
     @click.option("--before", metavar="ID", help="Start after this commit (for the next page).")
     @click.option("--actor", "author", metavar="ACTOR", help="Only this actor's commits.")
@@ -68,14 +68,15 @@ def _register_list(group: click.Group) -> None:
     def list_commits(
         settings: Settings,
         out: Output,
-        branch: str,
+        revision: str,
+        as_of: str | None,
         limit: int,
         before: str | None,
         author: str | None,
         draw: bool,
         uri: str | None,
     ) -> None:
-        """Commits of a branch, newest first, inherited ones included.
+        """Commits up to a revision, newest first, inherited ones included.
 
         \b
         omnigraph commit list ./people --limit 10
@@ -91,10 +92,10 @@ def _register_list(group: click.Group) -> None:
         if draw and not out.as_json:
             from omnigraph.cli.commit_graph import draw_commits
 
-            logs = {name: graph.commits(name, limit=limit) for name in graph.branches.list()}
+            logs = {branch.name: graph.commits(branch.name, limit=limit) for branch in graph.branches.list()}
             print(draw_commits(logs, limit))
             return
-        commits = graph.commits(branch, limit=limit, before=before, actor=author)
+        commits = graph.commits(revision, as_of=as_of, limit=limit, before=before, actor=author)
         value = {"commits": [commit_shape(commit) for commit in commits]}
         columns = ["commit", "time", "branch", "kind", "actor", "message"]
         out.table([_listed(commit) for commit in commits], columns, value=value)
@@ -205,7 +206,7 @@ def _register_diff(cli: click.Group) -> None:
         types: tuple[str, ...],
         ops: tuple[str, ...],
     ) -> None:
-        """What changed from A to B: branches, tags, commits, branch~N or times.
+        """What changed from A to B: branches, tags, commit ids or branch~N.
 
         \b
         omnigraph diff main review --store ./people
@@ -220,7 +221,7 @@ def _register_diff(cli: click.Group) -> None:
             kinds=kinds or None,
             types=types or None,
             ops=ops or None,
-            engine=engine,  # type: ignore[arg-type]  # click checked the choice
+            engine=engine,
         )
         if out.as_json:
             out.json({"from": a, "to": b, "changes": [change.to_json() for change in found]})

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import FORMATS, Output
 from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
@@ -74,9 +74,7 @@ def register(cli: click.Group) -> None:
 def _register_query(cli: click.Group) -> None:
     @command(cli, "query")
     @asks
-    @click.option("--branch", help="The branch to read (default: main).")
-    @click.option("--snapshot", metavar="REVISION", help="A commit, tag, branch~N or time.")
-    @click.option("--at", metavar="TIME", help="The branch as it was at a time.")
+    @revision_options
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
     @engine_option("local")
     @click.option("--explain", is_flag=True, help="Show how the query would run instead of running it.")
@@ -84,9 +82,8 @@ def _register_query(cli: click.Group) -> None:
         settings: Settings,
         out: Output,
         asked: Asked,
-        branch: str | None,
-        snapshot: str | None,
-        at: str | None,
+        revision: str,
+        as_of: str | None,
         format: str | None,
         engine: str,
         explain: bool,
@@ -96,41 +93,37 @@ def _register_query(cli: click.Group) -> None:
         \b
         omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
         omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --format csv
-        omnigraph query adults --store ./people --query people.gq --snapshot main~3
+        omnigraph query adults --store ./people --query people.gq --revision main~3
 
         \b
-        JSON: {query_name, target: {branch?, snapshot?, at?}, row_count, columns, rows, graph_commit_id}
+        JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
         JSON with --explain: how each part of the pattern would be read
         """
         from omnigraph.cli.shapes import present
 
         graph = settings.open()
         if explain:
-            explanation = graph.explain(
-                asked.source, asked.values, name=asked.name, branch="main" if branch is None else branch
-            )
+            explanation = graph.explain(asked.source, asked.values, name=asked.name, revision=revision, as_of=as_of)
             out.show(explanation.to_json(), str(explanation))
             return
         result = graph.query(
             asked.source,
             asked.values,
             name=asked.name,
-            branch=branch,
-            snapshot=snapshot,
-            at=at,
-            engine=engine,  # type: ignore[arg-type]
+            revision=revision,
+            as_of=as_of,
+            engine=engine,
         )
-        target = {"snapshot": snapshot} if snapshot else present({"branch": branch or "main", "at": at})
         envelope = {
             "query_name": result.query_name,
-            "target": target,
+            "target": present({"revision": revision, "as_of": as_of}),
             "row_count": result.num_rows,
             "columns": [column.name for column in result.columns],
             "rows": result.to_json(),
             "graph_commit_id": result.commit.id,
         }
         word = "row" if result.num_rows == 1 else "rows"
-        place = snapshot or (branch or "main") + (f" at {at}" if at else "")
+        place = f"{revision} as of {as_of}" if as_of else revision
         header = f"{result.num_rows} {word} from {place} via {result.query_name}"
         out.rows(header, envelope, "json" if settings.as_json else format or settings.config.output or "table")
 

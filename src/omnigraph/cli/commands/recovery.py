@@ -26,26 +26,31 @@ def register(cli: click.Group) -> None:
         omnigraph recovery list --store ./people
 
         \b
-        JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities}]}
+        JSON: {prepared: [{graph_commit_id, branch, prepared_at, total_entities}]}
         """
         from omnigraph.cli.shapes import time_text
+        from omnigraph.history import to_microseconds
 
         prepared = settings.open().recovery.list()
         rows = [
             {
-                "graph_commit_id": one.commit_id,
-                "branch": one.plan.branch,
-                "kind": one.plan.kind,
-                "prepared_at": one.prepared_at,
-                "total_entities": one.receipt.get("total_entities"),
+                "graph_commit_id": load.commit_id,
+                "branch": load.branch,
+                "prepared_at": to_microseconds(load.at),
+                "total_entities": load.total_entities,
             }
-            for one in prepared
+            for load in prepared
         ]
         shown = [
-            {**row, "commit": row["graph_commit_id"], "prepared": time_text(one.prepared_at)}
-            for row, one in zip(rows, prepared, strict=True)
+            {
+                "commit": load.commit_id,
+                "branch": load.branch,
+                "prepared": time_text(load.at),
+                "entities": load.total_entities,
+            }
+            for load in prepared
         ]
-        out.table(shown, ["commit", "branch", "kind", "prepared", "total_entities"], value={"prepared": rows})
+        out.table(shown, ["commit", "branch", "prepared", "entities"], value={"prepared": rows})
 
     @command(recovery, "resume")
     @click.argument("commit")

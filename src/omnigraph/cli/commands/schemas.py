@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from omnigraph.cli.options import branch_option, command, uri_argument
+from omnigraph.cli.options import branch_option, command, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
@@ -21,10 +21,10 @@ def register(cli: click.Group) -> None:
         """
 
     @command(schema, "show")
-    @branch_option
+    @revision_options
     @uri_argument
-    def show(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
-        """The schema of a branch, as it was written.
+    def show(settings: Settings, out: Output, revision: str, as_of: str | None, uri: str | None) -> None:
+        """The schema of a revision, as it was written.
 
         \b
         omnigraph schema show ./people
@@ -32,8 +32,8 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {schema_source, hash}
         """
-        view = settings.open(uri).view(branch)
-        out.show({"schema_source": view.catalog.source, "hash": view.catalog.hash}, view.catalog.source.rstrip("\n"))
+        found = settings.open(uri).snapshot(revision, as_of=as_of).schema
+        out.show({"schema_source": found.source, "hash": found.hash}, found.source.rstrip("\n"))
 
     @command(schema, "plan")
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
@@ -55,7 +55,7 @@ def register(cli: click.Group) -> None:
         from omnigraph.language.schema.migration import plan_migration
 
         text, file = read_source(Path(desired))
-        catalog = settings.open(uri).view(branch).catalog
+        catalog = settings.open(uri).snapshot(branch).schema
         migration = plan_migration(catalog, text, file, allow_data_loss=allow_data_loss)
         settings.warn_about_schema(desired, is_first=False)
         out.show(migration.to_json(), str(migration) or "nothing to change")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO
 
 from omnigraph.errors import UsageError
+from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.export.encoding import csv_header, file_columns
 from omnigraph.pipeline.export.ranges import encoded, id_ranges
 from omnigraph.pipeline.export.spark import SparkEncoder
@@ -15,9 +16,6 @@ from omnigraph.pipeline.load.inputs import FORMATS, Format
 from omnigraph.pipeline.outputs import Output, Target, is_folder, is_special, local_path, outputs
 from omnigraph.storage.options import scheme_of
 from omnigraph.views import View
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def export(
@@ -27,8 +25,7 @@ def export(
     format: Format = "jsonl",
     types: Sequence[str] | None = None,
     force: bool = False,
-    engine: Literal["spark", "local"] = "spark",
-    spark: SparkSession | None = None,
+    engine: Engine = "local",
 ) -> int:
     """Write the view's entities; how many.
 
@@ -41,7 +38,8 @@ def export(
     keys = _selected(view, types)
     targets = _targets(view, target, keys, format)
     _refuse_own_folder(view, targets)
-    encoder = SparkEncoder(view, format, spark) if engine == "spark" else None
+    session = session_of(engine)
+    encoder = None if session is None else SparkEncoder(view, format, session)
     with outputs(targets, view.repository.tables.options, replace=force) as files:
         if format == "jsonl":
             return _write(view, keys, format, files[0], encoder)

@@ -38,10 +38,9 @@ def encode_range(task: EncodeTask) -> str:
 class SparkEncoder:
     """Encodes the tables of one view. Needs a folder of the graph's store while it works."""
 
-    def __init__(self, view: View, format: Format, session: SparkSession | None) -> None:
-        from omnigraph.pipeline.spark.session import cores_of, spark_session
+    def __init__(self, view: View, format: Format, session: SparkSession) -> None:
+        from omnigraph.pipeline.spark.session import cores_of
 
-        session = session or spark_session()
         self._view = view
         self._format = format
         self._runner = SparkRunner(session, cores_of(session))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import (
     AlreadyExists,
@@ -24,6 +24,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
+from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.load.assembly import Assembly, Incoming, LoadMode, stage_incoming
 from omnigraph.pipeline.load.checks import Finding
 from omnigraph.pipeline.load.inputs import Frame, Inputs, Sources, Split, resolve_inputs
@@ -41,7 +42,6 @@ from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 REJECTS_SHOWN = 20
 FRAME_BATCH_ROWS = 65_536
@@ -59,9 +59,7 @@ def load(
     *,
     mode: LoadMode,
     branch: str = MAIN,
-    engine: Literal["spark", "local"] = "spark",
-    spark: SparkSession | None = None,
-    master: str | None = None,
+    engine: Engine = "spark",
     format: str | None = None,
     type: str | None = None,
     actor: str | None = None,
@@ -80,7 +78,7 @@ def load(
         raise UsageError(f"'{mode}' is no load mode", hint=f"one of {', '.join(_MODES)}")
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
-        runner = _runner(engine, spark, master, shown)
+        runner = _runner(engine, shown)
         entry, view = repository.head(branch)
         inputs = resolve_inputs(
             sources,
@@ -97,14 +95,12 @@ def load(
         shown.close()
 
 
-def _runner(engine: str, spark: SparkSession | None, master: str | None, progress: Progress) -> Runner:
-    if engine == "local":
+def _runner(engine: Engine, progress: Progress) -> Runner:
+    session = session_of(engine)
+    if session is None:
         return LocalRunner(progress)
-    if engine != "spark":
-        raise UsageError(f"'{engine}' is no engine", hint="spark or local")
-    from omnigraph.pipeline.spark.session import cores_of, spark_session
+    from omnigraph.pipeline.spark.session import cores_of
 
-    session = spark or spark_session(master)
     return SparkRunner(session, cores_of(session), progress)
 
 

@@ -76,7 +76,3 @@ class GraphTables:
                     yield from reader.batches(groups[number])
 
         return self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
-
-
-def graph_tables(view: View, spark: SparkSession) -> GraphTables:
-    return GraphTables(view, spark)

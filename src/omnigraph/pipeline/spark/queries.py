@@ -45,15 +45,12 @@ def run_read_on_spark(
     view: View,
     plan: ReadPlan,
     parameters: Mapping[str, object],
-    spark: SparkSession | None = None,
+    session: SparkSession,
     *,
     now: dt.datetime | None = None,
 ) -> Result:
     """Run a read on Spark, on one snapshot; the same rows in the same order as in process."""
-    from omnigraph.pipeline.spark.session import spark_session
-
     started = time.perf_counter()
-    session = spark or spark_session()
     values = Values(parameters, instant(now))
     query = compile_read(keys_as_ids(plan, view.catalog), view.catalog)
     with _typed_failures(), _set(session), _Relations(session, query, values) as relations:

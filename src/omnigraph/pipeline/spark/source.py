@@ -1,10 +1,11 @@
 """The Spark data source "omnigraph": a type of a graph as a DataFrame, and a DataFrame into a graph as one commit.
 
     register(spark)
-    spark.read.format("omnigraph").option("graph", uri).option("type", "Person").option("branch", "main").load()
+    spark.read.format("omnigraph").option("graph", uri).option("type", "Person").option("revision", "main").load()
     frame.write.format("omnigraph").option("graph", uri).option("type", "Person").mode("append").save()
 
-Options: graph, type; branch, or snapshot (a commit, tag or branch~N), or at (a time); columns (names joined by commas);
+Options: graph, type; to read: revision (a branch, tag, commit id or branch~N), as_of (a time on that branch), columns (names
+joined by commas); to write: branch, actor, message;
 filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; `storage.<name>` for the store. Spark tells a
 Python source no required columns, and the filters it does tell stick to a DataFrame: a later query of the same DataFrame
 without filters would still get the earlier ones. So both are chosen by options, and Spark's own filters stay with Spark.
@@ -78,8 +79,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     def _view(self) -> View:
         repository = self._repository()
-        given = [self.options[name] for name in ("snapshot", "at", "branch") if name in self.options]
-        return repository.resolve(given[0] if given else MAIN)
+        return repository.resolve(self.options.get("revision", MAIN), self.options.get("as_of"))
 
     def _columns(self, view: View, key: str) -> list[str]:
         known = view.schema(key).names

@@ -1,0 +1,95 @@
+"""Branches: making, listing, deleting and merging them."""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.history import MAIN, Commit
+from omnigraph.pipeline.engines import Engine, workers_of
+from omnigraph.views import Repository
+
+if TYPE_CHECKING:
+    from omnigraph.merge import By, MergeResult, Strategy
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch and its newest commit."""
+
+    name: str
+    head: Commit
+
+    @property
+    def at(self) -> dt.datetime:
+        """When its newest commit was made."""
+        return self.head.at
+
+
+class GraphBranches:
+    """The branches of a graph."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def __repr__(self) -> str:
+        return f"<branches of {self._repository.store.uri}>"
+
+    def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Branch:
+        """A branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time. One put."""
+        history = self._repository.history
+        if as_of is None and revision in history.chain.branches():
+            source = history.chain.head(revision)
+            return Branch(name, history.branches.create(name, source).head.commit)
+        snapshot = self._repository.resolve(revision, as_of).snapshot
+        source = history.lineage.entry_of(snapshot.commit.ref)
+        return Branch(name, history.branches.create(name, source, snapshot).head.commit)
+
+    def list(self) -> builtins.list[Branch]:
+        """The branches, main first, then by name."""
+        return [Branch(entry.branch, entry.head.commit) for entry in self._repository.history.branches.list()]
+
+    def delete(self, name: str) -> None:
+        """Delete a branch."""
+        self._repository.history.branches.delete(name)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a branch now."""
+        newest = self._repository.history.chain.newest(name)
+        return newest is not None and newest.alive
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        strategy: Strategy = "fail",
+        by: By = "row",
+        dry_run: bool = False,
+        delete_branch: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        engine: Engine = "local",
+    ) -> MergeResult:
+        """Bring a branch's changes into another, as one commit with two parents.
+
+        MergeConflicts, with every conflict, when the branches contradict each other; nothing is published then. Strategy
+        "ours" lets the target win, "theirs" the source; `by="property"` merges an entity property by property. With an
+        engine on Spark, rows are compared by Spark's workers: for branches that changed very much.
+        """
+        from omnigraph.merge import merge_branches
+
+        return merge_branches(
+            self._repository,
+            source,
+            into,
+            strategy=strategy,
+            by=by,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            actor=actor,
+            message=message,
+            workers=workers_of(engine),
+        )

@@ -1,0 +1,437 @@
+"""A graph: writing, reading, history and changes. Branches, tags and prepared loads are its parts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import UsageError
+from omnigraph.graph.branches import GraphBranches
+from omnigraph.graph.recovery import GraphRecovery
+from omnigraph.graph.snapshots import GraphSnapshot
+from omnigraph.graph.tags import GraphTags
+from omnigraph.graph.texts import compiled_read, read_source
+from omnigraph.graph.transactions import Transaction
+from omnigraph.history import MAIN, Commit
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.pipeline.engines import Engine, session_of, workers_of
+from omnigraph.storage import Durability
+from omnigraph.views import Repository, View, new_table_id
+from omnigraph.write import GroupCommitter, Receipt
+
+if TYPE_CHECKING:
+    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
+    from omnigraph.pipeline.load.inputs import Sources
+    from omnigraph.pipeline.load.job import LoadReceipt
+    from omnigraph.pipeline.spark.frames import GraphTables
+    from omnigraph.read import EntityVersion, Explanation, Result
+
+LoadMode = Literal["append", "merge", "overwrite"]
+FileFormat = Literal["jsonl", "csv", "parquet"]
+
+
+def init(
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+) -> Graph:
+    """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
+
+        g = og.init("./people", schema="node Person { name: String @key }")
+
+    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then.
+    """
+    text, file = read_source(schema, ".pg")
+    catalog = compile_schema(text, file, new_table_id=new_table_id)
+    return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor))
+
+
+def open(
+    uri: str | Path, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk"
+) -> Graph:
+    """Open an existing graph. GraphNotFound, or UnsupportedFormat when a newer omnigraph wrote it."""
+    return Graph(Repository.open(str(uri), storage_options, durability))
+
+
+class Graph:
+    """A graph that was opened. Safe to share between threads; any number of processes may have it open.
+
+    A read takes a `revision`: a branch, a tag, a commit id or a unique beginning of one, or `branch~N`, N commits before
+    the branch's head. With `as_of`, a time, it reads that branch as it was then. A write takes a `branch`. Times are UTC.
+    """
+
+    branches: GraphBranches
+    """Make, list, delete and merge branches."""
+    tags: GraphTags
+    """Names for commits."""
+    recovery: GraphRecovery
+    """Loads that were interrupted before their commit."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._committer = GroupCommitter(repository)
+        self.branches = GraphBranches(repository)
+        self.tags = GraphTags(repository)
+        self.recovery = GraphRecovery(repository)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.uri}>"
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is held open: a commit is durable when the call that made it returns."""
+
+    @property
+    def uri(self) -> str:
+        """The folder or address of the graph."""
+        return self._repository.store.uri
+
+    @property
+    def id(self) -> str:
+        """The graph's own id, given when it was made; a copy has the same one."""
+        return self._repository.history.identity.graph_id
+
+    @property
+    def schema(self) -> Catalog:
+        """The schema at the head of main; `g.snapshot(revision).schema` for any other."""
+        return self._repository.head(MAIN)[1].catalog
+
+    # ------------------------------------------------------------ writing
+
+    def mutate(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> Receipt:
+        """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed."""
+        with self.transaction(branch, actor=actor, message=message, if_commit=if_commit) as transaction:
+            transaction.mutate(gq, params, name=name)
+        return transaction.receipt
+
+    def transaction(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> Transaction:
+        """Statements that are published together when the block ends, or not at all when it raises.
+
+            with g.transaction("main", actor="ada") as tx:
+                tx.insert("Person", name="Ada", age=36)
+
+        PreconditionFailed when `if_commit` is not the branch's head.
+        """
+        return Transaction(self._repository, self._committer, branch, actor=actor, message=message, if_commit=if_commit)
+
+    def begin(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> Transaction:
+        """The same without a block: end it with `commit()` or `rollback()`."""
+        return self.transaction(branch, actor=actor, message=message, if_commit=if_commit)
+
+    def load(
+        self,
+        sources: Sources,
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        from_: str | None = None,
+        type: str | None = None,
+        format: FileFormat | None = None,
+        rejects: str | Path | None = None,
+        engine: Engine = "spark",
+        actor: str | None = None,
+        message: str | None = None,
+        show_progress: bool = False,
+    ) -> LoadReceipt:
+        """Load files, folders, globs, addresses or DataFrames as one commit, or nothing.
+
+            g.load("people.jsonl", mode="append")
+            g.load({"Person": people, "Knows": knows}, mode="merge", branch="review", from_="main")
+
+        `from_` makes a missing branch first. Rejected records refuse the whole load unless `rejects` names a file for them.
+        """
+        from omnigraph.pipeline.load.job import load
+
+        made = from_ is not None and not self.branches.exists(branch)
+        if made:
+            assert from_ is not None
+            self.branches.create(branch, from_)
+        try:
+            receipt = load(
+                self._repository,
+                sources,
+                mode=mode,
+                branch=branch,
+                engine=engine,
+                format=format,
+                type=type,
+                actor=actor,
+                message=message,
+                rejects=rejects,
+                show_progress=show_progress,
+            )
+        except BaseException:
+            if made:
+                self.branches.delete(branch)
+            raise
+        return replace(receipt, base_branch=from_ if made else None, branch_created=made)
+
+    def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
+        """Make every declared index cover every row, as one commit; None when they did already."""
+        from omnigraph.maintenance.optimize import maintain
+
+        return maintain(self._repository, branch, rewrite=False, actor=actor)
+
+    def optimize(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
+        """Compact tables and bring indexes up to date, as one commit; None when there was nothing to do.
+
+        The data stays as it is: the commit's diff is empty.
+        """
+        from omnigraph.maintenance.optimize import maintain
+
+        return maintain(self._repository, branch, rewrite=True, actor=actor)
+
+    # ------------------------------------------------------------ reading
+
+    def query(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        engine: Engine = "local",
+    ) -> Result:
+        """Run a read against one immutable snapshot.
+
+        g.query("people.gq", {"who": "Ada"}, name="friends", revision="main~1").rows
+        """
+        view = self._view(revision, as_of)
+        plan, bound = compiled_read(gq, view, params, name)
+        session = session_of(engine)
+        if session is not None:
+            from omnigraph.pipeline.spark.queries import run_read_on_spark
+
+            return replace(run_read_on_spark(view, plan, bound, session), query_name=plan.name)
+        from omnigraph.read import run_read
+
+        return replace(run_read(view, plan, bound), query_name=plan.name)
+
+    def explain(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+    ) -> Explanation:
+        """How a query would run: access paths, their estimates, and the choice."""
+        from omnigraph.read import explain
+
+        view = self._view(revision, as_of)
+        plan, bound = compiled_read(gq, view, params, name)
+        return explain(view, plan, bound)
+
+    def export(
+        self,
+        target: str | Path | IO[bytes],
+        *,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        types: Sequence[str] | None = None,
+        format: FileFormat = "jsonl",
+        force: bool = False,
+        engine: Engine = "local",
+    ) -> int:
+        """Write the graph, or some types of it, at any snapshot; the number of entities written.
+
+            g.export("people.jsonl")
+            g.export("people.csv", format="csv", types=["Person"])
+
+        CSV and Parquet go to a folder, a file a type, or one type to a file named `.csv` or `.parquet`. "-" is standard
+        output. AlreadyExists for a file that is there, unless `force` replaces it.
+        """
+        from omnigraph.pipeline.export.job import export
+
+        view = self._view(revision, as_of)
+        return export(view, target, format=format, types=types, force=force, engine=engine)
+
+    def spark(
+        self, engine: Engine = "spark", *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> GraphTables:
+        """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`."""
+        from omnigraph.pipeline.spark.frames import GraphTables
+
+        session = session_of(engine)
+        if session is None:
+            raise UsageError(
+                "DataFrames of Spark need Spark", hint='engine="spark", a Spark master, or a Spark session'
+            )
+        return GraphTables(self._view(revision, as_of), session)
+
+    def entity(
+        self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> dict[str, Any] | None:
+        """One node or edge by id: `id`, for an edge `from` and `to`, and its properties. None when it is not there."""
+        from omnigraph.read import entity
+
+        return entity(self._view(revision, as_of), type, id)
+
+    def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
+        """What a revision holds: its commit, its schema, and the number of entities of each type."""
+        return GraphSnapshot.of(self._view(revision, as_of))
+
+    def _view(self, revision: str, as_of: str | dt.datetime | None) -> View:
+        return self._repository.resolve(revision, as_of)
+
+    # ------------------------------------------------------------ history
+
+    def commits(
+        self,
+        revision: str = MAIN,
+        *,
+        as_of: str | dt.datetime | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        actor: str | None = None,
+    ) -> list[Commit]:
+        """The commits up to a revision, newest first, along first parents, inherited ones included; with `before`, those
+        older than that commit."""
+        if limit < 1:
+            raise UsageError(f"a page has at least one commit, not {limit}")
+        history = self._repository.history
+        return history.log.page(history.revisions.entry(revision, as_of), limit=limit, before=before, actor=actor)
+
+    def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
+        """The commit of a revision."""
+        return self._repository.history.revisions.commit(revision, as_of)
+
+    def history(
+        self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> list[EntityVersion]:
+        """The versions of one entity up to a revision, newest first: the commit and the state it made."""
+        from omnigraph.read import history_of
+
+        entry = self._repository.history.revisions.entry(revision, as_of)
+        return list(history_of(self._repository, type, id, entry))
+
+    # ------------------------------------------------------------ changes
+
+    def diff(
+        self,
+        a: str,
+        b: str,
+        *,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        engine: Engine = "local",
+    ) -> Iterator[EntityChange]:
+        """What changed from one revision to another, entity by entity: nodes, then edges; by type and id. A stream.
+
+            for change in g.diff("main~5", "main", types=["Person"]):
+                print(change.op, change.id)
+
+        With an engine on Spark, rows are compared by Spark's workers.
+        """
+        from omnigraph.changes import ChangeFilter, diff
+
+        before, after = self._repository.resolve(a), self._repository.resolve(b)
+        only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
+        return diff(before, after, only=only, workers=workers_of(engine))
+
+    def commit_changes(
+        self,
+        revision: str,
+        *,
+        limit: int = 1_000,
+        page_token: str | None = None,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> CommitPage:
+        """Exactly what a commit changed against its first parent, a page at a time."""
+        from omnigraph.changes import ChangeFilter, commit_changes
+
+        commit = self.commit(revision)
+        after = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
+        only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
+        return commit_changes(self._repository, commit, only=only, limit=limit, page_token=page_token)
+
+    def changes(
+        self,
+        branch: str = MAIN,
+        since: str | None = None,
+        *,
+        start: str | None = None,
+        page_token: str | None = None,
+        limit: int = 1_000,
+        max_commits: int = 128,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> FeedPage:
+        """What the commits of a branch changed, in order: after the cursor `since`, or from a `start` (`now`, the default,
+        `beginning` or `after:<commit id>`), or the next page of a poll.
+
+            page = g.changes("main", start="beginning")
+            while page.next_page_token:
+                page = g.changes("main", page_token=page.next_page_token)
+            later = g.changes("main", since=page.cursor)
+        """
+        from omnigraph.changes import ChangeFilter, poll
+
+        only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
+        return poll(
+            self._repository,
+            branch,
+            cursor=since,
+            start=start,
+            page_token=page_token,
+            only=only,
+            limit=limit,
+            max_commits=max_commits,
+        )
+
+    def baseline(
+        self,
+        out: str | Path | IO[bytes],
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> Baseline:
+        """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins."""
+        from omnigraph.changes import ChangeFilter, write_baseline
+
+        only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
+        return write_baseline(self._repository, out, branch, only=only)

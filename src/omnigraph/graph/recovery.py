@@ -1,0 +1,50 @@
+"""Loads that were interrupted between staging and publishing."""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+from dataclasses import dataclass
+
+from omnigraph.history import Commit, Prepared, from_microseconds
+from omnigraph.views import Repository
+
+
+@dataclass(frozen=True)
+class PreparedLoad:
+    """A load whose data is staged and whose commit is not published. `at` is when staging ended."""
+
+    commit_id: str
+    branch: str
+    at: dt.datetime
+    total_entities: int
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> PreparedLoad:
+        at = from_microseconds(prepared.prepared_at)
+        return cls(prepared.commit_id, prepared.plan.branch, at, prepared.receipt["total_entities"])
+
+
+class GraphRecovery:
+    """Prepared loads. Opening a graph never looks at them, and nothing depends on them."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def __repr__(self) -> str:
+        return f"<prepared loads of {self._repository.store.uri}>"
+
+    def list(self) -> builtins.list[PreparedLoad]:
+        """The prepared loads, oldest first."""
+        return [PreparedLoad.of(prepared) for prepared in self._repository.history.recovery.list()]
+
+    def resume(self, commit_id: str) -> Commit:
+        """Publish what was staged; the same commit when it was published already."""
+        from omnigraph.pipeline.load.recovery import resume
+
+        return resume(self._repository, commit_id)
+
+    def discard(self, commit_id: str) -> None:
+        """Forget a prepared load; it is never published."""
+        self._repository.history.recovery.get(commit_id)
+        self._repository.history.recovery.remove(commit_id)

@@ -1,0 +1,43 @@
+"""What one snapshot holds: its commit, its schema, and each type's table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from omnigraph.history import Commit
+from omnigraph.language.catalog import Catalog, NodeType
+from omnigraph.views import View
+
+
+@dataclass(frozen=True)
+class TypeState:
+    """One type in a snapshot. `version` counts the writes to its table; 0 with no entities: nothing was ever written."""
+
+    kind: Literal["node", "edge"]
+    name: str
+    entities: int
+    version: int
+    path: str
+
+
+@dataclass(frozen=True)
+class GraphSnapshot:
+    """One immutable state of the graph. Every type that the schema declares is listed, edges first."""
+
+    commit: Commit
+    schema: Catalog
+    types: tuple[TypeState, ...]
+
+    @classmethod
+    def of(cls, view: View) -> GraphSnapshot:
+        types = []
+        for key, entity in view.catalog.tables.items():
+            state = view.state(key)
+            kind: Literal["node", "edge"] = "node" if isinstance(entity, NodeType) else "edge"
+            version = 0 if state is None else state.generation
+            types.append(TypeState(kind, entity.name, view.rows(key), version, view.path(key)))
+        return cls(view.snapshot.commit, view.catalog, tuple(types))
+
+    def __repr__(self) -> str:
+        return f"<GraphSnapshot at {self.commit.id}: {sum(type.entities for type in self.types)} entities>"

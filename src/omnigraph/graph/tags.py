@@ -1,0 +1,52 @@
+"""Tags: names for commits."""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+from dataclasses import dataclass
+
+from omnigraph.errors import AlreadyExists
+from omnigraph.history import MAIN, Commit
+from omnigraph.views import Repository
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A tag and the commit it names."""
+
+    name: str
+    head: Commit
+
+    @property
+    def at(self) -> dt.datetime:
+        """When the tagged commit was made."""
+        return self.head.at
+
+
+class GraphTags:
+    """Names for commits; a tagged commit is kept by cleanup."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def __repr__(self) -> str:
+        return f"<tags of {self._repository.store.uri}>"
+
+    def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
+        """Name the commit of a revision. AlreadyExists when the name is taken."""
+        commit = self._repository.resolve(revision, as_of).snapshot.commit
+        newest = self._repository.history.chain.newest(name)
+        if newest is not None and newest.alive:
+            raise AlreadyExists(f"'{name}' is a branch", hint="choose another name for the tag")
+        self._repository.history.tags.create(name, commit.ref)
+        return Tag(name, commit)
+
+    def list(self) -> builtins.list[Tag]:
+        """The tags, by name."""
+        history = self._repository.history
+        return [Tag(name, history.revisions.snapshot(ref).commit) for name, ref in history.tags.list().items()]
+
+    def delete(self, name: str) -> None:
+        """Remove a tag; its commit stays."""
+        self._repository.history.tags.delete(name)

@@ -1,0 +1,56 @@
+"""Texts that callers bring: schemas and queries, as text or as a file, and the plan a query compiles to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from omnigraph.errors import UsageError
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import MutationPlan, ReadPlan
+from omnigraph.views import View
+
+Parameters = Mapping[str, object]
+
+
+def compiled_read(
+    gq: str | Path, view: View, params: Parameters | None, name: str | None
+) -> tuple[ReadPlan, dict[str, object]]:
+    """A read's plan under the view's schema, and its bound parameters. UsageError for a mutation."""
+    plan, bound = _compiled(gq, view, params, name)
+    if not isinstance(plan, ReadPlan):
+        raise UsageError(f"'{plan.name}' is a mutation", hint="run it with mutate")
+    return plan, bound
+
+
+def compiled_mutation(
+    gq: str | Path, view: View, params: Parameters | None, name: str | None
+) -> tuple[MutationPlan, dict[str, object]]:
+    """A mutation's plan under the view's schema, and its bound parameters. UsageError for a read."""
+    plan, bound = _compiled(gq, view, params, name)
+    if not isinstance(plan, MutationPlan):
+        raise UsageError(f"'{plan.name}' is a read", hint="run it with query")
+    return plan, bound
+
+
+def _compiled(
+    gq: str | Path, view: View, params: Parameters | None, name: str | None
+) -> tuple[ReadPlan | MutationPlan, dict[str, object]]:
+    text, file = read_source(gq, ".gq")
+    plan = compile_query(text, view.catalog, name, file)
+    return plan, bind_parameters(plan.parameters, params or {})
+
+
+def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | None]:
+    """A text as it is; a Path, or a one-line string that ends like a file, is read."""
+    is_path = isinstance(text_or_path, Path) or (
+        suffix != "" and text_or_path.endswith(suffix) and "\n" not in text_or_path
+    )
+    if not is_path:
+        return str(text_or_path), None
+    path = Path(text_or_path)
+    try:
+        return path.read_text(encoding="utf-8"), str(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None

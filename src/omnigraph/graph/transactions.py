@@ -1,0 +1,148 @@
+"""Transactions: statements that see each other and are published together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import UsageError
+from omnigraph.graph.texts import compiled_mutation, compiled_read
+from omnigraph.views import Repository
+from omnigraph.write import GroupCommitter, Receipt, run_mutation
+from omnigraph.write import Transaction as WriteTransaction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.read import Result
+
+State = Literal["open", "committed", "rolled back", "failed"]
+
+
+class Transaction:
+    """Statements against the branch as it was when the transaction began.
+
+    As a block it commits at the end, or rolls back when the block raises:
+
+        with g.transaction(actor="ada") as tx:
+            tx.insert("Person", name="Ada", age=36)
+
+    Or by hand: `tx = g.begin()`, then `tx.commit()` or `tx.rollback()`. Not for sharing between threads.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        committer: GroupCommitter,
+        branch: str,
+        *,
+        actor: str | None,
+        message: str | None,
+        if_commit: str | None,
+    ) -> None:
+        self._writes = WriteTransaction(
+            repository, committer, branch, actor=actor, message=message, if_commit=if_commit
+        )
+        self._state: State = "open"
+        self._receipt: Receipt | None = None
+
+    def __repr__(self) -> str:
+        return f"<Transaction on {self.branch}, {self._state}>"
+
+    @property
+    def branch(self) -> str:
+        """The branch it will be published on."""
+        return self._writes.branch
+
+    @property
+    def receipt(self) -> Receipt:
+        """What was published; only after the commit."""
+        if self._receipt is None:
+            raise UsageError(f"the transaction is {self._state}, so it has no receipt", hint="commit it first")
+        return self._receipt
+
+    # ------------------------------------------------------------ statements
+
+    def insert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
+        """A new node or edge; its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids)."""
+        return self._opened().insert(type_name, values, **more)
+
+    def upsert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
+        """Insert, or replace the whole entity with the same id."""
+        return self._opened().upsert(type_name, values, **more)
+
+    def insert_many(
+        self,
+        type_name: str,
+        rows: Iterable[Mapping[str, object]] | pa.Table | pa.RecordBatchReader,
+        *,
+        upsert: bool = False,
+    ) -> int:
+        """Many entities of one type, from dicts or Arrow; how many."""
+        return self._opened().insert_many(type_name, rows, upsert=upsert)
+
+    def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
+        """Set properties of one node; False when there is no such node."""
+        return self._opened().update(type_name, id, values, **more)
+
+    def delete(self, type_name: str, id: str) -> bool:
+        """Remove one node with its edges, or one edge; False when there is none."""
+        return self._opened().delete(type_name, id)
+
+    def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> None:
+        """Run a mutation's statements; they see what this transaction did before."""
+        writes = self._opened()
+        plan, bound = compiled_mutation(gq, writes.view, params, name)
+        run_mutation(writes, plan, bound)
+
+    # ------------------------------------------------------------ reading
+
+    def get(self, type_name: str, id: str) -> dict[str, Any] | None:
+        """One entity as this transaction sees it, in the shape of `Graph.entity`; None when it is not there."""
+        from omnigraph.read.entities import entity_value
+
+        row = self._opened().get(type_name, id)
+        return None if row is None else entity_value(row)
+
+    def query(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> Result:
+        """Run a read that sees this transaction's own changes."""
+        from omnigraph.read import run_read
+
+        writes = self._opened()
+        plan, bound = compiled_read(gq, writes.view, params, name)
+        return replace(run_read(writes.preview(), plan, bound), query_name=plan.name)
+
+    # ------------------------------------------------------------ ending
+
+    def commit(self) -> Receipt:
+        """Check everything and publish it as one commit; no commit when nothing changed."""
+        writes = self._opened()
+        self._state = "failed"
+        self._receipt = writes.commit()
+        self._state = "committed"
+        return self._receipt
+
+    def rollback(self) -> None:
+        """Forget everything. Harmless when the transaction has ended already."""
+        if self._state == "open":
+            self._state = "rolled back"
+
+    def __enter__(self) -> Transaction:
+        self._opened()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.rollback()
+        elif self._state == "open":
+            self.commit()
+
+    def _opened(self) -> WriteTransaction:
+        if self._state != "open":
+            raise UsageError(f"this transaction has ended: it is {self._state}", hint="begin another one")
+        return self._writes

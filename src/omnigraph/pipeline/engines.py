@@ -1,0 +1,48 @@
+"""Which engine does the work: a name ("local", "spark"), the address of a Spark master, or a Spark session."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from omnigraph.changes.workers import Workers
+
+Engine: TypeAlias = "str | SparkSession"
+
+_MASTER = re.compile(r"local\[.+\]|yarn|(spark|k8s|mesos|sc)://.+")
+
+
+def session_of(engine: Engine) -> SparkSession | None:
+    """The Spark session that an engine names, started if need be; None: the work is done in this process."""
+    if engine == "local":
+        return None
+    from omnigraph.pipeline.spark.session import spark_session
+
+    if engine == "spark":
+        return spark_session()
+    if isinstance(engine, str) and _MASTER.fullmatch(engine):
+        return spark_session(engine)
+    if hasattr(engine, "createDataFrame"):
+        return engine
+    raise UsageError(
+        f"{engine!r} is not an engine",
+        hint="local (this process), spark, a Spark master such as local[4] or spark://host:7077, or a Spark session",
+    )
+
+
+def workers_of(engine: Engine) -> Workers:
+    """Who compares rows for a merge or a diff."""
+    from omnigraph.changes.workers import IN_PROCESS, OnSpark
+
+    session = session_of(engine)
+    if session is None:
+        return IN_PROCESS
+    from omnigraph.pipeline.spark.runner import SparkRunner
+    from omnigraph.pipeline.spark.session import cores_of
+
+    return OnSpark(SparkRunner(session, cores_of(session)))
