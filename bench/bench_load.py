@@ -164,14 +164,14 @@ def run(folder: Path, nodes: int, edges: int, memory: str, engine: str) -> None:
     total = nodes + edges
     bare(spark, more, folder / "warm")  # the first run compiles
     warm = og.init(folder / "warm-graph", schema=SCHEMA)
-    load(warm._repository, more, mode="append", engine=engine, spark=spark)
+    load(warm._repository, more, mode="append", engine=engine)
     least = measured("Spark: JSON to Parquet, no checks", total, lambda: bare(spark, data, folder / "parquet"))
     graph = og.init(folder / "graph", schema=SCHEMA)
     stages = Stages()
     append = measured(
         f"append into an empty graph ({engine})",
         total,
-        lambda: load(graph._repository, data, mode="append", engine=engine, spark=spark, progress=stages),
+        lambda: load(graph._repository, data, mode="append", engine=engine, progress=stages),
     )
     print(f"{'':34} {append / least:8.2f} times the least; stages {shown(stages, append)}")
     least_merge = measured("Spark: the merge's files to Parquet", nodes // 5, lambda: bare(spark, more, folder / "p2"))
@@ -179,7 +179,7 @@ def run(folder: Path, nodes: int, edges: int, memory: str, engine: str) -> None:
     merge = measured(
         f"merge: 10 % updated, 10 % new ({engine})",
         nodes // 5,
-        lambda: load(graph._repository, more, mode="merge", engine=engine, spark=spark, progress=stages),
+        lambda: load(graph._repository, more, mode="merge", engine=engine, progress=stages),
     )
     print(f"{'':34} {merge / least_merge:8.2f} times the least; stages {shown(stages, merge)}")
     assert graph._repository.head()[1].rows("node:Person") == nodes + nodes // 10
@@ -192,7 +192,8 @@ def upsert(folder: Path, rows: int, memory: str, engine: str) -> None:
     first = rows - keys // 2
     write_rows(folder / "base", 0, rows, "old")
     write_rows(folder / "change", first, first + keys, "new")
-    spark = spark_session(memory=memory) if engine == "spark" else None
+    if engine == "spark":
+        spark_session(memory=memory)
     graph = og.init(folder / "graph", schema="node Row { k: I64 @key  a: String  b: F64 }")
     steps: list[tuple[str, int, Literal["append", "merge"]]] = [("base", rows, "append"), ("change", keys, "merge")]
     for name, count, mode in steps:
@@ -201,7 +202,7 @@ def upsert(folder: Path, rows: int, memory: str, engine: str) -> None:
             f"{mode} {count:,} keys ({engine})",
             count,
             lambda name=name, mode=mode, stages=stages: load(
-                graph._repository, folder / name, mode=mode, type="Row", engine=engine, spark=spark, progress=stages
+                graph._repository, folder / name, mode=mode, type="Row", engine=engine, progress=stages
             ),
         )
         print(f"{'':34} stages {shown(stages, seconds)}")

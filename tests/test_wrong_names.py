@@ -40,7 +40,7 @@ BRANCH_CALLS: dict[str, Callable[[og.Graph, str], object]] = {
     "ensure_indexes": lambda graph, name: graph.ensure_indexes(name),
     "optimize": lambda graph, name: graph.optimize(name),
     "commits": lambda graph, name: graph.commits(name),
-    "history": lambda graph, name: graph.history("Person", "a", branch=name),
+    "history": lambda graph, name: graph.history("Person", "a", revision=name),
     "changes": lambda graph, name: graph.changes(name),
     "baseline": lambda graph, name: graph.baseline(io.BytesIO(), branch=name),
     "branches.delete": lambda graph, name: graph.branches.delete(name),
@@ -49,17 +49,19 @@ BRANCH_CALLS: dict[str, Callable[[og.Graph, str], object]] = {
 }
 
 REVISION_CALLS: dict[str, Callable[[og.Graph, str], object]] = {
-    "query branch": lambda graph, name: graph.query(READ, branch=name),
-    "query snapshot": lambda graph, name: graph.query(READ, snapshot=name),
-    "query at": lambda graph, name: graph.query(READ, at=name),
-    "explain": lambda graph, name: graph.explain(READ, branch=name),
-    "export branch": lambda graph, name: graph.export("-", branch=name, engine="local"),
-    "export snapshot": lambda graph, name: graph.export("-", snapshot=name, engine="local"),
-    "entity": lambda graph, name: graph.entity("Person", "a", at=name),
+    "query": lambda graph, name: graph.query(READ, revision=name),
+    "query as of": lambda graph, name: graph.query(READ, as_of=name),
+    "query on a branch as of": lambda graph, name: graph.query(READ, revision=name, as_of="2120-01-01"),
+    "explain": lambda graph, name: graph.explain(READ, revision=name),
+    "export": lambda graph, name: graph.export("-", revision=name),
+    "entity": lambda graph, name: graph.entity("Person", "a", revision=name),
+    "snapshot": lambda graph, name: graph.snapshot(name),
+    "commit": lambda graph, name: graph.commit(name),
+    "commit_changes": lambda graph, name: graph.commit_changes(name),
     "diff from": lambda graph, name: list(graph.diff(name, "main")),
     "diff to": lambda graph, name: list(graph.diff("main", name)),
-    "branches.create from": lambda graph, name: graph.branches.create("other", from_=name),
-    "tags.create at": lambda graph, name: graph.tags.create("other", at=name),
+    "branches.create from": lambda graph, name: graph.branches.create("other", name),
+    "tags.create at": lambda graph, name: graph.tags.create("other", name),
 }
 
 
@@ -69,8 +71,8 @@ def test_a_branch_or_revision_that_is_not_there_is_refused(graph: og.Graph, call
     for name in WRONG_BRANCHES:
         with pytest.raises((UsageError, BranchNotFound, CommitNotFound)):
             make(graph, name)
-    assert graph.branches.list() == ["main", "side"]
-    assert graph.tags.list() == {}
+    assert [branch.name for branch in graph.branches.list()] == ["main", "side"]
+    assert graph.tags.list() == []
     assert len(graph.commits()) == 2
 
 
@@ -85,9 +87,6 @@ def test_a_commit_that_is_not_in_the_branch_is_refused(graph: og.Graph) -> None:
             graph.commits(before=before, actor="ada")
     assert graph.commits("own", before=elsewhere) == graph.commits()
     graph.branches.delete("own")
-    for call in (graph.commit, graph.commit_changes):
-        with pytest.raises(CommitNotFound):
-            call("")
     for limit in (0, -1):
         with pytest.raises(UsageError):
             graph.commits(limit=limit)

@@ -91,7 +91,7 @@ def interrupted(folder: Path, point: str, *arguments: str) -> tuple[int, str]:
 
 def state(folder: Path) -> tuple[object, ...]:
     graph = og.open(folder / "people")
-    heads = {name: graph.commits(name, limit=1)[0].id for name in graph.branches.list()}
+    heads = {name: graph.commits(name, limit=1)[0].id for name in (branch.name for branch in graph.branches.list())}
     return heads, [plan.commit_id for plan in graph.recovery.list()]
 
 

@@ -7,9 +7,9 @@ import datetime as dt
 import pytest
 from history.small_graph import SmallGraph
 
-from omnigraph.errors import CommitNotFound
-from omnigraph.history import parse_time
+from omnigraph.errors import BranchNotFound, CommitNotFound, UsageError
 from omnigraph.history.log import SEGMENTS_PER_LEVEL
+from omnigraph.history.times import parse_time, to_microseconds
 
 
 def rolled_up(commits: int, tail_most: int = 2) -> SmallGraph:
@@ -119,12 +119,61 @@ def test_every_way_to_name_a_commit() -> None:
     graph.history.tags.create("v1", old.ref)
     for text, commit in {
         "main": old, "a/b": new, "a/b~0": new, "a/b~1": old, "v1": old, old.id: old, new.id: new,
-        "2040-07-02": old, "2040-07-02T10:00:00+02:00": old,
     }.items():  # fmt: skip
-        assert graph.history.revisions.resolve(text).commit == commit, text
-    for text in ("nothing", "2026-06-01", "8" * 26, "a/b~9", "", ".."):
+        revisions = graph.history.revisions
+        assert revisions.resolve(text).commit == commit, text
+        assert revisions.commit(text) == commit, text
+        assert next(graph.history.log.walk(revisions.entry(text))) == commit, text
+    for text in ("nothing", "2026-06-01", "8" * 26, "a/b~9", "..", "O1", f"main~{'9' * 5_000}", "ZZZZ"):
         with pytest.raises(CommitNotFound):
             graph.history.revisions.resolve(text)
+    for text in ("", None, 7, b"main"):
+        with pytest.raises(UsageError, match="is not a revision"):
+            graph.history.revisions.resolve(text)  # type: ignore[arg-type]
+
+
+def test_a_time_reads_a_branch_as_it_was() -> None:
+    graph = SmallGraph()
+    made = []
+    for day in (1, 3):
+        graph.clock.now = dt.datetime(2040, 7, day, tzinfo=dt.UTC).timestamp()
+        made.append(graph.commit())
+    resolve = graph.history.revisions.resolve
+    east = dt.timezone(dt.timedelta(hours=2))
+    times: list[str | dt.datetime] = ["2040-07-02", "2040-07-02T10:00:00+02:00", dt.datetime(2040, 7, 2)]
+    for time in [*times, dt.datetime(2040, 7, 3, 1, 59, tzinfo=east)]:
+        assert resolve("main", time).commit == made[0], time
+    for time in (made[1].at, "2040-07-03T00:01", dt.datetime(2040, 7, 3, 2, 1, tzinfo=east)):
+        assert resolve("main", time).commit == made[1], time
+    assert made[1].at.replace(second=0, microsecond=0) == dt.datetime(2040, 7, 3, tzinfo=dt.UTC)
+    with pytest.raises(CommitNotFound, match="at or before"):
+        resolve("main", "2020-01-01")
+    with pytest.raises(CommitNotFound, match="is not a branch"):
+        resolve("2040-07-02")
+    graph.history.tags.create("v1", made[0].ref)
+    with pytest.raises(BranchNotFound):
+        resolve("v1", "2040-07-02")
+    for wrong in ("yesterday", "", 7, dt.date(2040, 7, 2)):
+        with pytest.raises(UsageError, match="is not a time"):
+            resolve("main", wrong)  # type: ignore[arg-type]
+
+
+def test_the_beginning_of_a_commit_id_must_be_unique() -> None:
+    graph = rolled_up(70)
+    while not graph.head().head.commit.id.endswith("0"):
+        graph.commit()
+    ids = [commit.id for commit in graph.history.log.walk(graph.head())]
+    unique = 0
+    for prefix in {id[:length] for id in ids for length in (4, 24, 25)}:
+        matching = [id for id in ids if id.startswith(prefix)]
+        graph.store.reset()
+        if len(matching) == 1:
+            unique += 1
+            assert graph.history.revisions.commit(prefix).id == matching[0]
+        else:
+            with pytest.raises(UsageError, match=f"{len(matching)} commit ids begin with '{prefix}'"):
+                graph.history.revisions.commit(prefix)
+    assert unique > 0
 
 
 def test_a_commit_of_a_former_incarnation_is_found_by_id() -> None:
@@ -148,3 +197,4 @@ def test_times_without_a_zone_are_utc(text: str, expected: int) -> None:
     assert moment is not None
     assert moment.timestamp() == expected
     assert parse_time("yesterday") is None
+    assert to_microseconds(moment) == expected * 1_000_000

@@ -31,7 +31,7 @@ def merge_cost(s3: S3Server, rows: int) -> tuple[int, int, int]:
     log = s3.requests()
     summary = result.types[bulk.KEY]
     assert (summary.inserted, summary.updated, summary.deleted) == (300, 500, 200)
-    assert cold.view().rows(bulk.KEY) == rows + 300 - 200 + 10
+    assert cold._repository.resolve("main").rows(bulk.KEY) == rows + 300 - 200 + 10
     return len(log), sum(each.bytes_out for each in log), sum(each.bytes_in for each in log)
 
 
@@ -72,7 +72,7 @@ def test_merging_a_million_appended_rows_writes_no_data_file(tmp_path: Path) -> 
     result = graph.branches.merge("work")
     assert result.types[bulk.KEY].inserted == 1_000_000
     assert data_files(graph) == before
-    table = graph.view().table(bulk.KEY)
+    table = graph._repository.resolve("main").table(bulk.KEY)
     assert table is not None
     assert table.rows == table.count("id IS NOT NULL") == 1_001_000
     assert table.lookup("id", ["k000000001"], ["a"]).to_pylist() == [{"a": 7}]
@@ -92,7 +92,7 @@ def test_a_part_that_is_wanted_in_fragment_is_adopted_without_the_rest(tmp_path:
     before = data_files(graph)
     graph.branches.merge("work")
     assert data_files(graph) == before
-    table = graph.view().table(bulk.KEY)
+    table = graph._repository.resolve("main").table(bulk.KEY)
     assert table is not None
     ids = {int(id[1:]) for id in table.read(["id"]).column("id").to_pylist()}
     assert ids == {*range(10), *range(100, 150)} - {3, 100, 120, 149}
@@ -107,7 +107,10 @@ def test_a_table_the_target_did_not_touch_moves_by_its_pointer(tmp_path: Path) -
     with graph.transaction() as tx:
         tx.insert("Other", name="o")
     result = graph.branches.merge("work")
-    source, target = graph.view("work").state(bulk.KEY), graph.view().state(bulk.KEY)
+    source, target = (
+        graph._repository.resolve("work").state(bulk.KEY),
+        graph._repository.resolve("main").state(bulk.KEY),
+    )
     assert (result.outcome, result.types[bulk.KEY].way) == ("merged", "pointer")
     assert source is not None
     assert target is not None
@@ -130,7 +133,7 @@ def test_rows_that_the_target_only_stored_elsewhere_give_way(tmp_path: Path) -> 
     result = graph.branches.merge("work")
     assert (result.outcome, result.types[bulk.KEY].updated, result.types[bulk.KEY].deleted) == ("merged", 1, 1)
     assert list(graph.diff("work", "main")) == []
-    assert graph.view().rows(bulk.KEY) == 29
+    assert graph._repository.resolve("main").rows(bulk.KEY) == 29
 
 
 def fragments(graph: og.Graph, revision: str) -> tuple[Fragment, ...]:
@@ -146,5 +149,5 @@ def test_a_type_that_both_sides_write_first_is_merged(tmp_path: Path) -> None:
     bulk.publish(graph, "main", bulk.items(3, 5))
     result = graph.branches.merge("work")
     assert (result.outcome, result.types[bulk.KEY].inserted) == ("merged", 3)
-    assert graph.view().rows(bulk.KEY) == 8
+    assert graph._repository.resolve("main").rows(bulk.KEY) == 8
     assert list(graph.diff("main", "work", ops=["insert", "update"])) == []

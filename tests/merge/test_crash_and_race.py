@@ -230,9 +230,9 @@ def test_a_merge_is_done_again_when_its_target_merged_meanwhile(graph: og.Graph)
     again: list[str] = []
 
     def merge_another() -> None:
-        before = graph.view().snapshot.tables
+        before = graph._repository.resolve("main").snapshot.tables
         graph.branches.merge("other")
-        assert graph.view().snapshot.tables == before
+        assert graph._repository.resolve("main").snapshot.tables == before
         failpoints.arm(Failpoint.MERGE_BEFORE_STAGE, lambda: again.append("merged again"))
 
     result = merge_while(graph, merge_another, Failpoint.PUBLISH_BEFORE_CREATE)

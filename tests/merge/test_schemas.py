@@ -56,7 +56,7 @@ def graph(tmp_path: Path) -> og.Graph:
 
 
 def ids(graph: og.Graph, key: str) -> list[str]:
-    table = graph.view().table(key)
+    table = graph._repository.resolve("main").table(key)
     return [] if table is None else sorted(table.read(["id"]).column("id").to_pylist())
 
 
@@ -82,7 +82,7 @@ def test_a_schema_that_moved_on_the_source_is_taken(graph: og.Graph) -> None:
     assert graph.branches.merge("work").outcome == "merged"
     assert "Pet" in graph.schema.nodes
     assert (ids(graph, "node:Pet"), ids(graph, "node:Person")) == (["rex"], ["a", "c", "d"])
-    state = graph.view().state("node:Person")
+    state = graph._repository.resolve("main").state("node:Person")
     assert state is not None
     assert state.generation == 3
 
@@ -96,7 +96,7 @@ def test_a_strategy_means_the_same_when_the_source_brings_the_schema(graph: og.G
     for strategy, age in (("ours", 3), ("theirs", 2)):
         graph.branches.create(strategy)
         graph.branches.merge("work", strategy, strategy=strategy)
-        table = graph.view(strategy).table("node:Person")
+        table = graph._repository.resolve(strategy).table("node:Person")
         assert table is not None
         assert table.lookup("id", ["a"], ["age"]).to_pylist() == [{"age": age}]
 
@@ -167,7 +167,7 @@ def test_a_renamed_type_is_the_same_type(graph: og.Graph) -> None:
         tx.delete("Human", "b")
     assert graph.branches.merge("work").outcome == "merged"
     assert ids(graph, "node:Human") == ["a", "c", "d"]
-    assert "node:Person" not in graph.view().snapshot.tables
+    assert "node:Person" not in graph._repository.resolve("main").snapshot.tables
 
 
 def test_a_diff_over_a_removed_type_with_rows_is_refused(graph: og.Graph) -> None:

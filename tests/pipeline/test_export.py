@@ -65,7 +65,7 @@ def test_export_then_load_gives_an_equal_graph(
 def test_some_types_at_an_older_snapshot_to_a_stream(full: og.Graph, write: Write) -> None:
     full.load(write("more.jsonl", person("zz")), mode="append", engine="local")
     out = io.BytesIO()
-    assert full.export(out, types=["Person"], snapshot="main~1", engine="local") == 3  # type: ignore[arg-type]
+    assert full.export(out, types=["Person"], revision="main~1", engine="local") == 3  # type: ignore[arg-type]
     assert [json.loads(line)["data"]["id"] for line in out.getvalue().splitlines()] == ["a", "b", 'q"u,o\nte']
 
 

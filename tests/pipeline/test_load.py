@@ -121,7 +121,7 @@ def test_every_mode_and_format(format: str, graph: og.Graph, engine: dict[str, A
 def test_spark_frames_load_without_leaving_spark(graph: og.Graph, spark: Any, tmp_path: Path) -> None:
     people = spark.createDataFrame([("a", 1), ("b", None), ("c", 3)], "email string, age int").repartition(3)
     edges = spark.createDataFrame([("a", "b"), ("b", "c")], "src string, dst string")
-    receipt = graph.load({"Person": people, "Knows": edges}, mode="append", spark=spark)
+    receipt = graph.load({"Person": people, "Knows": edges}, mode="append", engine=spark)
     assert receipt.loaded == {"node:Person": 3, "edge:Knows": 2}
     rows = [record["data"] for record in content(graph, tmp_path) if "type" in record]
     assert rows == [{"id": "a", "email": "a", "age": 1}, {"id": "b", "email": "b"}, {"id": "c", "email": "c", "age": 3}]

@@ -100,7 +100,7 @@ graph = og.open(sys.argv[1])
 graph.load(sys.argv[2], mode="append", show_progress=True)
 spark = spark_session()
 assert type(spark).__module__ == "pyspark.sql.connect.session", type(spark)
-graph.load({"Person": spark.createDataFrame([("b", 20), ("c", 30)], "email string, age int")}, mode="merge", spark=spark)
+graph.load({"Person": spark.createDataFrame([("b", 20), ("c", 30)], "email string, age int")}, mode="merge", engine=spark)
 register(spark)
 source = spark.read.format("omnigraph").option("graph", sys.argv[1]).option("type", "Person").option("columns", "id,age")
 found = {tuple(row) for frame in (source.load(), graph.spark(spark).table("Person", ["id", "age"])) for row in frame.collect()}
@@ -108,14 +108,14 @@ assert found == {("a", 1), ("b", 20), ("c", 30)}, found
 frame = spark.createDataFrame([("d", 40)], "email string, age int")
 frame.write.format("omnigraph").option("graph", sys.argv[1]).option("type", "Person").mode("append").save()
 try:
-    graph.load({"Person": spark.createDataFrame([("z", 500)], "email string, age int")}, mode="append", spark=spark)
+    graph.load({"Person": spark.createDataFrame([("z", 500)], "email string, age int")}, mode="append", engine=spark)
 except og.errors.RejectedRecords as error:
     assert "value 500 > max 150" in error.message
 query = "query q() { match { $p: Person  $p.age > 10 } return { $p.email } }"
-assert graph.query(query, engine="spark", spark=spark).table.num_rows == 3
+assert graph.query(query, engine=spark).table.num_rows == 3
 far = 'query q() { match { $p: Person { email: "a" }  $p knows{1,3} $q } return { $q.email as e } }'
-assert graph.query(far, engine="spark", spark=spark).rows == [{"e": "b"}]
-assert graph.export(sys.argv[3], spark=spark) == 5
+assert graph.query(far, engine=spark).rows == [{"e": "b"}]
+assert graph.export(sys.argv[3], engine=spark) == 5
 spark.stop()
 """
 
@@ -179,7 +179,7 @@ LOADING = """
 import json, sys
 import omnigraph as og
 graph = og.open(sys.argv[1])
-print(json.dumps(graph.load(sys.argv[2], mode="append", master=sys.argv[3]).to_json()))
+print(json.dumps(graph.load(sys.argv[2], mode="append", engine=sys.argv[3]).to_json()))
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
-from omnigraph.pipeline.spark.frames import FragmentsReader, graph_tables
+from omnigraph.pipeline.spark.frames import FragmentsReader, GraphTables
 from omnigraph.pipeline.target import Place, Target
 
 pytestmark = pytest.mark.spark
@@ -59,8 +59,8 @@ def test_a_type_is_a_dataframe(session: Any, people: og.Graph) -> None:
 
 
 def test_an_older_snapshot_is_read_as_it_was(session: Any, people: og.Graph) -> None:
-    assert read(session, people, type="Person", snapshot="main~1").load().count() == 4
-    assert read(session, people, type="Person", branch="main").load().count() == 8
+    assert read(session, people, type="Person", revision="main~1").load().count() == 4
+    assert read(session, people, type="Person", revision="main").load().count() == 8
 
 
 def test_a_relative_path_starts_where_the_source_was_registered(
@@ -78,7 +78,7 @@ def test_a_relative_path_starts_where_the_source_was_registered(
 
 
 def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Graph) -> None:
-    tables = graph_tables(people._repository.head()[1], session)
+    tables = GraphTables(people._repository.head()[1], session)
     frame = tables.table("Person", ["id", "age"], "age > 5")
     assert sorted(tuple(row) for row in frame.collect()) == [("p6", 6), ("p7", 7)]
     view = people._repository.head()[1]
@@ -146,7 +146,7 @@ QUERIES = [
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_gives_the_same_rows_on_spark(query: str, spark: Any, people: og.Graph) -> None:
     here = people.query(query, {"least": 3})
-    there = people.query(query, {"least": 3}, engine="spark", spark=spark)
+    there = people.query(query, {"least": 3}, engine=spark)
     assert there.rows == here.rows
     assert there.to_arrow().schema == here.to_arrow().schema
     assert here.num_rows > 0

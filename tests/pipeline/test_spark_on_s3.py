@@ -27,7 +27,7 @@ def people(s3: Any, spark: Any, address: str) -> og.Graph:
     lines = "".join(json.dumps(record) + "\n" for record in records)
     open_store(address, storage_options=s3.options).put("in/people.jsonl", lines.encode())
     graph = og.init(f"{address}/graph", schema=SCHEMA, storage_options=s3.options)
-    receipt = graph.load(f"{address}/in/people.jsonl", mode="append", spark=spark)
+    receipt = graph.load(f"{address}/in/people.jsonl", mode="append", engine=spark)
     assert receipt.total_entities == 11
     return graph
 
@@ -48,14 +48,12 @@ def test_a_graph_on_an_object_store_is_read_written_and_merged(s3: Any, spark: A
     assert sorted(row.id for row in frame.where("age > 3").collect()) == ["p4", "p5"]
     assert people.spark(spark).table("Knows").count() == 5
     more = spark.createDataFrame([("p5", 50), ("p6", 60)], "email string, age int")
-    people.load({"Person": more}, mode="merge", spark=spark)
+    people.load({"Person": more}, mode="merge", engine=spark)
     last = spark.createDataFrame([("p7", 70)], "email string, age int")
     source(s3, last.write, people).mode("append").save()
     ages = {row.id: row.age for row in people.spark(spark).table("Person").collect()}
     assert ages == {"p0": 0, "p1": 1, "p2": 2, "p3": 3, "p4": 4, "p5": 50, "p6": 60, "p7": 70}
-    rows = people.query(
-        "query q() { match { $p: Person  $p.age > 40 } return { $p.email } }", engine="spark", spark=spark
-    )
+    rows = people.query("query q() { match { $p: Person  $p.age > 40 } return { $p.email } }", engine=spark)
     assert rows.table.num_rows == 3
 
 
@@ -64,9 +62,9 @@ def test_an_export_to_the_store_and_back(
     format: Any, s3: Any, spark: Any, address: str, people: og.Graph, tmp_path: Path
 ) -> None:
     out = f"{address}/out/all.jsonl" if format == "jsonl" else f"{address}/out"
-    assert people.export(out, format=format, spark=spark) == 11
+    assert people.export(out, format=format, engine=spark) == 11
     copy = og.init(f"{address}/copy", schema=SCHEMA, storage_options=s3.options)
-    copy.load(out, mode="append", spark=spark)
+    copy.load(out, mode="append", engine=spark)
     for graph, name in ((people, "one"), (copy, "two")):
         graph.export(tmp_path / name, engine="local")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

@@ -24,7 +24,7 @@ def _graph(folder: Path) -> og.Graph:
 
 def test_optimize_makes_one_covered_fragment_of_many_and_keeps_every_row(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
-    before = graph.view().table("node:Person")
+    before = graph._repository.resolve("main").table("node:Person")
     assert before is not None
     assert len(before.fragments) > 1
     rows = sorted(before.read().to_pylist(), key=lambda row: row["id"])
@@ -33,7 +33,7 @@ def test_optimize_makes_one_covered_fragment_of_many_and_keeps_every_row(tmp_pat
 
     assert commit is not None
     assert (commit.kind, commit.actor) == ("optimize", "janitor")
-    after = graph.view().table("node:Person")
+    after = graph._repository.resolve("main").table("node:Person")
     assert after is not None
     assert len(after.fragments) == 1
     assert sorted(after.read().to_pylist(), key=lambda row: row["id"]) == rows
@@ -58,7 +58,7 @@ def test_compaction_after_an_index_covers_the_new_fragment(tmp_path: Path) -> No
         with graph.transaction() as tx:
             tx.insert("Person", name=f"p{number}", age=number)
     assert graph.optimize() is not None
-    table = graph.view().table("node:Person")
+    table = graph._repository.resolve("main").table("node:Person")
     assert table is not None
     found = coverage(table, [IndexSpec("id", "BTREE")])["id.btree"]
     assert (found.pending_rows, found.covered_rows) == (0, 32)
@@ -71,7 +71,7 @@ def test_writers_go_on_after_compaction(tmp_path: Path) -> None:
     graph.mutate('query older() { update Person set { age: 99 } where name = "p1" }')
     with graph.transaction() as tx:
         tx.insert("Person", name="new")
-    table = graph.view().table("node:Person")
+    table = graph._repository.resolve("main").table("node:Person")
     assert table is not None
     assert table.rows == 30
     assert table.lookup("id", ["p1"], ["age"]).column("age").to_pylist() == [99]

@@ -59,7 +59,7 @@ FILLED: Content = {
 
 def content(graph: og.Graph, branch: str = "main") -> Content:
     """Every row by table and id, without its nulls. Tables without rows are left out."""
-    view = graph.view(branch)
+    view = graph._repository.resolve(branch)
     found: Content = {}
     for key in view.catalog.tables:
         table = view.table(key)

@@ -90,4 +90,4 @@ def test_what_lost_its_place_and_was_put_on_a_newer_version(disk: Disk) -> None:
         tx.insert("Person", name="second")
         arm(Failpoint.PUBLISH_BEFORE_CREATE, be_first)
     assert disk.checked >= 2
-    assert disk.graph.view().rows("node:Person") == 2
+    assert disk.graph._repository.resolve("main").rows("node:Person") == 2

@@ -43,7 +43,7 @@ def test_waiting_writers_share_one_entry(graph: og.Graph) -> None:
     for name, receipt in receipts.items():
         assert receipt.commit is not None
         assert commits[receipt.commit.id].message == name
-    assert graph.view().rows("node:Person") == 11
+    assert graph._repository.resolve("main").rows("node:Person") == 11
     assert [len(commit.parents) for commit in graph.commits(limit=11)] == [1] * 11
 
 
@@ -80,7 +80,7 @@ def test_cardinality_holds_within_a_group(graph: og.Graph) -> None:
         "CardinalityViolation",
         "Receipt",
     ]
-    assert graph.view().rows("edge:Knows") == 2
+    assert graph._repository.resolve("main").rows("edge:Knows") == 2
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
@@ -94,7 +94,7 @@ def test_a_leader_that_dies_takes_nobody_with_it(graph: og.Graph, error: type[Ba
     crowd.release()
     died = [name for name, outcome in crowd.outcomes.items() if isinstance(outcome, error)]
     assert len(died) == (1 if error is KeyboardInterrupt else 0)
-    assert graph.view().rows("node:Person") == 6 - len(died)
+    assert graph._repository.resolve("main").rows("node:Person") == 6 - len(died)
     with graph.transaction() as tx:
         tx.insert("Person", name="later")
 
@@ -149,8 +149,8 @@ def test_many_threads_lose_nothing(backend: str, tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
-    assert graph.view().rows("node:Person") == 144
+    assert graph._repository.resolve("main").rows("node:Person") == 144
     assert len(graph.commits(limit=1_000)) == 145
-    table = graph.view().table("node:Person")
+    table = graph._repository.resolve("main").table("node:Person")
     assert table is not None
     assert len(table.fragments) <= 64, "somebody folds, even where every write is rebased"

@@ -16,6 +16,7 @@ from omnigraph.errors import KeyConflict, StorageTransient
 from omnigraph.history import PublishPlan, Rebase, Snapshot
 from omnigraph.storage import LocalStore
 from omnigraph.testing.failpoints import Failpoint, arm
+from omnigraph.write import Transaction as WriteTransaction
 from omnigraph.write.joint import JointStage
 from omnigraph.write.proposal import Proposal
 from omnigraph.write.staging import Sync
@@ -85,7 +86,7 @@ def test_each_commit_of_a_group_shows_its_own_change_and_no_other(graph: og.Grap
 
 def test_a_group_adds_one_fragment_to_a_table(graph: og.Graph) -> None:
     crowd_of(graph, **{f"w{number}": person(f"p{number}") for number in range(6)}).release()
-    table = graph.view().table("node:Person")
+    table = graph._repository.resolve("main").table("node:Person")
     assert table is not None
     assert sorted(fragment.rows for fragment in table.fragments) == [1, 6]
 
@@ -184,8 +185,8 @@ def test_a_pair_that_relies_on_each_other_is_not_chosen(graph: og.Graph) -> None
     with graph.transaction() as tx:
         tx.insert_many("Person", [{"name": name} for name in ("a", "b")])
 
-    def proposal(statements: Callable[[og.Transaction], object]) -> Proposal:
-        tx = og.Transaction(graph._repository, graph._committer)
+    def proposal(statements: Callable[[WriteTransaction], object]) -> Proposal:
+        tx = WriteTransaction(graph._repository, graph._committer)
         statements(tx)
         return Proposal(tx.view, tx._deltas(), {}, {})
 

@@ -79,7 +79,7 @@ def test_disjoint_writers_all_succeed(crew: Crew, uri: str, count: int) -> None:
     outcomes = crew.run(count, "disjoint", uri)
     assert all(outcome == ["ok"] * ROUNDS for outcome in outcomes)
     graph = og.open(uri)
-    view = graph.view()
+    view = graph._repository.resolve("main")
     assert view.rows("node:Person") == 1 + count * ROUNDS
     assert view.rows("edge:Knows") == count * ROUNDS
     assert len(graph.commits(limit=1_000)) == 2 + count * ROUNDS
@@ -92,14 +92,14 @@ def test_one_key_has_one_winner(crew: Crew, uri: str, count: int) -> None:
     for number in range(ROUNDS):
         heard = sorted(outcome[number] for outcome in outcomes)
         assert heard == ["key_conflict"] * (count - 1) + ["ok"]
-    assert og.open(uri).view().rows("node:Person") == 1 + ROUNDS
+    assert og.open(uri)._repository.resolve("main").rows("node:Person") == 1 + ROUNDS
 
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_no_update_is_lost(crew: Crew, uri: str, count: int) -> None:
     """Each process counts up until its write is accepted; the losers read again. The sum is exact."""
     crew.run(count, "count", uri)
-    table = og.open(uri).view().table("node:Counter")
+    table = og.open(uri)._repository.resolve("main").table("node:Counter")
     assert table is not None
     assert table.read(["value"]).column("value").to_pylist() == [count * ROUNDS]
 

@@ -71,7 +71,7 @@ def new_graph(uri: str) -> og.Graph:
 
 def check_rules(graph: og.Graph) -> None:
     """No id twice, no value held by two, no edge without its nodes, no source with too many edges."""
-    view = graph.view()
+    view = graph._repository.resolve("main")
     rows = {key: [] if (table := view.table(key)) is None else table.read().to_pylist() for key in view.catalog.tables}
     for key, members in rows.items():
         assert len({row["id"] for row in members}) == len(members) == view.rows(key)
@@ -93,7 +93,7 @@ def check_cell(graph: og.Graph, first: str, second: str, found: str, expected: s
     people = set(HELD)
     for effect in effects:
         people = effect(people)
-    table = graph.view().table("node:Person")
+    table = graph._repository.resolve("main").table("node:Person")
     assert table is not None
     assert set(table.read(["id"]).column("id").to_pylist()) == people
 

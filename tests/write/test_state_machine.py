@@ -293,7 +293,7 @@ class Writers(RuleBasedStateMachine):
     # ------------------------------------------------------------ comparing
 
     def _compare(self, branch: str, tables: set[str]) -> None:
-        view = self.graph.view(branch)
+        view = self.graph._repository.resolve(branch)
         for key in tables:
             table = view.table(key)
             rows = [] if table is None else table.read().to_pylist()

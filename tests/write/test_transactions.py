@@ -22,6 +22,7 @@ from omnigraph.errors import (
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.testing.failpoints import Failpoint, arm, raising
 from omnigraph.write import Delta, Proposal, check_deltas, write_rows
+from omnigraph.write import Transaction as WriteTransaction
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_a_preview_shows_the_transaction_and_nobody_else_sees_it(graph: og.Graph
     with graph.transaction() as tx:
         tx.insert("Person", name="Dee")
         tx.delete("Person", "Bob")
-        table = tx.preview().table("node:Person")
+        table = tx._writes.preview().table("node:Person")
         assert table is not None
         assert set(table.read(["id"]).column("id").to_pylist()) == {"Ada", "Cy", "Dee"}
         assert content(graph) == FILLED
@@ -240,7 +241,7 @@ def test_an_overwrite_with_one_id_twice(graph: og.Graph) -> None:
 
 
 def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
-    tx = og.Transaction(graph._repository, graph._committer)
+    tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     tx.insert("Knows", id="k9", from_="Dee", to="Bob")
     proposed = tx._proposal(tx._deltas())
@@ -256,7 +257,7 @@ def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
 
 
 def test_a_proposal_is_checked_again_against_what_arrived(graph: og.Graph) -> None:
-    tx = og.Transaction(graph._repository, graph._committer)
+    tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     proposed = tx._proposal(tx._deltas())
     with graph.transaction() as other:

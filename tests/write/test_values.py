@@ -71,7 +71,7 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path) -> og.Graph:
 
 
 def rows(graph: og.Graph, key: str) -> dict[str, dict[str, Any]]:
-    table = graph.view().table(key)
+    table = graph._repository.resolve("main").table(key)
     return {} if table is None else {row["id"]: row for row in table.read().to_pylist()}
 
 

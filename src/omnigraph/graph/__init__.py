@@ -2,7 +2,7 @@
 
 from omnigraph.graph.branches import Branch, GraphBranches
 from omnigraph.graph.graph import FileFormat, Graph, LoadMode, init, open
-from omnigraph.graph.recovery import GraphRecovery, PreparedLoad
+from omnigraph.graph.recovery import GraphRecovery, PreparedWrite
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
 from omnigraph.graph.tags import GraphTags, Tag
 from omnigraph.graph.texts import read_source
@@ -17,7 +17,7 @@ __all__ = [
     "GraphSnapshot",
     "GraphTags",
     "LoadMode",
-    "PreparedLoad",
+    "PreparedWrite",
     "Tag",
     "Transaction",
     "TypeState",

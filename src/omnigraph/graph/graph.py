@@ -68,19 +68,9 @@ class Graph:
     the branch's head. With `as_of`, a time, it reads that branch as it was then. A write takes a `branch`. Times are UTC.
     """
 
-    branches: GraphBranches
-    """Make, list, delete and merge branches."""
-    tags: GraphTags
-    """Names for commits."""
-    recovery: GraphRecovery
-    """Loads that were interrupted before their commit."""
-
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._committer = GroupCommitter(repository)
-        self.branches = GraphBranches(repository)
-        self.tags = GraphTags(repository)
-        self.recovery = GraphRecovery(repository)
 
     def __repr__(self) -> str:
         return f"<Graph {self.uri}>"
@@ -107,6 +97,21 @@ class Graph:
     def schema(self) -> Catalog:
         """The schema at the head of main; `g.snapshot(revision).schema` for any other."""
         return self._repository.head(MAIN)[1].catalog
+
+    @property
+    def branches(self) -> GraphBranches:
+        """Make, list, delete and merge branches."""
+        return GraphBranches(self._repository)
+
+    @property
+    def tags(self) -> GraphTags:
+        """Names for commits."""
+        return GraphTags(self._repository)
+
+    @property
+    def recovery(self) -> GraphRecovery:
+        """Writes that were interrupted between staging and publishing."""
+        return GraphRecovery(self._repository)
 
     # ------------------------------------------------------------ writing
 

@@ -1,4 +1,4 @@
-"""Loads that were interrupted between staging and publishing."""
+"""Writes that were interrupted between staging and publishing: loads, so far."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ import builtins
 import datetime as dt
 from dataclasses import dataclass
 
-from omnigraph.history import Commit, Prepared, from_microseconds
+from omnigraph.history import Commit, CommitKind, Prepared, from_microseconds
 from omnigraph.views import Repository
 
 
 @dataclass(frozen=True)
-class PreparedLoad:
-    """A load whose data is staged and whose commit is not published. `at` is when staging ended."""
+class PreparedWrite:
+    """A write whose data is staged and whose commit is not published. `at` is when staging ended."""
 
     commit_id: str
     branch: str
+    kind: CommitKind
     at: dt.datetime
     total_entities: int
 
     @classmethod
-    def of(cls, prepared: Prepared) -> PreparedLoad:
+    def of(cls, prepared: Prepared) -> PreparedWrite:
         at = from_microseconds(prepared.prepared_at)
-        return cls(prepared.commit_id, prepared.plan.branch, at, prepared.receipt["total_entities"])
+        plan = prepared.plan
+        return cls(plan.commit_id, plan.branch, plan.kind, at, prepared.receipt["total_entities"])
 
 
 class GraphRecovery:
-    """Prepared loads. Opening a graph never looks at them, and nothing depends on them."""
+    """Prepared writes. Opening a graph never looks at them, and nothing depends on them."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
     def __repr__(self) -> str:
-        return f"<prepared loads of {self._repository.store.uri}>"
+        return f"<prepared writes of {self._repository.store.uri}>"
 
-    def list(self) -> builtins.list[PreparedLoad]:
-        """The prepared loads, oldest first."""
-        return [PreparedLoad.of(prepared) for prepared in self._repository.history.recovery.list()]
+    def list(self) -> builtins.list[PreparedWrite]:
+        """The prepared writes, oldest first."""
+        return [PreparedWrite.of(prepared) for prepared in self._repository.history.recovery.list()]
 
     def resume(self, commit_id: str) -> Commit:
         """Publish what was staged; the same commit when it was published already."""
@@ -45,6 +47,6 @@ class GraphRecovery:
         return resume(self._repository, commit_id)
 
     def discard(self, commit_id: str) -> None:
-        """Forget a prepared load; it is never published."""
+        """Forget a prepared write; it is never published."""
         self._repository.history.recovery.get(commit_id)
         self._repository.history.recovery.remove(commit_id)

@@ -61,7 +61,7 @@ class Transaction:
     def receipt(self) -> Receipt:
         """What was published; only after the commit."""
         if self._receipt is None:
-            raise UsageError(f"the transaction is {self._state}, so it has no receipt", hint="commit it first")
+            raise UsageError(f"this transaction is not committed: it is {self._state}")
         return self._receipt
 
     # ------------------------------------------------------------ statements

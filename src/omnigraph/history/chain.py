@@ -82,7 +82,7 @@ class Chain:
         """The newest entry: one request when the cached head is still current, two from nothing. BranchNotFound if dead."""
         entry = self.newest(branch)
         if entry is None or not entry.alive:
-            raise BranchNotFound(f"branch '{branch}' does not exist", hint="see the list of branches")
+            raise BranchNotFound(f"branch '{branch}' does not exist", hint="see 'omnigraph branch list'")
         return entry
 
     def newest(self, branch: str) -> Entry | None:

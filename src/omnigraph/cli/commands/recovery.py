@@ -26,7 +26,7 @@ def register(cli: click.Group) -> None:
         omnigraph recovery list --store ./people
 
         \b
-        JSON: {prepared: [{graph_commit_id, branch, prepared_at, total_entities}]}
+        JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities}]}
         """
         from omnigraph.cli.shapes import time_text
         from omnigraph.history import to_microseconds
@@ -34,23 +34,25 @@ def register(cli: click.Group) -> None:
         prepared = settings.open().recovery.list()
         rows = [
             {
-                "graph_commit_id": load.commit_id,
-                "branch": load.branch,
-                "prepared_at": to_microseconds(load.at),
-                "total_entities": load.total_entities,
+                "graph_commit_id": write.commit_id,
+                "branch": write.branch,
+                "kind": write.kind,
+                "prepared_at": to_microseconds(write.at),
+                "total_entities": write.total_entities,
             }
-            for load in prepared
+            for write in prepared
         ]
         shown = [
             {
-                "commit": load.commit_id,
-                "branch": load.branch,
-                "prepared": time_text(load.at),
-                "entities": load.total_entities,
+                "commit": write.commit_id,
+                "branch": write.branch,
+                "kind": write.kind,
+                "prepared": time_text(write.at),
+                "entities": write.total_entities,
             }
-            for load in prepared
+            for write in prepared
         ]
-        out.table(shown, ["commit", "branch", "prepared", "entities"], value={"prepared": rows})
+        out.table(shown, ["commit", "branch", "kind", "prepared", "entities"], value={"prepared": rows})
 
     @command(recovery, "resume")
     @click.argument("commit")
@@ -73,7 +75,7 @@ def register(cli: click.Group) -> None:
     @command(recovery, "discard")
     @click.argument("commit")
     def discard(settings: Settings, out: Output, commit: str) -> None:
-        """Forget a prepared load.
+        """Forget a prepared write.
 
         \b
         omnigraph recovery discard 01J... --store ./people
