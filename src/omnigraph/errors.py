@@ -14,6 +14,7 @@
     │   └── RejectedRecords      a load refused records; carries all of them (or a bounded sample)
     ├── UsageError               the call itself is wrong (bad option, main as a branch name ...)
     │   └── CursorRejected       a change cursor or page token that does not belong to this graph, branch or filter
+    ├── ArithmeticOverflow       a query computes a number beyond the range of its type
     ├── NotFound                 GraphNotFound, BranchNotFound, CommitNotFound, TagNotFound
     ├── AlreadyExists            the graph, branch, tag or file exists
     ├── Conflict                 somebody else was first; not committed
@@ -217,6 +218,16 @@ class RejectedRecords(InputError):
 
 class UsageError(OmnigraphError):
     code = "usage"
+
+
+class ArithmeticOverflow(OmnigraphError):
+    code = "arithmetic_overflow"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the query computes a number beyond the range of its type",
+            hint="whole numbers have 64 bits; write 1.0 * x to compute with fractions",
+        )
 
 
 class CursorRejected(UsageError):

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from logic.runner import NOW, LogicFile, files, run_case
 from read.graphs import commit, new_graph
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import ArithmeticOverflow
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Result, run_read
 from omnigraph.views import View
 
 FILES = files()
-BIG = {"type": "A", "data": {"name": "a", "big": 2**62}}
 EVERY = 5
 """One case in so many is run each time."""
 
@@ -56,17 +56,40 @@ def test_every_case(file: LogicFile, spark: Any, tmp_path: Any) -> None:
 
 
 @pytest.mark.spark
-def test_a_value_out_of_range_is_the_same_error_as_in_process(spark: Any, tmp_path: Any) -> None:
-    view = commit(new_graph(str(tmp_path / "g"), "node A { name: String @key big: I64 }"), [BIG])
-    plan = compile_query("query q() { match { $a: A } return { $a.big * 4 as x } }", view.catalog)
-    assert isinstance(plan, ReadPlan)
+def test_whole_numbers_are_exact_or_refused_as_in_process(spark: Any, tmp_path: Any) -> None:
+    schema = "node A { name: String @key  i32: I32  i64: I64  u64: U64 }"
+    numbers = [(2**31 - 1, 2**62, 2**63), (2**31 - 1, 2**62 - 1, 2**63 - 1)]
+    records = [
+        {"type": "A", "data": {"name": f"a{place}", "i32": i32, "i64": i64, "u64": u64}}
+        for place, (i32, i64, u64) in enumerate(numbers)
+    ]
+    view = commit(new_graph(str(tmp_path / "g"), schema), records)
     from omnigraph.pipeline.spark.queries import run_read_on_spark
 
-    with pytest.raises(UsageError, match="out of range"):
-        run_read_on_spark(view, plan, {}, spark)
-    with pytest.raises(UsageError, match="out of range"):
-        run_read(view, plan, {})
+    def on_both(text: str) -> tuple[pa.Table, pa.Table]:
+        plan = compile_query(f"query q() {{ {text} }}", view.catalog)
+        assert isinstance(plan, ReadPlan)
+        return run_read(view, plan, {}).to_arrow(), run_read_on_spark(view, plan, {}, spark).to_arrow()
+
+    sums = "sum($a.i32) as i32, sum($a.i64) as i64, sum($a.u64) as u64"
+    here, there = on_both(f"match {{ $a: A }} return {{ {sums} }}")
+    assert here == there
+    assert here.to_pylist() == [{"i32": 2**32 - 2, "i64": 2**63 - 1, "u64": 2**64 - 1}]
+    for text in OVERFLOWS:
+        plan = compile_query(f"query q() {{ {text} }}", view.catalog)
+        assert isinstance(plan, ReadPlan)
+        for run in (lambda plan: run_read(view, plan, {}), lambda plan: run_read_on_spark(view, plan, {}, spark)):
+            with pytest.raises(ArithmeticOverflow):
+                run(plan)
     assert spark.conf.get("spark.sql.constraintPropagation.enabled") == "true"
+
+
+OVERFLOWS = [
+    "match { $a: A } return { $a.i64 * 4 as x }",
+    "match { $a: A } return { $a.u64 - 1 as x }",
+    "match { $a: A $b: A } return { sum($a.i64) as s }",
+    "match { $a: A $b: A } return { $a.i32 as i, sum($a.u64) as s }",
+]
 
 
 JVM_FULL = """

@@ -147,7 +147,7 @@ class Oracle:
         if not values:
             return None
         if one.function == "sum":
-            return float(sum(values))
+            return sum(values) if one.type.scalar.is_integer else float(sum(values))
         if one.function == "avg":
             return float(sum(values)) / len(values)
         return min(values) if one.function == "min" else max(values)

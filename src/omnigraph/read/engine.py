@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import ResourceExhausted, UsageError
+from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.relational.connections import ConnectionPool
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any])
     except duckdb.OutOfMemoryException as error:
         raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
-        raise UsageError(f"a value is out of range: {str(error).splitlines()[0]}") from error
+        raise ArithmeticOverflow from error
 
 
 def _run(engine: Any, sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:

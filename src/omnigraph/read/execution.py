@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.pushdown import Values, looked_up
 from omnigraph.language.arrow import arrow_type
 from omnigraph.language.query.plan import ReadPlan
@@ -206,7 +207,12 @@ def _column(view: View, query: RelationalQuery, output: Output, table: pa.Table)
         kinds = None if output.type_column is None else _joined(table.column(output.type_column)).cast(pa.utf8())
         return objects(view, output.types, _joined(column).cast(pa.utf8()), kinds)
     target = pa.utf8() if output.type is None else arrow_type(output.type)
-    return column if column.type == target else column.cast(target)
+    if column.type == target:
+        return column
+    try:
+        return column.cast(target)
+    except pa.ArrowInvalid as error:
+        raise ArithmeticOverflow from error
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

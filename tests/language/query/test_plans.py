@@ -314,7 +314,7 @@ def test_aggregates(library: Catalog) -> None:
     assert compiled.grouped
     assert [column.name for column in compiled.columns][2] == "count(n)"
     assert [str(one.expression.type) for one in compiled.projections[2:]] == [  # type: ignore[union-attr]
-        "I64", "I64", "F64?", "F64?", "Date?", "String?",
+        "I64", "I64", "I64?", "F64?", "Date?", "String?",
     ]  # fmt: skip
     assert compiled.projections[3].expression.distinct  # type: ignore[union-attr]
     assert [key.descending for key in compiled.order] == [True, False]

@@ -45,6 +45,14 @@ def _bool(*operands: plan.Expression) -> PropertyType:
     return plan.NULLABLE_BOOL if any(type_of(operand).nullable for operand in operands) else plan.BOOL
 
 
+def _aggregate_type(function: plan.AggregateFunction, operand: PropertyType) -> PropertyType:
+    if function in ("min", "max"):
+        return replace(operand, nullable=True)
+    if function == "sum" and operand.scalar.is_integer:
+        return PropertyType(Scalar.U64 if operand.scalar is Scalar.U64 else Scalar.I64, nullable=True)
+    return PropertyType(Scalar.F64, nullable=True)
+
+
 def _is_plain(type_: PropertyType) -> bool:
     return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB)
 
@@ -413,10 +421,7 @@ class ExpressionChecker:
         if isinstance(operand, plan.EntityRef) or type_.is_list or not allowed:
             what = "an entity" if isinstance(operand, plan.EntityRef) else str(type_)
             raise self.checking.refuse("T8", f"{function} cannot be taken of {what}", aggregate.operand.at)
-        result = (
-            replace(type_, nullable=True) if function in ("min", "max") else PropertyType(Scalar.F64, nullable=True)
-        )
-        return plan.Aggregate(function, operand, False, result)
+        return plan.Aggregate(function, operand, False, _aggregate_type(function, type_))
 
     def _aggregated(self, aggregate: syntax.AggregateCall) -> plan.Expression:
         if isinstance(aggregate.operand, syntax.Variable) and self.scope.edge(aggregate.operand.name) is not None:

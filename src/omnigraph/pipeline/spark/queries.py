@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from sqlglot import exp
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.pushdown import Values, conjunction
 from omnigraph.expressions.sql import value
 from omnigraph.language.query.plan import ReadPlan
@@ -172,7 +172,7 @@ def _typed_failures() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         if any(word in str(error) for word in _OUT_OF_RANGE):
-            raise UsageError("a value is out of range") from None
+            raise ArithmeticOverflow from None
         raise failure_of(error) from None
 
 

@@ -149,7 +149,9 @@ class _ReadCompiler:
         )
         # Whole numbers are added exactly, so that no order of addition changes the result.
         wide = {Scalar.I32: "BIGINT", Scalar.U32: "BIGINT", Scalar.I64: "DECIMAL(38, 0)", Scalar.U64: "DECIMAL(38, 0)"}
-        total = exp.cast(exp.Sum(this=exp.cast(operand, wide.get(operand_type.scalar, "DOUBLE"))), "DOUBLE")
+        total = exp.cast(
+            exp.Sum(this=exp.cast(operand, wide.get(operand_type.scalar, "DOUBLE"))), sql_type(aggregate.type)
+        )
         if aggregate.function == "sum":
             return total
         count = exp.cast(exp.Count(this=operand.copy()), "DOUBLE")

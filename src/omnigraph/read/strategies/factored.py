@@ -187,11 +187,11 @@ class Factored:
             assert isinstance(projection.expression, Aggregate)
             total, count = (_exact_sum(one) for one in self._measures(projection.expression, everything))
             function = projection.expression.function
-            if function == "count":
-                arrays[f"r{place}"] = pa.array([count], pa.int64())
+            if function == "avg":
+                arrays[f"r{place}"] = pa.array([float(total) / count if count else None], pa.float64())
             else:
-                value = None if count == 0 else float(total) / (count if function == "avg" else 1)
-                arrays[f"r{place}"] = pa.array([value], pa.float64())
+                value = count if function == "count" else (total if count else None)
+                arrays[f"r{place}"] = pa.array([value], pa.int64())
         offset, limit = self._cut()
         return pa.table(arrays).slice(offset, limit)
 

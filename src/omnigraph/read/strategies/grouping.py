@@ -79,7 +79,7 @@ class Grouping:
                 if sums is None or counts is None:
                     return None
                 columns[place] = _values(projection.expression, sums, counts)
-                types[place] = pa.int64() if projection.expression.function == "count" else pa.float64()
+                types[place] = pa.float64() if projection.expression.function == "avg" else pa.int64()
         offset, limit = cut
         kept = self._order(columns)[offset : None if limit is None else offset + limit]
         arrays = [pa.array([one[place] for place in kept], type_) for one, type_ in zip(columns, types, strict=True)]
@@ -134,9 +134,10 @@ def _totals(column: pa.ChunkedArray, groups: list[int], size: int) -> np.ndarray
 def _values(aggregate: Aggregate, sums: np.ndarray, counts: np.ndarray) -> list[Any]:
     if aggregate.function == "count":
         return list(counts.tolist())
-    divisors = counts.tolist() if aggregate.function == "avg" else [1] * len(counts)
-    pairs = zip(sums.tolist(), counts.tolist(), divisors, strict=True)
-    return [None if count == 0 else total / divisor for total, count, divisor in pairs]
+    pairs = zip(sums.tolist(), counts.tolist(), strict=True)
+    if aggregate.function == "sum":
+        return [total if count else None for total, count in pairs]
+    return [total / count if count else None for total, count in pairs]
 
 
 def _nulls_first(values: list[Any]) -> Callable[[int], Any]:
@@ -152,7 +153,7 @@ def _combined(aggregate: Aggregate, place: int) -> exp.Expression:
     if aggregate.function == "avg":
         return exp.Div(this=exp.cast(total, "DOUBLE"), expression=some)
     known = exp.Not(this=exp.Is(this=some, expression=exp.null()))
-    return exp.Case(ifs=[exp.If(this=known, true=exp.cast(total, "DOUBLE"))])
+    return exp.Case(ifs=[exp.If(this=known, true=exp.cast(total, "BIGINT"))])
 
 
 def _ungrouped(query: exp.Select) -> exp.Select:
