@@ -86,7 +86,7 @@ def test_a_commit_that_is_not_in_the_branch_is_refused(graph: og.Graph) -> None:
         with pytest.raises(CommitNotFound):
             graph.commits(before=before, actor="ada")
     assert graph.commits("own", before=elsewhere) == graph.commits()
-    graph.branches.delete("own")
+    graph.branches.delete("own", force=True)
     for limit in (0, -1):
         with pytest.raises(UsageError):
             graph.commits(limit=limit)

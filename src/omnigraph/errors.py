@@ -13,10 +13,12 @@
     │   ├── CardinalityViolation @card broken
     │   └── RejectedRecords      a load refused records; carries all of them (or a bounded sample)
     ├── UsageError               the call itself is wrong (bad option, main as a branch name ...)
+    │   ├── AmbiguousRevision    a name that is both a branch and a tag
     │   └── CursorRejected       a change cursor or page token that does not belong to this graph, branch or filter
     ├── ArithmeticOverflow       a query computes a number beyond the range of its type
     ├── NotFound                 GraphNotFound, BranchNotFound, CommitNotFound, TagNotFound
     ├── AlreadyExists            the graph, branch, tag or file exists
+    ├── BranchNotMerged          deleting the branch would leave commits that no other branch or tag reaches
     ├── Conflict                 somebody else was first; not committed
     │   ├── ExpectedVersionMismatch  a strict change lost the race for its table: read again and redo
     │   ├── KeyConflict          the key was inserted by somebody else meanwhile, or before (append)
@@ -230,6 +232,16 @@ class ArithmeticOverflow(OmnigraphError):
         )
 
 
+class AmbiguousRevision(UsageError):
+    code = "ambiguous_revision"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"'{name}' is a branch and a tag",
+            hint=f"'{name}~0' is the branch; `omnigraph tag delete {name}` takes the tag away",
+        )
+
+
 class CursorRejected(UsageError):
     code = "change_cursor_rejected"
 
@@ -264,6 +276,24 @@ class TagNotFound(NotFound):
 
 class AlreadyExists(OmnigraphError):
     code = "already_exists"
+
+
+class BranchNotMerged(OmnigraphError):
+    """`commits`: how many would become unreachable. Nothing was deleted."""
+
+    code = "branch_not_merged"
+
+    def __init__(self, branch: str, commits: int, head: str) -> None:
+        count = "1 commit" if commits == 1 else f"{commits} commits"
+        super().__init__(
+            f"branch '{branch}' has {count} that no other branch or tag reaches",
+            hint=f"merge it, tag its head ({head}), or delete it all the same with --force (force=True)",
+        )
+        self.branch = branch
+        self.commits = commits
+
+    def details(self) -> dict[str, Any]:
+        return {"branch": self.branch, "commits": self.commits}
 
 
 # ---------------------------------------------------------------- conflicts

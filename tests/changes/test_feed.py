@@ -159,7 +159,7 @@ def test_a_cursor_is_bound_to_graph_branch_incarnation_and_filter(graph: og.Grap
     main, work = graph.changes().cursor, graph.changes("work").cursor
     assert main is not None
     assert work is not None
-    graph.branches.delete("work")
+    graph.branches.delete("work", force=True)
     graph.branches.create("work")
     other = og.init(tmp_path / "other", schema=model.SCHEMA)
     page_token = graph.changes(start="beginning", limit=1).next_page_token

@@ -109,7 +109,7 @@ class MeasuredGraph:
         branch_create = len(self.s3.requests())
         on_branch = self._plain_append("review/x", folding)
         self.s3.reset()
-        self.history.branches.delete("review/x")
+        self.history.branches.delete("review/x", force=True)
         branch_delete = len(self.s3.requests())
         return Cost(
             depth, self.count, append, on_branch, branch_create, branch_delete, self._cold_open(), tuple(folding)

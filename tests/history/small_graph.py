@@ -101,7 +101,8 @@ class SmallGraph:
         return [outcome for outcome in outcomes if isinstance(outcome, Commit)]
 
     def branch(self, name: str, source: str = "main", at: Snapshot | None = None) -> Entry:
-        return self.history.branches.create(name, self.head(source), at)
+        entry = self.head(source) if at is None else self.history.revisions.entry(at.commit.id)
+        return self.history.branches.create(name, entry)
 
     def merge(self, source: str, target: str) -> Commit:
         merged: CommitRef = self.head(source).head.commit.ref

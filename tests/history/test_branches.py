@@ -9,7 +9,9 @@ from history.small_graph import Clock, Ids, SmallGraph
 
 from omnigraph.errors import (
     AlreadyExists,
+    AmbiguousRevision,
     BranchNotFound,
+    BranchNotMerged,
     BranchReplaced,
     GraphNotFound,
     StorageTransient,
@@ -33,7 +35,7 @@ def test_create_list_delete_and_create_again() -> None:
         graph.branch(name)
     assert names(graph) == ["main", "a", "b", "b/c"]
     graph.commits(3, "b/c")
-    graph.history.branches.delete("b/c")
+    graph.history.branches.delete("b/c", force=True)
     assert names(graph) == ["main", "a", "b"]
     for call in (lambda: graph.head("b/c"), lambda: graph.history.branches.delete("b/c")):
         with pytest.raises(BranchNotFound):
@@ -60,9 +62,9 @@ def test_a_branch_costs_a_look_and_a_create_whatever_the_graph_holds() -> None:
     source = graph.head()
     graph.store.reset()
     graph.history.branches.create("x", source)
-    assert graph.store.snapshot().by_kind == {"list": 1, "create": 1}
+    assert graph.store.snapshot().by_kind == {"list": 1, "get": 1, "create": 1}, "the branch, the tag, the entry"
     graph.store.reset()
-    graph.again().history.branches.delete("x")
+    graph.again().history.branches.delete("x", force=True)
     assert graph.store.snapshot().by_kind == {"list": 1, "get": 1, "create": 1}
 
 
@@ -97,9 +99,9 @@ def test_a_delete_follows_a_moving_branch_unless_told_where_it_must_be() -> None
     other = graph.again()
     arm(Failpoint.BRANCH_BEFORE_DELETE, lambda: (failpoints.disarm_all(), other.commit("x"), None)[2])
     with pytest.raises(BranchReplaced):
-        graph.history.branches.delete("x", at=at)
+        graph.history.branches.delete("x", at=at, force=True)
     arm(Failpoint.BRANCH_BEFORE_DELETE, lambda: (failpoints.disarm_all(), other.commit("x"), None)[2])
-    graph.history.branches.delete("x")
+    graph.history.branches.delete("x", force=True)
     assert names(graph) == ["main"]
     assert graph.history.chain.find("x", 4) is not None
 
@@ -120,7 +122,168 @@ def test_a_delete_leaves_a_branch_that_was_made_anew() -> None:
     assert names(graph) == ["main", "x"]
 
 
+# ---------------------------------------------------------------- commits that nothing else reaches
+
+
+def test_a_branch_with_commits_of_its_own_is_deleted_by_force_only() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    graph.commits(3, "x")
+    with pytest.raises(BranchNotMerged) as caught:
+        graph.history.branches.delete("x")
+    assert (caught.value.branch, caught.value.commits) == ("x", 3)
+    assert graph.head("x").head.commit.id in (caught.value.hint or "")
+    assert names(graph) == ["main", "x"]
+    graph.history.branches.delete("x", force=True)
+    assert names(graph) == ["main"]
+
+
+def test_what_another_branch_or_a_tag_reaches_is_not_missed() -> None:
+    graph = SmallGraph()
+    graph.branch("empty")
+    graph.history.branches.delete("empty")
+    graph.branch("merged")
+    graph.commits(2, "merged")
+    graph.merge("merged", "main")
+    graph.history.branches.delete("merged")
+    graph.branch("x")
+    _, second, _ = graph.commits(3, "x")
+    graph.history.tags.create("t", second.ref)
+    with pytest.raises(BranchNotMerged) as caught:
+        graph.history.branches.delete("x")
+    assert caught.value.commits == 1
+    graph.branch("y", "x")
+    graph.history.branches.delete("x")
+    with pytest.raises(BranchNotMerged, match="branch 'y' has 1 commit that"):
+        graph.history.branches.delete("y")
+
+
+def test_commits_of_a_deleted_branch_that_only_this_one_merged_are_missed_too() -> None:
+    graph = SmallGraph()
+    for name in ("x", "y"):
+        graph.branch(name)
+        graph.commits(2, name)
+    graph.merge("y", "x")
+    graph.history.branches.delete("y")
+    with pytest.raises(BranchNotMerged) as caught:
+        graph.history.branches.delete("x")
+    assert caught.value.commits == 2 + 1 + 2
+
+
+def test_a_merged_branch_is_deleted_with_a_look_at_main_alone() -> None:
+    graph = SmallGraph()
+    for number in range(5):
+        graph.branch(f"other{number}")
+    graph.branch("x")
+    graph.commit("x")
+    graph.merge("x", "main")
+    graph.store.reset()
+    graph.history.branches.delete("x")
+    assert graph.store.snapshot().by_kind == {"get": 2, "list_folders": 1, "create": 1}
+
+
+def test_a_commit_that_arrives_during_the_deletion_is_counted() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    other = graph.again()
+    arm(Failpoint.BRANCH_BEFORE_DELETE, lambda: (failpoints.disarm_all(), other.commit("x"), None)[2])
+    with pytest.raises(BranchNotMerged):
+        graph.history.branches.delete("x")
+    assert names(graph) == ["main", "x"]
+
+
+def test_two_deletions_at_once_may_count_on_each_other_and_the_commits_are_found_by_id() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    tip = graph.commit("x")
+    graph.branch("y", "x")
+    other = graph.again()
+    arm(Failpoint.BRANCH_BEFORE_DELETE, lambda: (failpoints.disarm_all(), other.history.branches.delete("y"), None)[2])
+    graph.history.branches.delete("x")
+    assert names(graph) == ["main"]
+    again = graph.history.branches.create("back", graph.history.revisions.entry(tip.id))
+    assert again.head.commit == tip
+
+
 # ---------------------------------------------------------------- tags
+
+
+def test_a_branch_and_a_tag_exclude_each_other() -> None:
+    graph = SmallGraph()
+    commit = graph.commit()
+    graph.history.tags.create("v1", commit.ref)
+    graph.branch("x")
+    with pytest.raises(AlreadyExists, match="'v1' is a tag"):
+        graph.branch("v1")
+    for name in ("x", "main"):
+        with pytest.raises(AlreadyExists, match=f"'{name}' is a branch"):
+            graph.history.tags.create(name, commit.ref)
+    graph.history.tags.delete("v1")
+    graph.branch("v1")
+    graph.history.branches.delete("x")
+    graph.history.tags.create("x", commit.ref)
+    assert graph.history.revisions.resolve("x").commit == commit
+
+
+def test_a_tag_gives_way_to_a_branch_made_meanwhile() -> None:
+    graph = SmallGraph()
+    other = graph.again()
+    commit = graph.commit()
+    arm(Failpoint.TAG_BEFORE_CREATE, lambda: (failpoints.disarm_all(), other.branch("x"), None)[2])
+    with pytest.raises(AlreadyExists, match="'x' is a branch"):
+        graph.history.tags.create("x", commit.ref)
+    assert graph.again().history.tags.list() == {}
+    assert graph.again().history.revisions.resolve("x") == graph.head("x").head
+
+
+def test_a_name_that_became_both_is_ambiguous_until_one_is_deleted() -> None:
+    """The one order in which neither sees the other: the tag is made between the branch's look and its entry."""
+    graph = SmallGraph()
+    other = graph.again()
+    old, _ = graph.commits(2)
+    arm(
+        Failpoint.BRANCH_BEFORE_CREATE,
+        lambda: (failpoints.disarm_all(), other.history.tags.create("x", old.ref), None)[2],
+    )
+    graph.branch("x")
+    for process in (graph, other, graph.again()):
+        with pytest.raises(AmbiguousRevision, match="'x' is a branch and a tag"):
+            process.history.revisions.resolve("x")
+    assert graph.history.revisions.resolve("x~0") == graph.head("x").head
+    other.history.tags.delete("x")
+    assert graph.history.revisions.resolve("x") == graph.head("x").head
+
+
+@pytest.mark.parametrize("name", ["01J9", "01JABCDEFG", "0" * 26, "01ARZ3NDEKTSV4RRFFQ69G5FAV"])
+def test_a_name_that_reads_as_a_commit_id_is_refused(name: str) -> None:
+    graph = SmallGraph()
+    commit = graph.commit()
+    with pytest.raises(UsageError, match="reads as a commit id"):
+        graph.branch(name)
+    with pytest.raises(UsageError, match="reads as a commit id"):
+        graph.history.tags.create(name, commit.ref)
+
+
+@pytest.mark.parametrize("name", ["2026-07-01", "20260701", "v1", "TEST", "011", "01j9abc", "x01J9"])
+def test_other_names_are_fine(name: str) -> None:
+    graph = SmallGraph()
+    graph.branch(name)
+    graph.commit(name)
+    assert graph.history.revisions.resolve(name) == graph.head(name).head
+
+
+def test_reading_a_branch_looks_for_a_tag_of_its_name_once() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    other = graph.again()
+    other.history.revisions.resolve("x")
+    graph.store.reset()
+    other.history.revisions.resolve("x")
+    assert graph.store.snapshot().by_kind == {"get": 1}
+    other.history.revisions.resolve("main")
+    graph.store.reset()
+    other.history.revisions.resolve("main")
+    assert graph.store.snapshot().by_kind == {"get": 1}
 
 
 def test_tags() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 from history.small_graph import SmallGraph
 
-from omnigraph.errors import HistoryGap
+from omnigraph.errors import BranchNotMerged, HistoryGap
 from omnigraph.history import Commit, Entry
 from omnigraph.history import lineage as lineage_module
 
@@ -96,7 +96,7 @@ def test_a_base_on_a_deleted_branch_whose_records_are_rolled_up() -> None:
     graph.branch("x")
     graph.merge("gone", "main")
     graph.merge("gone", "x")
-    graph.history.branches.delete("gone")
+    graph.history.branches.delete("gone", force=True)
     graph.branch("gone")
     graph.commits(4, "gone")
     graph.commits(10)
@@ -190,6 +190,19 @@ def expected_bases(known: dict[str, Commit], a: Entry, b: Entry) -> set[str]:
     return common - below
 
 
+def delete_counting(graph: SmallGraph, known: dict[str, Commit], branch: str) -> None:
+    """Delete a branch, which is refused first if commits would be left; their number is that of a full walk."""
+    heads = [entry.head.commit.id for entry in graph.history.branches.list() if entry.branch != branch]
+    kept = {up for id in heads for up in ancestors(known, id)}
+    kept |= {up for ref in graph.history.tags.list().values() for up in ancestors(known, ref.id)}
+    lost = ancestors(known, graph.head(branch).head.commit.id) - kept
+    if lost:
+        with pytest.raises(BranchNotMerged) as caught:
+            graph.history.branches.delete(branch)
+        assert caught.value.commits == len(lost)
+    graph.history.branches.delete(branch, force=bool(lost))
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_random_histories_have_the_bases_a_full_walk_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
@@ -209,11 +222,13 @@ def test_random_histories_have_the_bases_a_full_walk_finds(seed: int, monkeypatc
             else:
                 back = chance.randrange(3)
                 seq = graph.head(branch).head.commit.ref.seq
-                at = graph.history.revisions.back(graph.head(branch), min(back, seq))
+                at = graph.history.revisions.resolve(f"{branch}~{min(back, seq)}")
                 graph.branch(name, branch, at)
         elif kind < 0.22 and branch != "main":
-            graph.history.branches.delete(branch)
+            delete_counting(graph, known, branch)
             names.remove(branch)
+        elif kind < 0.25:
+            graph.history.tags.create(f"t{graph.ids()}", known[chance.choice(list(known))].ref)
         elif kind < 0.5:
             made = [graph.merge(chance.choice(names), branch)]
         elif kind < 0.6:

@@ -182,7 +182,7 @@ def test_a_commit_of_a_former_incarnation_is_found_by_id() -> None:
     for _ in range(3):
         graph.branch("x")
         incarnations.append(graph.commits(3, "x"))
-        graph.history.branches.delete("x")
+        graph.history.branches.delete("x", force=True)
     graph.branch("x")
     graph.commits(2, "x")
     for commits in incarnations:

@@ -293,7 +293,7 @@ def test_a_target_made_anew_during_the_merge_is_not_touched(graph: og.Graph) -> 
     thread = threading.Thread(target=merge)
     thread.start()
     park.wait_until_reached()
-    graph.branches.delete("into")
+    graph.branches.delete("into", force=True)
     graph.branches.create("into")
     park.release()
     thread.join()

@@ -124,7 +124,7 @@ def branch_create(root: str) -> None:
 
 
 def branch_delete(root: str) -> None:
-    Writer(root).history.branches.delete("old/branch")
+    Writer(root).history.branches.delete("old/branch", force=True)
 
 
 def tag(root: str) -> None:

@@ -188,19 +188,18 @@ class Actor:
 
     def create_branch(self) -> None:
         source = self._head("main")
-        snapshot = None
         if self.world.random.random() < 0.3:
-            snapshot = self.history.revisions.back(source, 1)
-        entry = self.history.branches.create("dev", source, snapshot)
+            source = self.history.revisions.entry("main~1")
+        entry = self.history.branches.create("dev", source)
         self.model.head_seen("dev", 0, entry)
 
     def delete_branch(self) -> None:
-        self.history.branches.delete("dev")
+        self.history.branches.delete("dev", force=True)
 
     def tag(self) -> None:
         steps = int(self.world.random.random() * 4)
         head = self._head("main")
-        snapshot = self.history.revisions.back(head, min(steps, head.head.commit.ref.seq))
+        snapshot = self.history.revisions.resolve(f"main~{min(steps, head.head.commit.ref.seq)}")
         name = f"t{self.world.new_id()}"
         self.history.tags.create(name, snapshot.commit.ref)
         self.model.tagged(name, snapshot.commit.ref)

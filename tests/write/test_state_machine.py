@@ -286,7 +286,7 @@ class Writers(RuleBasedStateMachine):
     @precondition(lambda self: self.tx is None and self.current != "main")
     @rule()
     def delete_branch(self) -> None:
-        self.graph.branches.delete(self.current)
+        self.graph.branches.delete(self.current, force=True)
         del self.branches[self.current]
         self.current = "main"
 

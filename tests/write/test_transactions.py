@@ -175,7 +175,7 @@ def test_a_branch_that_is_replaced_under_the_transaction(graph: og.Graph) -> Non
     def replaced() -> None:
         with graph.transaction("side") as tx:
             tx.insert("Person", name="Dee")
-            graph.branches.delete("side")
+            graph.branches.delete("side", force=True)
             graph.branches.create("side")
 
     with pytest.raises(BranchReplaced):

@@ -40,20 +40,18 @@ class GraphBranches:
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Branch:
         """A branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time. One put."""
         history = self._repository.history
-        if as_of is None and revision in history.chain.branches():
-            source = history.chain.head(revision)
-            return Branch(name, history.branches.create(name, source).head.commit)
-        snapshot = self._repository.resolve(revision, as_of).snapshot
-        source = history.lineage.entry_of(snapshot.commit.ref)
-        return Branch(name, history.branches.create(name, source, snapshot).head.commit)
+        return Branch(name, history.branches.create(name, history.revisions.entry(revision, as_of)).head.commit)
 
     def list(self) -> builtins.list[Branch]:
         """The branches, main first, then by name."""
         return [Branch(entry.branch, entry.head.commit) for entry in self._repository.history.branches.list()]
 
-    def delete(self, name: str) -> None:
-        """Delete a branch."""
-        self._repository.history.branches.delete(name)
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`.
+
+        Until cleanup takes them, the commits of a deleted branch are found by their ids.
+        """
+        self._repository.history.branches.delete(name, force=force)
 
     def exists(self, name: str) -> bool:
         """Whether there is such a branch now."""

@@ -6,7 +6,6 @@ import builtins
 import datetime as dt
 from dataclasses import dataclass
 
-from omnigraph.errors import AlreadyExists
 from omnigraph.history import MAIN, Commit
 from omnigraph.views import Repository
 
@@ -34,11 +33,8 @@ class GraphTags:
         return f"<tags of {self._repository.store.uri}>"
 
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
-        """Name the commit of a revision. AlreadyExists when the name is taken."""
+        """Name the commit of a revision. AlreadyExists when a branch or another tag has the name."""
         commit = self._repository.resolve(revision, as_of).snapshot.commit
-        newest = self._repository.history.chain.newest(name)
-        if newest is not None and newest.alive:
-            raise AlreadyExists(f"'{name}' is a branch", hint="choose another name for the tag")
         self._repository.history.tags.create(name, commit.ref)
         return Tag(name, commit)
 

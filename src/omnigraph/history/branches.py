@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, BranchReplaced, UsageError
+from omnigraph.errors import AlreadyExists, BranchNotFound, BranchNotMerged, BranchReplaced, HistoryGap, UsageError
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.genesis import MAIN
 from omnigraph.history.lineage import Lineage, new_incarnation
 from omnigraph.history.log import Log
-from omnigraph.history.values import Commit, Entry, Snapshot
+from omnigraph.history.tags import Tags
+from omnigraph.history.values import Commit, Entry
 
 
 class Branches:
-    def __init__(self, chain: Chain, log: Log, lineage: Lineage, new_id: Callable[[], str]) -> None:
+    def __init__(self, chain: Chain, log: Log, lineage: Lineage, tags: Tags, new_id: Callable[[], str]) -> None:
         self.chain = chain
         self.log = log
         self.lineage = lineage
+        self.tags = tags
         self.new_id = new_id
 
-    def create(self, name: str, source: Entry, snapshot: Snapshot | None = None) -> Entry:
-        """A branch at a source branch's head, or at an older `snapshot` of it. Costs one look and one create."""
+    def create(self, name: str, source: Entry) -> Entry:
+        """A branch at the last commit of `source`. Costs two looks and one create."""
         check_branch_name(name)
         if name == MAIN:
             raise UsageError("main cannot be made: every graph has it")
@@ -30,17 +33,21 @@ class Branches:
         newest = self.chain.newest(name)
         if newest is not None and newest.alive:
             raise AlreadyExists(f"branch '{name}' exists already", hint="choose another name or delete it first")
+        self.check_no_tag(name)
         entry_id = self.new_id()
         position = 0 if newest is None else newest.position + 1
-        opening = self._opening(source, snapshot)
-        entry = replace(
-            opening,
+        tail, segments = self.log.following(source)
+        entry = Entry(
             id=entry_id,
             op="create",
             branch=name,
             incarnation=new_incarnation(name, position, entry_id),
             position=position,
+            before=source.head,
             steps=(),
+            ancestry=source.ancestry,
+            tail=tail,
+            segments=segments,
         )
         reach(Failpoint.BRANCH_BEFORE_CREATE)
         if self.chain.append(entry, prepared_at=prepared_at) is None:
@@ -48,21 +55,24 @@ class Branches:
         reach(Failpoint.BRANCH_AFTER_CREATE)
         return entry
 
-    def _opening(self, source: Entry, snapshot: Snapshot | None) -> Entry:
-        """The source's entry as the state a new incarnation starts from."""
-        if snapshot is None or snapshot.commit.id == source.head.commit.id:
-            tail, segments = self.log.following(source)
-            return replace(source, before=source.head, tail=tail, segments=segments)
-        entry = self.lineage.entry_of(snapshot.commit.ref)
-        kept = tuple(step for step in entry.steps if step.commit.ref.seq <= snapshot.commit.ref.seq)
-        tail, segments = self.log.following(replace(entry, steps=kept))
-        ancestry = replace(
-            entry.ancestry, reached={**entry.ancestry.reached, snapshot.commit.ref.incarnation: snapshot.commit.ref.seq}
-        )
-        return replace(entry, before=snapshot, ancestry=ancestry, tail=tail, segments=segments)
+    def check_no_tag(self, name: str) -> None:
+        """AlreadyExists when a tag has the name.
 
-    def delete(self, name: str, *, at: Commit | None = None) -> None:
-        """Close the branch's incarnation. With `at`, only while its head is that commit (BranchReplaced otherwise)."""
+        A tag looks for the branch before it is made and again afterwards. If it is made right between this look and the
+        branch's entry, and has looked twice by then, both are there: the name is ambiguous until one of them is deleted.
+        """
+        if self.tags.find(name) is not None:
+            raise AlreadyExists(
+                f"'{name}' is a tag", hint=f"choose another name for the branch, or `omnigraph tag delete {name}`"
+            )
+
+    def delete(self, name: str, *, at: Commit | None = None, force: bool = False) -> None:
+        """Close the branch's incarnation. With `at`, only while its head is that commit (BranchReplaced otherwise).
+
+        BranchNotMerged, unless `force`, when commits would be left that no other living branch or tag reaches. Two branches
+        that are deleted at the same time may each have been counted on for the other; nothing is lost then: until cleanup
+        takes them, the commits of a deleted branch are found by their ids.
+        """
         if name == MAIN:
             raise UsageError("main cannot be deleted")
         prepared_at = self.chain.clock()
@@ -70,6 +80,8 @@ class Branches:
         while True:
             if at is not None and head.head.commit.id != at.id:
                 raise BranchReplaced(f"branch '{name}' has moved since", hint="look at its new commits first")
+            if not force and (commits := self.lineage.missed(head, self._reached_by_others(name))):
+                raise BranchNotMerged(name, commits, head.head.commit.id)
             entry = replace(
                 head,
                 id=self.new_id(),
@@ -87,6 +99,16 @@ class Branches:
             incarnation, head = head.incarnation, self.chain.head(name)
             if head.incarnation != incarnation:
                 raise BranchNotFound(f"branch '{name}' was deleted by somebody else, and made anew")
+
+    def _reached_by_others(self, name: str) -> Iterator[dict[str, int]]:
+        """What each other living branch reaches, main first, and then what each tag does."""
+        for other in sorted(self.chain.branches(), key=lambda other: (other != MAIN, other)):
+            head = None if other == name else self.chain.newest(other)
+            if head is not None and head.alive:
+                yield self.lineage.reached(head.ancestry)
+        for ref in self.tags.list().values():
+            with contextlib.suppress(HistoryGap):
+                yield self.lineage.reached_at(self.lineage.entry_of(ref), ref)
 
     def list(self) -> list[Entry]:
         """The heads of the living branches: main first, then by name."""

@@ -7,6 +7,7 @@ vanishes; so a cached head needs one probe (is there a next entry?) to be known 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -30,6 +31,9 @@ from omnigraph.storage import Store
 MAX_POSITION = 10**12 - 1
 MAX_NAME_LENGTH = 200
 _RESERVED = '~^:?*[\\@"'
+COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+COMMIT_ID_PREFIX = re.compile(r"0[0-9A-HJKMNP-TV-Z]{3,24}")
+"""The beginning of a commit id, as users may write it: ids begin with their time, and that with 0 for a thousand years."""
 MAX_PROBES = 3
 """Entries followed one by one from a cached head before a listing finds the newest at once."""
 CREATE_ATTEMPTS = 5
@@ -47,6 +51,10 @@ def check_branch_name(name: str) -> str:
         raise UsageError(
             f"{shown} cannot be a branch or tag name",
             hint="use letters, digits, '-', '_', '.' and '/' (for example review/2026-07)",
+        )
+    if COMMIT_ID.fullmatch(name) or COMMIT_ID_PREFIX.fullmatch(name):
+        raise UsageError(
+            f"'{name}' cannot be a branch or tag name: it reads as a commit id", hint="put a word before it"
         )
     return name
 

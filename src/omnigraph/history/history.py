@@ -46,11 +46,11 @@ class History:
         self.log = Log(store, new_id, tail_most=tail_most)
         self.chain = Chain(store, self.log, clock=clock)
         self.lineage = Lineage(self.chain, new_id)
-        self.branches = Branches(self.chain, self.log, self.lineage, new_id)
         self.tags = Tags(store, self.chain, new_id)
+        self.branches = Branches(self.chain, self.log, self.lineage, self.tags, new_id)
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)
-        self.revisions = Revisions(self.chain, self.log, self.lineage, self.branches, self.tags)
+        self.revisions = Revisions(self.chain, self.log, self.lineage, self.tags)
         extra = {} if jitter is None else {"jitter": jitter}
         self.publisher = Publisher(
             self.chain,

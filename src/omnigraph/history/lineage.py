@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from omnigraph.errors import HistoryGap
@@ -60,6 +60,27 @@ class Lineage:
         reached = self.reached(entry.ancestry)
         reached[commit.incarnation] = commit.seq
         return reached
+
+    def missed(self, entry: Entry, others: Iterable[Mapping[str, int]]) -> int:
+        """How many commits an entry's head reaches and none of the other vectors does. No more of those are asked for than
+        it takes to know that none is missed; commits that were swept do not count."""
+        wanted = self.reached(entry.ancestry)
+        covered: dict[str, int] = {}
+        for other in others:
+            for incarnation in wanted.keys() & other.keys():
+                covered[incarnation] = max(other[incarnation], covered.get(incarnation, -1))
+            if all(covered.get(incarnation, -1) >= seq for incarnation, seq in wanted.items()):
+                return 0
+        return sum(
+            max(0, seq - (covered[incarnation] if incarnation in covered else self._seq_before(incarnation, seq)))
+            for incarnation, seq in wanted.items()
+        )
+
+    def _seq_before(self, incarnation: str, newest: int) -> int:
+        """The seq of the commit an incarnation starts from, or of the newest swept one; `newest` when all were swept."""
+        branch, start = incarnation_start(incarnation)
+        entry = self.chain.find(branch, start) or self.chain.find(branch, self.chain.floor(branch))
+        return newest if entry is None or entry.incarnation != incarnation else entry.before.commit.ref.seq
 
     # ------------------------------------------------------------ places
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from omnigraph.errors import BranchNotFound, CommitNotFound, UsageError
-from omnigraph.history.branches import Branches
-from omnigraph.history.chain import Chain
+from omnigraph.errors import AmbiguousRevision, BranchNotFound, CommitNotFound, UsageError
+from omnigraph.history.chain import COMMIT_ID, COMMIT_ID_PREFIX, Chain
 from omnigraph.history.genesis import MAIN
 from omnigraph.history.lineage import Lineage, incarnation_start
 from omnigraph.history.log import Log
@@ -17,20 +16,19 @@ from omnigraph.history.tags import Tags
 from omnigraph.history.times import parse_time, time_of, to_microseconds
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot
 
-_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-_ID_PREFIX = re.compile(r"[0-9A-HJKMNP-TV-Z]{4,25}")
 _BACK = re.compile(r"(?P<branch>.+)~(?P<steps>[0-9]{1,12})")
 
 AMBIGUOUS_SHOWN = 5
 
 
 class Revisions:
-    def __init__(self, chain: Chain, log: Log, lineage: Lineage, branches: Branches, tags: Tags) -> None:
+    def __init__(self, chain: Chain, log: Log, lineage: Lineage, tags: Tags) -> None:
         self.chain = chain
         self.log = log
         self.lineage = lineage
-        self.branches = branches
         self.tags = tags
+        self._untagged: dict[str, str] = {}
+        """Branches whose name no tag has, with the incarnation that was seen."""
 
     def snapshot(self, ref: CommitRef) -> Snapshot:
         """The state right after a commit, of whatever branch and age."""
@@ -58,16 +56,22 @@ class Revisions:
         return self.snapshot(found).commit
 
     def entry(self, revision: str, as_of: str | dt.datetime | None = None) -> Entry:
-        """An entry whose last commit is the one a revision names: where its log starts."""
+        """An entry whose last commit is the one a revision names: where its log starts, and where a branch can."""
         found = self._find(revision, as_of)
         if isinstance(found, Entry):
             return found
         ref = found.ref if isinstance(found, Commit) else found
         entry = self.lineage.entry_of(ref)
-        return replace(entry, steps=tuple(step for step in entry.steps if step.commit.ref.seq <= ref.seq))
+        # Merges stand alone in their entry, so only the own incarnation is reached less far.
+        reached = {**entry.ancestry.reached, ref.incarnation: ref.seq}
+        return replace(
+            entry,
+            steps=tuple(step for step in entry.steps if step.commit.ref.seq <= ref.seq),
+            ancestry=replace(entry.ancestry, reached=reached),
+        )
 
     def _find(self, revision: str, as_of: str | dt.datetime | None) -> Entry | Commit | CommitRef:
-        """A branch first, then `branch~N`, a tag, a commit id, the beginning of one."""
+        """`branch~N` and commit ids are known by their form; then a branch, a tag, the beginning of a commit id."""
         if not isinstance(revision, str) or not revision:
             raise UsageError(f"{revision!r} is not a revision", hint="a branch, branch~N, a tag or a commit id")
         if as_of is not None:
@@ -75,17 +79,32 @@ class Revisions:
         back = _BACK.fullmatch(revision)
         if back is not None:
             return self._back(self.chain.head(back["branch"]), int(back["steps"]))
-        if _COMMIT_ID.fullmatch(revision):
+        if COMMIT_ID.fullmatch(revision):
             return self.find(revision)
-        try:
-            return self.chain.head(revision)
-        except (BranchNotFound, UsageError):
-            tag = self.tags.find(revision)
+        branch = self._branch(revision)
+        if branch is not None:
+            return branch
+        tag = self.tags.find(revision)
         if tag is not None:
             return tag
-        if _ID_PREFIX.fullmatch(revision):
+        if COMMIT_ID_PREFIX.fullmatch(revision):
             return self._starting_with(revision)
         raise _unknown(revision)
+
+    def _branch(self, name: str) -> Entry | None:
+        """The head of the branch of this name, if there is one; AmbiguousRevision when a tag has the name too.
+
+        No tag of the name can be made any more once the branch is there, so looking for one once in an incarnation is enough.
+        """
+        try:
+            head = self.chain.head(name)
+        except (BranchNotFound, UsageError):
+            return None
+        if name != MAIN and self._untagged.get(name) != head.incarnation:
+            if self.tags.find(name) is not None:
+                raise AmbiguousRevision(name)
+            self._untagged[name] = head.incarnation
+        return head
 
     def _starting_with(self, prefix: str) -> Commit:
         found: dict[str, Commit] = {}

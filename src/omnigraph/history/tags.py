@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
-from omnigraph.errors import AlreadyExists, HistoryGap, ObjectExists, ObjectMissing, StorageTransient, TagNotFound
+from omnigraph.errors import (
+    AlreadyExists,
+    HistoryGap,
+    ObjectExists,
+    ObjectMissing,
+    OmnigraphError,
+    StorageError,
+    StorageTransient,
+    TagNotFound,
+)
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.values import CommitRef
@@ -21,11 +31,12 @@ class Tags:
         self.new_id = new_id
 
     def create(self, name: str, commit: CommitRef) -> None:
-        """AlreadyExists when the name is taken by another commit; the same tag twice is fine.
+        """AlreadyExists when the name is taken, by a branch or by another commit; the same tag twice is fine.
 
         HistoryGap when the commit lies below what a sweep keeps: a sweep that has not seen the tag may take it away.
         """
         check_branch_name(name)
+        self._check_no_branch(name)
         tag_id = self.new_id()
         reach(Failpoint.TAG_BEFORE_CREATE)
         try:
@@ -42,8 +53,29 @@ class Tags:
             if held["id"] != tag_id:
                 return
         reach(Failpoint.TAG_AFTER_CREATE)
+        try:
+            self._check_no_branch(name)
+            self._check_kept(commit)
+        except OmnigraphError:
+            self._take_back(name, tag_id)
+            raise
+
+    def _take_back(self, name: str, tag_id: str) -> None:
+        """Remove the tag if it is still ours. The error under way says more than one of this would."""
+        with contextlib.suppress(StorageError):
+            held = self._held(name)
+            if held is not None and held["id"] == tag_id:
+                self.store.delete(_key(name))
+
+    def _check_no_branch(self, name: str) -> None:
+        """Before the tag is made, and after: a branch that was made meanwhile had no chance to see the tag, and stays."""
+        newest = self.chain.newest(name)
+        if newest is not None and newest.alive:
+            raise AlreadyExists(f"'{name}' is a branch", hint="choose another name for the tag")
+
+    def _check_kept(self, commit: CommitRef) -> None:
+        """A sweep that raised the watermark before the tag was made has not seen the tag."""
         if self.chain.floor(commit.branch) > commit.position:
-            self.store.delete(_key(name))
             raise HistoryGap(
                 f"commit {commit.id} is older than what cleanup keeps, so it cannot be tagged any more",
                 hint="tag a newer commit",

@@ -132,7 +132,7 @@ def _with_branch_deleted(repository: Repository, result: MergeResult, source: En
     """The merge stands, whatever becomes of the deletion; a source that has moved since is kept."""
     reach(Failpoint.MERGE_BEFORE_BRANCH_DELETE)
     try:
-        repository.history.branches.delete(source.branch, at=source.head.commit)
+        repository.history.branches.delete(source.branch, at=source.head.commit, force=True)
     except OmnigraphError as error:
         return replace(result, branch_deleted=False, branch_delete_error=error.message)
     return replace(result, branch_deleted=True)

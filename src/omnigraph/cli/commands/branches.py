@@ -74,12 +74,14 @@ def _register_branch(group: click.Group) -> None:
         out.show({"branches": names}, "\n".join(names))
 
     @command(group, "delete", writes=True, destroys=True)
+    @click.option("--force", is_flag=True, help="Also when no other branch or tag reaches all of its commits.")
     @click.argument("name")
-    def delete(settings: Settings, out: Output, name: str) -> None:
-        """Delete a branch.
+    def delete(settings: Settings, out: Output, force: bool, name: str) -> None:
+        """Delete a branch. Refused, with their number, when it has commits that no other branch or tag reaches.
 
         \b
         omnigraph branch delete review --store ./people
+        omnigraph branch delete experiment --force --store ./people
 
         \b
         JSON: {uri, name, actor_id?}
@@ -89,7 +91,7 @@ def _register_branch(group: click.Group) -> None:
         uri = settings.uri()
         settings.announce("branch delete", uri)
         settings.confirm_destruction("branch delete", uri)
-        settings.open().branches.delete(name)
+        settings.open().branches.delete(name, force=force)
         out.done(present({"uri": uri, "name": name, "actor_id": settings.actor}), f"deleted branch {name}")
 
 
