@@ -138,7 +138,7 @@ def test_only_what_others_touched_is_checked_again(
             graph.load(source, mode=mode, engine="local")  # type: ignore[arg-type]
         assert caught.value.message == said
     assert left == []
-    assert [one.in_full for one in made] == [in_full]
+    assert [one.full_checks for one in made] == [in_full]
     assert graph.recovery.list() == []
     now = {record["data"]["id"]: record["data"].get("age") for record in content(graph, tmp_path) if "type" in record}
     if said is None:

@@ -29,14 +29,15 @@ edge Knows: Person -> Person @card(0..2) {
   since: Date?
   @unique(src, dst)
 }
-edge Leads: Person -> Team @card(1..2)
+node Chief { name: String @key  rank: I32? }
+edge Leads: Chief -> Team @card(1..2)
 """
 
 Content = dict[str, dict[str, dict[str, Any]]]
 
 
 def fill(tx: og.Transaction) -> None:
-    """Three people who know each other a little, a team with its leader, a note."""
+    """Three people who know each other a little, a team with its two chiefs, a note."""
     tx.insert("Person", name="Ada", age=36, nick="a")
     tx.insert("Person", name="Bob", age=20)
     tx.insert("Person", name="Cy")
@@ -45,7 +46,9 @@ def fill(tx: og.Transaction) -> None:
     tx.insert("Note", id="n1", text="one", shelf="s", place=1)
     tx.insert("Knows", id="k1", from_="Ada", to="Bob")
     tx.insert("Knows", id="k2", from_="Ada", to="Cy")
-    tx.insert("Leads", id="l1", from_="Ada", to="T")
+    for number, name in enumerate(("Max", "Moe"), 1):
+        tx.insert("Chief", name=name)
+        tx.insert("Leads", id=f"l{number}", from_=name, to="T")
 
 
 FILLED: Content = {
@@ -53,7 +56,8 @@ FILLED: Content = {
     "node:Team": {"T": {"title": "T"}, "U": {"title": "U"}},
     "node:Note": {"n1": {"text": "one", "shelf": "s", "place": 1}},
     "edge:Knows": {"k1": {"src": "Ada", "dst": "Bob"}, "k2": {"src": "Ada", "dst": "Cy"}},
-    "edge:Leads": {"l1": {"src": "Ada", "dst": "T"}},
+    "node:Chief": {"Max": {"name": "Max"}, "Moe": {"name": "Moe"}},
+    "edge:Leads": {"l1": {"src": "Max", "dst": "T"}, "l2": {"src": "Moe", "dst": "T"}},
 }  # fmt: skip
 
 

@@ -25,10 +25,10 @@ node Person {
 }
 node Note { text: String }
 edge Knows: Person -> Person @card(0..2) { weight: F64? }
-edge Owns: Person -> Note @card(1..2)
+edge WrittenBy: Note -> Person @card(1..2)
 """
-ENDS = {"edge:Knows": ("node:Person", "node:Person"), "edge:Owns": ("node:Person", "node:Note")}
-CARDINALITY = {"edge:Knows": (0, 2), "edge:Owns": (1, 2)}
+ENDS = {"edge:Knows": ("node:Person", "node:Person"), "edge:WrittenBy": ("node:Note", "node:Person")}
+CARDINALITY = {"edge:Knows": (0, 2), "edge:WrittenBy": (1, 2)}
 TABLES = ("node:Person", "node:Note", *ENDS)
 
 Row = dict[str, Any]
@@ -138,7 +138,8 @@ class ModelTransaction:
     def reads(self) -> set[str]:
         edges = {end for table, ends in ENDS.items() if self.written[table] for end in ends}
         nodes = {table for table, ends in ENDS.items() if any(self.removed(end) for end in ends)}
-        return edges | nodes
+        least = {table for table, ends in ENDS.items() if CARDINALITY[table][0] and self.written[ends[0]]}
+        return edges | nodes | least
 
     def commit(self) -> Refusal | None:
         """Apply to the branch as it is now, or say how it is refused."""
@@ -201,6 +202,9 @@ class ModelTransaction:
         least, most = CARDINALITY[table]
         gone = (self.written[table] | self.removed(table)) & before[table].keys()
         touched = {row["src"] for _, _, row in self._written(table)}
-        touched |= {before[table][id]["src"] for id in gone} & after[ENDS[table][0]].keys()
+        if least:
+            sources = ENDS[table][0]
+            touched |= {before[table][id]["src"] for id in gone} & after[sources].keys()
+            touched |= self.written[sources]
         counts = {source: sum(row["src"] == source for row in after[table].values()) for source in touched}
         return any(not least <= count <= most for count in counts.values())

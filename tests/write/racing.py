@@ -6,12 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 import omnigraph as og
 from omnigraph.errors import OmnigraphError
-from omnigraph.language.arrow import arrow_schema
-from omnigraph.write import Delta, Proposal, check_deltas, write_rows
 
 HELD = ("Ada", "Bob", "Cy")
 """People who are there before the race."""
@@ -33,22 +29,6 @@ def in_transaction(statements: Callable[[og.Transaction, str], object]) -> Calla
     return run
 
 
-def overwrite(graph: og.Graph, message: str, who: str) -> None:
-    """Every person replaced by one new one and those who have edges: the image of a load in mode overwrite."""
-    entry, view = graph._repository.head()
-    person = view.catalog.nodes["Person"]
-    table = view.table("node:Person")
-    assert table is not None
-    keep = [{"id": name, "name": name, "age": None, "nick": None} for name in ("Bob", "Cy")]
-    image = [*keep, {"id": f"only {who}", "name": f"only {who}", "age": None, "nick": None}]
-    rows = pa.Table.from_pylist(image, schema=arrow_schema(person))
-    deltas = {"node:Person": Delta(person, rows, "strict", clear=True)}
-    addresses = check_deltas(view, deltas)
-    proposal = Proposal(view, deltas, addresses, write_rows(view, deltas))
-    plan = proposal.plan(entry, commit_id=graph._repository.history.new_id(), message=message)
-    graph._committer.propose(proposal, plan)
-
-
 WRITES = {
     "insert same": Writing(
         in_transaction(lambda tx, _: tx.insert("Person", name="Dee")), lambda people: people | {"Dee"}
@@ -62,7 +42,6 @@ WRITES = {
     "insert edge": Writing(
         in_transaction(lambda tx, who: tx.insert("Knows", id=f"e{who}", from_="Cy", to="Ada")), lambda people: people
     ),
-    "overwrite": Writing(overwrite, lambda _: {"Bob", "Cy", "only 2"}),
 }
 
 

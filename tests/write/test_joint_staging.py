@@ -25,7 +25,8 @@ SCHEMA = """
 node Person { name: String @key  nick: String? @unique }
 node Team { title: String @key }
 edge Knows: Person -> Person @card(0..1)
-edge Leads: Person -> Team @card(1..2)
+node Chief { name: String @key }
+edge Leads: Chief -> Team @card(1..2)
 """
 
 
@@ -166,7 +167,11 @@ def test_nobody_relies_on_a_neighbour(graph: og.Graph, alone: list[str]) -> None
         graph,
         edge=lambda tx: tx.insert("Knows", from_="a", to="b"),
         node=lambda tx: tx.upsert("Person", name="b2"),
-        least=lambda tx: (tx.insert("Team", title="t"), tx.insert("Leads", from_="a", to="t")),
+        least=lambda tx: (
+            tx.insert("Team", title="t"),
+            tx.insert("Chief", name="c"),
+            tx.insert("Leads", from_="c", to="t"),
+        ),
     )
     waiting = crowd.graph._committer._queues["main"]
     proposals = {each.member.plan.message: each.proposal for each in waiting}

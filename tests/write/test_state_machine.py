@@ -19,7 +19,7 @@ from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import MutationPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.views import Repository
-from omnigraph.write import run_mutation
+from omnigraph.write import Transaction, run_mutation
 
 CATALOG = compile_schema(SCHEMA)
 MUTATIONS = """
@@ -38,14 +38,14 @@ IDS = {
     "node:Person": ("Ada", "Bob", "it's Cy", "d", "E"),
     "node:Note": ("n1", "n2", "n3"),
     "edge:Knows": ("k1", "k2", "k3", "k4"),
-    "edge:Owns": ("o1", "o2", "o3"),
+    "edge:WrittenBy": ("w1", "w2", "w3", "w4"),
 }
 choices = st.integers(0, 19)
 """Which id a rule means: usually one that is there, sometimes any of the table's."""
 people = st.sampled_from(IDS["node:Person"])
 notes = st.sampled_from(IDS["node:Note"])
 knows = st.sampled_from(IDS["edge:Knows"])
-owns = st.sampled_from(IDS["edge:Owns"])
+written_by = st.sampled_from(IDS["edge:WrittenBy"])
 ages = st.sampled_from([None, *range(10), 3, 7, 10])
 nicks = st.sampled_from([None, None, None, "v", "w", "x", "y", "z"])
 texts = st.sampled_from(["a", "b"])
@@ -57,7 +57,7 @@ FIRST_ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("node:Person", "Bob", {"name": "Bob", "age": 8, "nick": None}),
     ("node:Note", "n1", {"text": "a"}),
     ("edge:Knows", "k1", {"src": "Ada", "dst": "Bob", "weight": None}),
-    ("edge:Owns", "o1", {"src": "Bob", "dst": "n1"}),
+    ("edge:WrittenBy", "w1", {"src": "n1", "dst": "Bob"}),
 ]
 
 
@@ -76,7 +76,7 @@ class Writers(RuleBasedStateMachine):
         self.graph = og.Graph(Repository.create(self.uri(), CATALOG, durability="process"))
         self.branches = {"main": Branch()}
         self.current = "main"
-        self.tx: og.Transaction | None = None
+        self.tx: Transaction | None = None
         self.model: ModelTransaction | None = None
         self._fill()
 
@@ -94,7 +94,7 @@ class Writers(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ statements
 
-    def _statement(self, real: Callable[[og.Transaction], object], model: Callable[[ModelTransaction], object]) -> None:
+    def _statement(self, real: Callable[[Transaction], object], model: Callable[[ModelTransaction], object]) -> None:
         """Both do it; both refuse it, or both give the same answer. After a refusal the transaction is given up."""
         if self.tx is None or self.model is None:
             self.tx, self.model = self._begin()
@@ -109,9 +109,9 @@ class Writers(RuleBasedStateMachine):
         if expected is not None:
             assert found == expected
 
-    def _begin(self) -> tuple[og.Transaction, ModelTransaction]:
+    def _begin(self) -> tuple[Transaction, ModelTransaction]:
         graph = self.graph
-        transaction = og.Transaction(graph._repository, graph._committer, self.current)
+        transaction = Transaction(graph._repository, graph._committer, self.current)
         return transaction, ModelTransaction(self.branches[self.current])
 
     @rule(name=people, age=ages, nick=nicks, upsert=st.booleans())
@@ -128,15 +128,20 @@ class Writers(RuleBasedStateMachine):
         ends = {"src": self._pick("node:Person", source), "dst": self._pick("node:Person", end)}
         self._put("edge:Knows", id, {**ends, "weight": weight}, upsert)
 
-    @rule(id=owns, source=choices, end=choices, upsert=st.booleans())
-    def put_owns(self, id: str, source: int, end: int, upsert: bool) -> None:
-        ends = {"src": self._pick("node:Person", source), "dst": self._pick("node:Note", end)}
-        self._put("edge:Owns", id, ends, upsert)
+    @rule(id=written_by, source=choices, end=choices, upsert=st.booleans())
+    def put_author(self, id: str, source: int, end: int, upsert: bool) -> None:
+        ends = {"src": self._pick("node:Note", source), "dst": self._pick("node:Person", end)}
+        self._put("edge:WrittenBy", id, ends, upsert)
+
+    @rule(id=notes, text=texts, edge=written_by, end=choices)
+    def put_note_with_author(self, id: str, text: str, edge: str, end: int) -> None:
+        self._put("node:Note", id, {"text": text}, True)
+        self._put("edge:WrittenBy", edge, {"src": id, "dst": self._pick("node:Person", end)}, True)
 
     def _put(self, table: str, id: str, row: dict[str, Any], upsert: bool) -> None:
         name = table.partition(":")[2]
 
-        def real(tx: og.Transaction) -> object:
+        def real(tx: Transaction) -> object:
             return (tx.upsert if upsert else tx.insert)(name, given(id, row))
 
         self._statement(real, lambda model: model.insert(table, id, row, upsert=upsert) or id)
@@ -159,7 +164,7 @@ class Writers(RuleBasedStateMachine):
             assert self.tx.get(table.partition(":")[2], id) == (None if row is None else {"id": id, **row})
 
     def _mutate(self, query: str, model: Callable[[ModelTransaction], int], /, **parameters: Any) -> None:
-        def real(tx: og.Transaction) -> None:
+        def real(tx: Transaction) -> None:
             run_mutation(tx, PLANS[query], parameters)
 
         def modelled(transaction: ModelTransaction) -> None:
@@ -232,7 +237,7 @@ class Writers(RuleBasedStateMachine):
         if choice == 0:
             self.tx = self.model = None
 
-    def _commit(self, tx: og.Transaction, model: ModelTransaction) -> None:
+    def _commit(self, tx: Transaction, model: ModelTransaction) -> None:
         changed = model.changed
         refusal = model.commit()
         if refusal is not None:

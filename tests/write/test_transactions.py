@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pyarrow as pa
 import pytest
 from write.graphs import FILLED, SCHEMA, changed, content, fill
 
@@ -12,16 +11,11 @@ import omnigraph as og
 from omnigraph.errors import (
     BranchNotFound,
     BranchReplaced,
-    CardinalityViolation,
-    EndpointMissing,
     OmnigraphError,
     PreconditionFailed,
-    UniqueViolation,
     UsageError,
 )
-from omnigraph.language.arrow import arrow_schema
 from omnigraph.testing.failpoints import Failpoint, arm, raising
-from omnigraph.write import Delta, Proposal, check_deltas, write_rows
 from omnigraph.write import Transaction as WriteTransaction
 
 
@@ -181,60 +175,6 @@ def test_a_branch_that_is_replaced_under_the_transaction(graph: og.Graph) -> Non
     with pytest.raises(BranchReplaced):
         replaced()
     assert content(graph, "side") == FILLED
-
-
-# ---------------------------------------------------------------- the whole image of a type
-
-
-def overwrite(graph: og.Graph, **images: list[dict[str, object]]) -> None:
-    """What a load in mode overwrite hands over: the new image of each type."""
-    entry, view = graph._repository.head()
-    deltas = {}
-    for name, image in images.items():
-        entity = view.entity(name.replace("_", ":", 1))
-        rows = pa.Table.from_pylist(image, schema=arrow_schema(entity))
-        deltas[entity.table_key] = Delta(entity, rows, "strict", clear=True)
-    addresses = check_deltas(view, deltas)
-    proposal = Proposal(view, deltas, addresses, write_rows(view, deltas))
-    graph._committer.propose(proposal, proposal.plan(entry, commit_id=graph._repository.history.new_id()))
-
-
-def image(*names: str) -> list[dict[str, object]]:
-    return [{"id": name, "name": name, "nick": "a"} if name == "Ada" else {"id": name, "name": name} for name in names]
-
-
-def test_an_overwrite_replaces_the_image(graph: og.Graph) -> None:
-    overwrite(graph, node_Person=image("Ada", "Bob", "Cy", "Dee"))
-    people = {name: {"name": name} for name in ("Bob", "Cy", "Dee")} | {"Ada": {"name": "Ada", "nick": "a"}}
-    assert content(graph) == FILLED | {"node:Person": people}
-
-
-def test_an_overwrite_may_not_strand_edges(graph: og.Graph) -> None:
-    with pytest.raises(EndpointMissing) as caught:
-        overwrite(graph, node_Person=image("Ada", "Bob"))
-    assert caught.value.message == "dst 'Cy' not found in Person: edge Knows 'k2' still points to it"
-    assert content(graph) == FILLED
-
-
-def test_an_overwrite_of_nodes_and_edges_is_checked_together(graph: og.Graph) -> None:
-    """Edges are validated against the new image of their nodes."""
-    edge = {"id": "k9", "src": "Ada", "dst": "Dee"}
-    overwrite(graph, node_Person=image("Ada", "Dee"), edge_Knows=[edge])
-    assert content(graph)["edge:Knows"] == {"k9": {"src": "Ada", "dst": "Dee"}}
-    with pytest.raises(EndpointMissing, match="dst 'Bob' not found in Person"):
-        overwrite(graph, edge_Knows=[edge | {"dst": "Bob"}])
-
-
-def test_an_overwrite_of_edges_keeps_the_least_number(graph: og.Graph) -> None:
-    with pytest.raises(CardinalityViolation, match=r"source 'Ada' has 0 edges \(min 1\)"):
-        overwrite(graph, edge_Leads=[])
-    overwrite(graph, edge_Leads=[{"id": "l9", "src": "Ada", "dst": "U"}])
-    assert content(graph)["edge:Leads"] == {"l9": {"src": "Ada", "dst": "U"}}
-
-
-def test_an_overwrite_with_one_id_twice(graph: og.Graph) -> None:
-    with pytest.raises(UniqueViolation, match="duplicate id 'Dee' for Person in one batch"):
-        overwrite(graph, node_Person=image("Ada", "Bob", "Cy", "Dee", "Dee"))
 
 
 # ---------------------------------------------------------------- plans

@@ -31,7 +31,7 @@ from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.merge.bases import Differences, find_bases, state_of
-from omnigraph.merge.checks import Narrow, Wide, violations
+from omnigraph.merge.checks import violations
 from omnigraph.merge.conflicts import MergeConflict
 from omnigraph.merge.entities import TypeMerge, merge_type
 from omnigraph.merge.landing import land
@@ -251,8 +251,7 @@ class _Attempt:
             for conflict in self._merge_of(entity).conflicts
         ]
         same_schema = self.guest.view.snapshot.schema == self.host.view.snapshot.schema
-        around = (Narrow if same_schema else Wide)(self.host, host_moved, self._merge_of)
-        found += violations(self.moved, around, self._merge_of)
+        found += violations(self.moved, self.host, host_moved, self._merge_of, same_schema=same_schema)
         return tuple(sorted(found, key=lambda conflict: conflict.order))
 
     # ------------------------------------------------------------ the result

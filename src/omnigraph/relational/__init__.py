@@ -1,1 +1,1 @@
-"""Typed expressions and constraint rules as SQL trees: defined once, run by DuckDB and by Spark alike."""
+"""Pieces of SQL trees, their text in either dialect, and DuckDB to run them in process."""

@@ -20,9 +20,9 @@ def run(tree: exp.Expr, relations: Mapping[str, pa.Table]) -> pa.Table:
         return _run(database, to_sql(tree, "duckdb"), relations)
 
 
-def run_text(text: str, relations: Mapping[str, pa.Table]) -> pa.Table:
-    """The same for a query whose text is kept, over relations of a few rows: on one core, which answers sooner."""
-    with _narrow.borrow() as database:
+def run_text(text: str, relations: Mapping[str, pa.Table], *, one_core: bool = True) -> pa.Table:
+    """The same for a query whose text is kept. Over a few rows one core answers sooner than several."""
+    with (_narrow if one_core else _wide).borrow() as database:
         return _run(database, text, relations)
 
 

@@ -55,20 +55,20 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Earlier:
-    """A version that was staged without folding, and the one it was made from."""
+class PreviousAttempt:
+    """A version that was staged without folding, and the one it was made from: its deletions can be used again."""
 
     base: Table
     staged: Table
 
-    def still_same(self, base: Table) -> frozenset[int]:
+    def unchanged_fragments(self, base: Table) -> frozenset[int]:
         """Fragments of `base` that are as they were when this was staged."""
         known = {fragment.id: fragment.content for fragment in self.base.fragments}
         return frozenset(fragment.id for fragment in base.fragments if known.get(fragment.id) == fragment.content)
 
-    def removed(self, base: Table) -> tuple[list[int], list[Any]]:
+    def deletions(self, base: Table) -> tuple[list[int], list[Any]]:
         """Of these fragments: those that lost all their rows, and those that lost some, with their deletions."""
-        same = self.still_same(base)
+        same = self.unchanged_fragments(base)
         before = {fragment.id: fragment.content for fragment in self.base.fragments}
         after = {fragment.id: fragment.content for fragment in self.staged.fragments}
         changed = [fragment for fragment in same if fragment in after and after[fragment] != before[fragment]]
@@ -131,12 +131,12 @@ def stage(
     trimmed: Sequence[TrimmedFragment] = (),
     clear: bool = False,
     fold: bool = True,
-    like: Earlier | None = None,
+    reuse_deletions: PreviousAttempt | None = None,
 ) -> tuple[Table, Staged]:
     """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `fragments` added, tail folded.
 
     `trimmed`: fragments from which rows were removed already, for no address in `remove`.
-    `like`: what was removed there is removed here too, from every fragment that is still the same, without doing it again.
+    `reuse_deletions`: what was removed there is removed here too, from every fragment that is still the same.
     """
     from lance import LanceDataset, LanceOperation
 
@@ -146,8 +146,8 @@ def stage(
     changed = [one.left for one in done if one.left is not None]
     if clear:
         gone, changed = [fragment.id for fragment in base.fragments], []
-    if like is not None:
-        gone_before, changed_before = like.removed(base)
+    if reuse_deletions is not None:
+        gone_before, changed_before = reuse_deletions.deletions(base)
         gone, changed = [*gone_before, *gone], [*changed_before, *changed]
     busy = {*gone, *(fragment.id for fragment in changed)}
     folded = folding.fragments_to_fold(base.fragments, busy) if fold and not clear else ()

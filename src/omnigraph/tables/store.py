@@ -13,7 +13,7 @@ from omnigraph.storage import storage_options_for, sync_files
 from omnigraph.tables import staging
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.staging import Earlier, Staged, TrimmedFragment
+from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Tables:
         trimmed: Sequence[TrimmedFragment] = (),
         clear: bool = False,
         fold: bool = True,
-        like: Earlier | None = None,
+        reuse_deletions: PreviousAttempt | None = None,
     ) -> Staged:
         """Write `rows` (if any) and make one detached version: see `staging.stage`."""
         with translated(base.path):
@@ -116,7 +116,7 @@ class Tables:
                 trimmed=trimmed,
                 clear=clear,
                 fold=fold,
-                like=like,
+                reuse_deletions=reuse_deletions,
             )
         self.remember(table)
         return staged

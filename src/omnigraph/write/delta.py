@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 class Delta:
     """New rows replace rows of the same id. `fresh`: ids made here, which cannot exist. `strict`: ids that must not.
 
-    `removed` maps the ids of rows deleted outright to their source node (edges) or None (nodes). `clear` removes every
-    row first: the new rows are the type's whole image.
+    `removed` maps the ids of rows deleted outright to their source node (edges) or None (nodes).
     """
 
     entity: EntityType
@@ -28,7 +27,6 @@ class Delta:
     fresh: frozenset[str] = frozenset()
     strict: frozenset[str] = frozenset()
     removed: Mapping[str, str | None] = field(default_factory=dict)
-    clear: bool = False
 
     @property
     def key(self) -> str:
@@ -45,4 +43,4 @@ class Delta:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.rows.num_rows or self.removed or self.clear)
+        return not (self.rows.num_rows or self.removed)

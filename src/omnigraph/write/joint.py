@@ -45,7 +45,7 @@ class JointStage:
         view = self._repository.view(snapshot)
         deltas = _joined(members.values())
         try:
-            if any(check_deltas(view, deltas, values=False).values()):
+            if any(check_deltas(view, deltas, again=True).values()):
                 return {}  # Rows have arrived that some members replace.
             changes = self._stage(view, deltas, members)
         except OmnigraphError:

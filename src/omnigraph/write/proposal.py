@@ -11,7 +11,7 @@ from functools import cached_property
 from omnigraph.history import Entry, PublishPlan, Rebase, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
-from omnigraph.write.constraints import Addresses, Deltas, affected_reads
+from omnigraph.write.constraints import Addresses, Deltas, affected_reads, checks_of_deltas
 from omnigraph.write.staging import Fragments, Sync, check_again, stage_versions
 
 Ids = frozenset[tuple[str, str]]
@@ -41,7 +41,7 @@ class Proposal:
         for key, delta in self.deltas.items():
             before = self.view.state(key)
             changes.append(TableChange(key, delta.mode, before, before))
-        reads = affected_reads(self.view, list(self.deltas.values()))
+        reads = affected_reads(self.view, self.deltas)
         return PublishPlan(
             commit_id=commit_id,
             branch=entry.branch,
@@ -80,13 +80,9 @@ class Proposal:
     @cached_property
     def only_adds(self) -> bool:
         """No row of the branch goes, and no rule asks for a least number of rows: adding more rows never mends it."""
-        return not any(
-            delta.removed
-            or delta.clear
-            or self.addresses.get(key)
-            or (isinstance(delta.entity, EdgeType) and delta.entity.min_out)
-            for key, delta in self.deltas.items()
-        )
+        if any(delta.removed or self.addresses.get(key) for key, delta in self.deltas.items()):
+            return False
+        return not any(check.needs_more_rows for check in checks_of_deltas(self.view, self.deltas))
 
     @cached_property
     def rows(self) -> int:

@@ -85,7 +85,7 @@ def _stage(
     base = view.table_or_new(delta.key)
     remove = [address for id, address in addresses.items() if id in delta.superseded]
     fold = folds(base, after_lost_race)
-    staged = view.repository.tables.stage(base, fragments=fragments, remove=remove, clear=delta.clear, fold=fold)
+    staged = view.repository.tables.stage(base, fragments=fragments, remove=remove, fold=fold)
     return table_change(delta, view.state(delta.key), staged), staged
 
 
@@ -97,14 +97,14 @@ def table_change(delta: Delta, before: TableState | None, staged: Staged) -> Tab
 def check_again(view: View, plan: PublishPlan, deltas: Deltas) -> Addresses:
     """The rules against a newer view, and where the rows are now that the deltas supersede."""
     try:
-        return check_deltas(view, deltas, values=False)
+        return check_deltas(view, deltas, again=True)
     except InputError as error:
         raise _lost_to(plan, deltas, view.snapshot, error) from None
 
 
 def _lost_to(plan: PublishPlan, deltas: Deltas, snapshot: Snapshot, error: InputError) -> Exception:
     """A removal that met a new edge lost a race; everything else says what is wrong with the data now."""
-    removing = [delta for delta in deltas.values() if delta.removed or delta.clear]
+    removing = [delta for delta in deltas.values() if delta.removed]
     if not removing or error.code != "endpoint_missing":
         return error
     key = f"edge:{error.type_name}"

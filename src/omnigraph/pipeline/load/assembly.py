@@ -6,79 +6,35 @@ same function again on the newer snapshot; no row is read from its source or wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import EndpointMissing, InputError, KeyConflict
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import ChangeMode, PublishPlan, TableChange, TableState
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType
+from omnigraph.history import TableChange, TableState
 from omnigraph.maintenance.indexes import index_specs
-from omnigraph.pipeline.load.checks import Check, CheckKind, CheckReport, Finding, run_checks
-from omnigraph.pipeline.load.keyed_rows import Source
+from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, key_task
+from omnigraph.pipeline.load.checks import CheckReport, CheckTask, run_checks
+from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming, LoadMode
+from omnigraph.pipeline.load.refusals import Locate, raise_first
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import Place, Target
-from omnigraph.relational import rules
+from omnigraph.rules import plan_checks, tables_read
+from omnigraph.rules.keys import KeyCheck
+from omnigraph.rules.values import ValueCheck
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
-from omnigraph.tables.staging import Earlier, TrimmedFragment, by_fragment
+from omnigraph.tables.staging import PreviousAttempt, TrimmedFragment, by_fragment
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
-
-LoadMode = Literal["append", "merge", "overwrite"]
 
 MIN_INDEX_ROWS = 50_000
 """Smaller loads leave their indexes to whoever next has a reason to build them."""
 
 IN_PROCESS_ROWS = 200_000
 """Checks and removals of fewer rows than this are done at once in this process: sooner than a job could start."""
-
-_MODES: dict[LoadMode, ChangeMode] = {"append": "insert", "merge": "upsert", "overwrite": "strict"}
-_ORDER: tuple[CheckKind, ...] = ("ids", "unique", "endpoint", "inbound", "cardinality")
-
-
-@dataclass(frozen=True)
-class Incoming:
-    """The new rows of one table, written as fragments. `place` is a version that holds exactly these rows."""
-
-    key: str
-    rows: int
-    given: bool
-    fragments: tuple[str, ...]
-    place: Place
-
-    def may_clash(self, entity: EntityType) -> bool:
-        """Whether an id can be one that was there before: it was given, or made from a key. Fresh ids cannot."""
-        return self.given or (isinstance(entity, NodeType) and bool(entity.key))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows,
-            "given": self.given,
-            "fragments": list(self.fragments),
-            "path": self.place.path,
-            "version": self.place.version,
-        }
-
-    @classmethod
-    def from_json(cls, key: str, value: Mapping[str, Any]) -> Incoming:
-        place = Place(value["path"], value["version"])
-        return cls(key, value["rows"], value["given"], tuple(value["fragments"]), place)
-
-
-Addresses = Mapping[str, "np.ndarray[Any, Any]"]
-"""Table key -> addresses of the rows that new rows replace; there may be many millions."""
-
-Locate = Callable[[list[Finding]], list[tuple[str | None, int | None]]]
-"""Where the record of each finding stands: file and line, or nothing when the source has no lines."""
-
-
-def stage_incoming(view: View, key: str, rows: int, given: bool, fragments: tuple[str, ...]) -> tuple[Incoming, Staged]:
-    staged = view.repository.tables.stage(view.table_or_new(key), fragments=fragments, clear=True, fold=False)
-    return Incoming(key, rows, given, fragments, Place(staged.path, staged.version)), staged
 
 
 @dataclass(frozen=True)
@@ -129,22 +85,20 @@ class Assembly:
         self.index = index
         """Whether many new rows get their indexes now."""
         self.target = Target.of(view.repository, view)
+        self.checks = plan_checks(view.catalog, {key: rows.change(mode) for key, rows in incoming.items()})
         self.staged: list[Staged] = []
         self.addresses: Addresses = {}
         """Known when the keys were checked."""
 
     def changes(self, done: Mapping[str, TableChange] | None = None) -> tuple[TableChange, ...]:
         """`done`: changes made before whose table has not moved; they are checked again with the rest, not staged again."""
-        self.addresses = self._check_ids()
+        self.addresses = self._check_keys()
         changes = {
-            key: (done or {}).get(key) or self._stage(one, self.addresses.get(key))
-            for key, one in self.incoming.items()
+            key: (done or {}).get(key) or self._stage(incoming, self.addresses.get(key))
+            for key, incoming in self.incoming.items()
         }
         reach(Failpoint.LOAD_AFTER_STAGE)
-        finals = {
-            key: Place(change.state.path, change.state.version) for key, change in changes.items() if change.state
-        }
-        self._check_rest(finals)
+        self._check_rest({key: change.state for key, change in changes.items() if change.state is not None})
         reach(Failpoint.LOAD_AFTER_CHECKS)
         indexed = self._index_all(changes, done)
         reach(Failpoint.LOAD_AFTER_INDEXES)
@@ -154,13 +108,14 @@ class Assembly:
         self,
         addresses: Addresses,
         done: Mapping[str, TableChange],
-        earlier: Mapping[str, Earlier],
+        attempts: Mapping[str, PreviousAttempt],
     ) -> tuple[dict[str, TableChange], tuple[TableChange, ...]]:
         """The same changes for a load that is known to keep every rule on this view, and to replace these rows; before
-        and after their indexes were built. `earlier`: attempts whose deletions hold here too, beside the addresses."""
+        and after their indexes were built. `attempts`: earlier ones whose deletions hold here too, beside the addresses."""
         staged = {
-            key: done.get(key) or self._stage(one, addresses.get(key), fold=False, like=earlier.get(key))
-            for key, one in self.incoming.items()
+            key: done.get(key)
+            or self._stage(incoming, addresses.get(key), fold=False, reuse_deletions=attempts.get(key))
+            for key, incoming in self.incoming.items()
         }
         return staged, self._index_all(staged, done)
 
@@ -187,38 +142,31 @@ class Assembly:
         return tuple(indexed[key] for key in sorted(indexed))
 
     def reads(self) -> tuple[str, ...]:
-        """Tables the checks relied on beside those that change: ends of new edges, edges of replaced nodes."""
-        reads: set[str] = set()
-        for key in self.incoming:
-            entity = self.view.entity(key)
-            if isinstance(entity, EdgeType):
-                reads |= {f"node:{entity.source}", f"node:{entity.target}"}
-            elif self.mode == "overwrite":
-                reads |= {edge.table_key for edge in self.view.catalog.edges_of(entity.name)}
-        return tuple(sorted(reads))
+        """Tables the checks relied on beside those that change."""
+        return tuple(key for key in tables_read(self.checks) if key not in self.incoming)
 
     # ------------------------------------------------------------ staging
 
     def _stage(
         self,
-        one: Incoming,
+        incoming: Incoming,
         addresses: np.ndarray[Any, Any] | None,
         *,
         fold: bool = True,
-        like: Earlier | None = None,
+        reuse_deletions: PreviousAttempt | None = None,
     ) -> TableChange:
-        before = self.view.state(one.key)
-        version, rows = one.place.version, one.rows
+        before = self.view.state(incoming.key)
+        version, rows = incoming.place.version, incoming.rows
         if self.mode != "overwrite" and before is not None and before.rows:
-            base = self.view.table_or_new(one.key)
+            base = self.view.table_or_new(incoming.key)
             trimmed = [] if addresses is None else self._remove(base, addresses)
             staged = self.view.repository.tables.stage(
-                base, fragments=one.fragments, trimmed=trimmed, fold=fold, like=like
+                base, fragments=incoming.fragments, trimmed=trimmed, fold=fold, reuse_deletions=reuse_deletions
             )
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
-        state = TableState(one.place.path, version, (before.generation if before else 0) + 1, rows)
-        return TableChange(one.key, _MODES[self.mode], before, state, one.to_json())
+        state = TableState(incoming.place.path, version, (before.generation if before else 0) + 1, rows)
+        return TableChange(incoming.key, CHANGE_MODES[self.mode], before, state, incoming.to_json())
 
     def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:
         """The fragments that lose rows, each made by one task when there are many."""
@@ -230,218 +178,30 @@ class Assembly:
 
     # ------------------------------------------------------------ rules
 
-    def _run(self, stage: str, checks: list[Check]) -> list[CheckReport]:
-        runner = self.runner if sum(check.rows for check in checks) > IN_PROCESS_ROWS else LocalRunner()
-        return run_checks(stage, checks, runner)
-
-    def _check_ids(self) -> Addresses:
+    def _check_keys(self) -> Addresses:
+        """The rows that the load replaces."""
         import numpy as np
 
-        checks: list[Check] = []
-        for key, one in self.incoming.items():
-            if one.rows and one.may_clash(self.view.entity(key)):
-                checks.append(self._id_check(one))
-        reports = self._run("check keys", checks)
-        self._raise([finding for report in reports for finding in report.findings])
-        self._raise_taken(
-            [(check.key, id) for check, report in zip(checks, reports, strict=True) for id in report.taken]
-        )
+        tasks = [
+            key_task(self.view, self.incoming[check.table], self.mode, check)
+            for check in self.checks
+            if isinstance(check, KeyCheck) and self.incoming[check.table].may_clash(check.entity)
+        ]
+        reports = self._run("check keys", tasks)
         return {
-            check.key: np.concatenate(report.addresses)
-            for check, report in zip(checks, reports, strict=True)
-            if report.addresses
+            task.check.table: np.concatenate([pairs.column("old").to_numpy() for pairs in report.replaced])
+            for task, report in zip(tasks, reports, strict=True)
+            if report.replaced
         }
 
-    def _check_rest(self, finals: Mapping[str, Place]) -> None:
-        checks: list[Check] = []
-        for key, one in self.incoming.items():
-            entity = self.view.entity(key)
-            if one.rows:
-                checks += self._unique_checks(one, finals[key])
-            if isinstance(entity, EdgeType):
-                if one.rows:
-                    checks += self._endpoint_checks(entity, one)
-                checks += self._cardinality_checks(entity, one, finals[key])
-            elif self.mode == "overwrite":
-                checks += self._inbound_checks(entity)
-        reports = self._run("check rules", checks)
-        self._raise([finding for report in reports for finding in report.findings])
+    def _check_rest(self, states: Mapping[str, TableState]) -> None:
+        """All rules but those about single rows, which were checked when the rows were read."""
+        sources = CheckSources(self.view, self.incoming, self.mode, states, self.addresses)
+        rest = [check for check in self.checks if not isinstance(check, ValueCheck | KeyCheck)]
+        self._run("check rules", [sources.task(check) for check in rest])
 
-    def _id_check(self, one: Incoming) -> Check:
-        existing = self._existing(one.key)
-        return Check(
-            self.target,
-            "ids",
-            one.key,
-            Source(one.place, ("id",), "id"),
-            None if existing is None else Source(Place.of(existing), ("id",), "id", with_address=True),
-            upsert=self.mode == "merge",
-            new_rows=one.rows,
-            rows=one.rows + (existing.rows if existing else 0),
-        )
-
-    def _unique_checks(self, one: Incoming, final: Place) -> list[Check]:
-        existing = self._existing(one.key)
-        staying = None if existing is None else self._staying(one, final)
-        checks: list[Check] = []
-        for constraint in rules.unique_constraints(self.view.entity(one.key)):
-            columns, by = tuple(dict.fromkeys(["id", *constraint.fields])), constraint.fields[0]
-            check = Check(
-                self.target,
-                "unique",
-                one.key,
-                Source(one.place, columns, by),
-                None if staying is None else Source(final, columns, by, staying),
-                constraint=constraint,
-                new_rows=one.rows,
-                rows=one.rows + (existing.rows if existing else 0),
-            )
-            checks.append(check)
-        return checks
-
-    def _staying(self, one: Incoming, final: Place) -> tuple[int, ...]:
-        """The fragments of the result that hold rows which were there before."""
-        tables = self.view.repository.tables
-        incoming = tables.open(one.place.path, one.place.version)
-        added = {file for fragment in incoming.fragments for file in fragment.files}
-        return tuple(
-            fragment.id
-            for fragment in tables.open(final.path, final.version).fragments
-            if not added & set(fragment.files)
-        )
-
-    def _endpoint_checks(self, edge: EdgeType, one: Incoming) -> list[Check]:
-        checks: list[Check] = []
-        for end, node in (("src", edge.source), ("dst", edge.target)):
-            nodes, rows = self._nodes(node)
-            new = Source(one.place, (end,), end)
-            checks.append(
-                Check(self.target, "endpoint", one.key, new, nodes=nodes, new_rows=one.rows, rows=one.rows + rows)
-            )
-        return checks
-
-    def _cardinality_checks(self, edge: EdgeType, one: Incoming, final: Place) -> list[Check]:
-        if edge.min_out == 0 and edge.max_out is None:
-            return []
-        # An upsert or overwrite may take edges away from a source; that can break a lower bound only.
-        before = self.view.table(one.key) if edge.min_out and self.mode != "append" else None
-        lost = Place.of(before) if before is not None and before.rows else None
-        nodes, rows = self._nodes(edge.source) if lost else ((), 0)
-        check = Check(
-            self.target,
-            "cardinality",
-            one.key,
-            Source(one.place, ("src",), "src"),
-            Source(final, ("src",), "src"),
-            None if lost is None else Source(lost, ("src",), "src"),
-            nodes,
-            new_rows=one.rows + (before.rows if before is not None else 0),
-            rows=one.rows + self.view.rows(one.key) + rows,
-        )
-        return [check]
-
-    def _inbound_checks(self, node: NodeType) -> list[Check]:
-        """Edges that stay must find their ends among the new nodes."""
-        checks: list[Check] = []
-        for edge in self.view.catalog.edges_of(node.name):
-            table = self.view.table(edge.table_key)
-            if edge.table_key in self.incoming or table is None or not table.rows:
-                continue
-            for end, name in (("src", edge.source), ("dst", edge.target)):
-                if name == node.name:
-                    nodes, rows = self._nodes(name)
-                    stay = Source(Place.of(table), (end,), end)
-                    checks.append(
-                        Check(
-                            self.target,
-                            "inbound",
-                            edge.table_key,
-                            stay,
-                            nodes=nodes,
-                            new_rows=table.rows,
-                            rows=table.rows + rows,
-                        )
-                    )
-        return checks
-
-    def _existing(self, key: str) -> Table | None:
-        """The committed rows that stay beside the new ones; None when there are none."""
-        table = self.view.table(key)
-        return table if self.mode != "overwrite" and table is not None and table.rows else None
-
-    def _nodes(self, name: str) -> tuple[tuple[Source, ...], int]:
-        """Where the nodes of a type are after this load, and about how many."""
-        key = f"node:{name}"
-        one = self.incoming.get(key)
-        places = [one.place] if one else []
-        rows = one.rows if one else 0
-        table = self.view.table(key)
-        if table is not None and table.rows and not (one and self.mode == "overwrite"):
-            places.append(Place.of(table))
-            rows += table.rows
-        return tuple(Source(place, ("id",), "id") for place in places), rows
-
-    # ------------------------------------------------------------ errors
-
-    def _raise(self, findings: list[Finding]) -> None:
-        """The first finding in the order of the rules and then of the records, with the others in its hint."""
-        if not findings:
-            return
-        first = min(_ORDER.index(finding.kind) for finding in findings)
-        same = [finding for finding in findings if finding.kind == _ORDER[first]]
-        placed = list(zip(self._places(same), same, strict=True))
-        placed.sort(key=lambda pair: (pair[0][0] or "", pair[0][1] or 0, str(pair[1].violation["id"])))
-        (file, line), finding = placed[0]
-        error = self._error(finding, file, line)
-        others = [self._said(finding, *place) for place, finding in placed[1:]]
-        if others:
-            shown = "; ".join(others[:5]) + ("; ..." if len(others) > 5 else "")
-            error.hint = f"also: {shown}" if error.hint is None else f"{error.hint}; also: {shown}"
-        raise error
-
-    def _error(self, finding: Finding, file: str | None, line: int | None) -> InputError:
-        entity = self.view.entity(finding.key)
-        if finding.kind != "inbound":
-            return rules.violation_error(entity, finding.violation, file=file, line=line)
-        assert isinstance(entity, EdgeType)
-        end, value, id = finding.violation["property"], finding.violation["text"], finding.violation["id"]
-        node = entity.source if end == "src" else entity.target
-        return EndpointMissing(
-            f"{end} '{value}' not found in {node}: edge {entity.name} '{id}' still points to it",
-            type_name=entity.name,
-            property=end,
-            entity_id=id,
-            value=value,
-            hint=f"load {entity.name} in the same overwrite, or keep that {node}",
-        )
-
-    def _said(self, finding: Finding, file: str | None, line: int | None) -> str:
-        place = f"{file}:{line}: " if file else ""
-        return place + self._error(finding, file, line).message
-
-    def _places(self, findings: list[Finding]) -> list[tuple[str | None, int | None]]:
-        if self.locate is None or findings[0].kind == "inbound":
-            return [(None, None)] * len(findings)
-        return self.locate(findings)
-
-    def _raise_taken(self, taken: list[tuple[str, str]]) -> None:
-        if not taken:
-            return
-        findings = [Finding(key, {"id": id, "property": "id"}, "ids") for key, id in taken]
-        placed = sorted(
-            zip(self._places(findings), findings, strict=True),
-            key=lambda pair: (pair[0][0] or "", pair[0][1] or 0, pair[1].violation["id"]),
-        )
-        (file, line), finding = placed[0]
-        hint = "use mode merge to replace it"
-        raise KeyConflict(
-            self.view.entity(finding.key).name,
-            finding.violation["id"],
-            hint=f"{file}:{line}; {hint}" if file else hint,
-        )
-
-
-def mode_of(plan: PublishPlan) -> LoadMode:
-    """The mode a stored plan was made with."""
-    found: ChangeMode = plan.changes[0].mode
-    return next(mode for mode, change in _MODES.items() if change == found)
+    def _run(self, stage: str, tasks: list[CheckTask]) -> list[CheckReport]:
+        runner = self.runner if sum(task.rows for task in tasks) > IN_PROCESS_ROWS else LocalRunner()
+        reports = run_checks(stage, tasks, runner)
+        raise_first([task.check for task in tasks], reports, self.locate)
+        return reports

@@ -25,14 +25,15 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
 from omnigraph.pipeline.engines import Engine, session_of
-from omnigraph.pipeline.load.assembly import Assembly, Incoming, LoadMode, stage_incoming
-from omnigraph.pipeline.load.checks import Finding
+from omnigraph.pipeline.load.assembly import Assembly
+from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, Inputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.packing import packed
 from omnigraph.pipeline.load.reading import ReadReport, ReadTask, SplitReport, TypeReport, read_batches, read_bundle
-from omnigraph.pipeline.load.rebasing import LoadRebase, Standing
+from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadReceipt
+from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -129,11 +130,11 @@ class _Load:
         if not loaded:
             return LoadReceipt(self.entry.branch, self.mode, {}, None, actor, rejected)
         started = time.monotonic()
-        plan, standing = self._plan(report, commit_id, actor, message)
+        plan, checked = self._plan(report, commit_id, actor, message)
         receipt = LoadReceipt(self.entry.branch, self.mode, loaded, None, actor, rejected)
         prepared = Prepared(plan, int(self.repository.history.clock() * 1_000_000), receipt.to_json())
         self.repository.history.recovery.keep(prepared)
-        rebase = LoadRebase(self.repository, self.mode, self.runner, standing)
+        rebase = LoadRebase(self.repository, self.mode, self.runner, checked)
         try:
             commit = publish(self.repository, plan, rebase, patience_s=time.monotonic() - started)
         except OmnigraphError as error:
@@ -224,7 +225,7 @@ class _Load:
 
     def _plan(
         self, report: ReadReport, commit_id: str, actor: str | None, message: str | None
-    ) -> tuple[PublishPlan, Standing]:
+    ) -> tuple[PublishPlan, CheckedLoad]:
         made = {key: self._incoming(key, found) for key, found in sorted(report.types.items())}
         incoming = {key: one for key, (one, _) in made.items()}
 
@@ -248,7 +249,7 @@ class _Load:
             actor=actor,
             message=message,
         )
-        return plan, Standing.of(assembly)
+        return plan, CheckedLoad.of(assembly)
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
         """The new rows as a version of their own, in fragments of a good size."""

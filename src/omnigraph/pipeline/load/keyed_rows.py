@@ -7,11 +7,12 @@ fragments of one source.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
+from omnigraph.changes.changed import rows_at
 from omnigraph.pipeline.runner import Piece
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.relational import duck
@@ -32,48 +33,51 @@ LOOKUP_FACTOR = 8
 
 @dataclass(frozen=True)
 class Source:
-    """Columns of a table, or of some of its fragments, for a rule that looks at the column `by`. A null there is no key."""
+    """Columns of a table, or of some of its fragments or rows, for a check that looks at the column `by`. A null there is
+    no key."""
 
     place: Place
     columns: tuple[str, ...]
     by: str
+    rows: int
     fragments: tuple[int, ...] | None = None
+    addresses: tuple[int, ...] | None = None
     with_address: bool = False
 
 
-class Rows(Protocol):
-    """The rows that a check looks at."""
+class SourceReader(Protocol):
+    def read(self, source: Source) -> pa.Table: ...
 
-    def of(self, source: Source) -> pa.Table: ...
-
-    def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
-        """At least those whose `by` is one of these values."""
+    def matching(self, source: Source, wanted: pa.Array) -> pa.Table:
+        """At least the rows whose `by` is one of these values."""
 
 
 @dataclass(frozen=True)
-class Stored:
-    """All rows, read where they are stored."""
+class StoredReader:
+    """Rows read where they are stored."""
 
     target: Target
 
-    def of(self, source: Source) -> pa.Table:
+    def read(self, source: Source) -> pa.Table:
         table = self.target.open(source.place)
+        if source.addresses is not None:
+            return rows_at(table, source.addresses, source.columns).select(list(source.columns))
         return table.read(source.columns, fragments=source.fragments, with_address=source.with_address)
 
-    def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
+    def matching(self, source: Source, wanted: pa.Array) -> pa.Table:
         table = self.target.open(source.place)
-        if not are_few(len(wanted), table.rows) or source.fragments == ():
-            return self.of(source)
+        if not are_few(len(wanted), table.rows) or source.fragments == () or source.addresses is not None:
+            return self.read(source)
         if _has_filter_text(table.schema.field(source.by).type):
-            return self._looked_up(table, source, wanted.to_pylist())
-        return self._sifted(table, source, wanted)
+            return self._look_up(table, source, wanted.to_pylist())
+        return self._sift(table, source, wanted)
 
-    def _looked_up(self, table: Table, source: Source, wanted: list[object]) -> pa.Table:
+    def _look_up(self, table: Table, source: Source, wanted: list[object]) -> pa.Table:
         with_address = source.with_address or source.fragments is not None
         found = table.lookup(source.by, wanted, list(source.columns), with_address=with_address)
         return found if source.fragments is None else _of_fragments(found, source.fragments, source.with_address)
 
-    def _sifted(self, table: Table, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
+    def _sift(self, table: Table, source: Source, wanted: pa.Array) -> pa.Table:
         import pyarrow as pa
 
         stream = table.scan(list(source.columns), fragments=source.fragments, with_address=source.with_address)
@@ -112,7 +116,7 @@ class Cut:
     target: Target
     number: int
     source: Source
-    fragments: tuple[int, ...]
+    fragments: tuple[int, ...] | None
     buckets: int
 
 
@@ -122,8 +126,7 @@ def cut(task: Cut) -> Iterator[Piece]:
     import pyarrow as pa
 
     source = task.source
-    table = task.target.open(source.place)
-    rows = table.read(source.columns, fragments=task.fragments, with_address=source.with_address)
+    rows = StoredReader(task.target).read(replace(source, fragments=task.fragments))
     if rows.column(source.by).null_count:
         rows = rows.filter(rows.column(source.by).is_valid())
     number = f'CAST(hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS USMALLINT)'
@@ -135,13 +138,13 @@ def cut(task: Cut) -> Iterator[Piece]:
 
 
 @dataclass(frozen=True)
-class InBucket:
+class BucketReader:
     """The rows of one bucket, from their pieces."""
 
     target: Target
     pieces: dict[Source, list[pa.Table]]
 
-    def of(self, source: Source) -> pa.Table:
+    def read(self, source: Source) -> pa.Table:
         import pyarrow as pa
 
         held = self.pieces.get(source)
@@ -150,22 +153,24 @@ class InBucket:
         table = self.target.open(source.place)
         return table.read(source.columns, fragments=(), with_address=source.with_address)
 
-    def matching(self, source: Source, wanted: pa.ChunkedArray) -> pa.Table:
-        return self.of(source)
+    def matching(self, source: Source, wanted: pa.Array) -> pa.Table:
+        return self.read(source)
 
 
-def fragment_groups(table: Table, chosen: tuple[int, ...] | None) -> list[tuple[int, tuple[int, ...]]]:
-    """Fragments to read at once, with their rows."""
+def fragment_groups(target: Target, source: Source) -> list[tuple[int, tuple[int, ...] | None]]:
+    """Fragments to read at once, with their rows. None: the source names its rows."""
+    if source.addresses is not None:
+        return [(len(source.addresses), None)]
     groups: list[tuple[int, tuple[int, ...]]] = []
-    for fragment in table.fragments:
-        if chosen is not None and fragment.id not in chosen:
+    for fragment in target.open(source.place).fragments:
+        if source.fragments is not None and fragment.id not in source.fragments:
             continue
         if groups and groups[-1][0] + fragment.rows <= CUT_ROWS:
             rows, fragments = groups.pop()
             groups.append((rows + fragment.rows, (*fragments, fragment.id)))
         else:
             groups.append((fragment.rows, (fragment.id,)))
-    return groups
+    return [*groups]
 
 
 def _packed(rows: pa.Table) -> bytes:

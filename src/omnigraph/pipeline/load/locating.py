@@ -7,24 +7,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.pipeline.load.checks import Finding
 from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.load.reading import SplitReader
+from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Target
+from omnigraph.rules.check import Record
 
 
 @dataclass(frozen=True)
 class LocateTask:
-    """`wanted`: (table key, column, value) of the records to find."""
+    """Records to find in some splits."""
 
     target: Target
     splits: tuple[Split, ...]
-    wanted: frozenset[tuple[str, str, str]]
+    wanted: frozenset[Record]
 
 
-Places = dict[tuple[str, str, str], tuple[int, int]]
-"""(table key, column, value) -> split and line. Of several records the last one: it is the one too many."""
+Places = dict[Record, tuple[int, int]]
+"""Record -> split and line. Of several records the last one: it is the one too many."""
 
 
 def locate_in_bundle(task: LocateTask) -> Places:
@@ -52,20 +53,15 @@ def locate_in_bundle(task: LocateTask) -> Places:
 def locate(
     findings: list[Finding], target: Target, bundles: list[tuple[Split, ...]], runner: Runner
 ) -> list[tuple[int, int] | None]:
-    """Split and line of each finding's record."""
-    keys = [sought(finding) for finding in findings]
-    tasks = [LocateTask(target, bundle, frozenset(keys)) for bundle in bundles]
+    """Split and line of each finding's record; None when the input has none that is to blame."""
+    records = [finding.check.records(finding.violation) for finding in findings]
+    wanted = frozenset(record for candidates in records for record in candidates)
+    if not wanted:
+        return [None] * len(findings)
     places: Places = {}
-    for found in runner.map("find the records", locate_in_bundle, tasks):
-        for key, place in found.items():
-            places[key] = max(places.get(key, place), place)
-    return [places.get(key) for key in keys]
-
-
-def sought(finding: Finding) -> tuple[str, str, str]:
-    """A unique value's second holder, a cardinality's source, otherwise the entity itself."""
-    violation = finding.violation
-    if finding.kind == "cardinality":
-        return finding.key, "src", violation["id"]
-    other = violation.get("other")
-    return finding.key, "id", violation["id"] if other is None else other
+    for found in runner.map(
+        "find the records", locate_in_bundle, [LocateTask(target, each, wanted) for each in bundles]
+    ):
+        for record, place in found.items():
+            places[record] = max(places.get(record, place), place)
+    return [next((places[record] for record in candidates if record in places), None) for candidates in records]

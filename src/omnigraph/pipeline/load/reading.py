@@ -7,14 +7,14 @@ travels between machines. What may not be written is reported with its place.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sqlglot import exp
 
-from omnigraph.errors import InputError, RecordError
+from omnigraph.errors import RecordError
 from omnigraph.history import new_ulid
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.pipeline.export.encoding import record_text
@@ -25,7 +25,8 @@ from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
 from omnigraph.records.tabular import TabularReader
 from omnigraph.records.typed import Reject, TypedRows
-from omnigraph.relational import duck, rules
+from omnigraph.relational import duck
+from omnigraph.rules.values import first_errors
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class FragmentWriter:
     def _within_rules(self, split: int, typed: TypedRows) -> TypedRows:
         """The rows without those that break a rule about values; these are refused."""
         entity = self.target.catalog.tables[typed.key]
-        found = value_faults(self.target, typed)
+        found = first_errors(entity, typed.rows)
         if not found:
             return typed
         import pyarrow as pa
@@ -266,27 +267,3 @@ def _by_source(edges: pa.Table) -> pa.Table:
     ranks = np.empty(len(encoded.dictionary), np.int32)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
     return edges.take(pa.array(np.argsort(ranks[encoded.indices.to_numpy()], kind="stable")))
-
-
-def value_faults(target: Target, typed: TypedRows) -> dict[int, InputError]:
-    """Row number -> the first rule about values it breaks."""
-    import pyarrow as pa
-
-    entity = target.catalog.tables[typed.key]
-    checks = rules.value_checks(entity)
-    if all(check.rule == "required" and not typed.rows.column(check.property).null_count for check in checks):
-        return {}
-    query = rules.value_violations(entity, "new")
-    assert query is not None, "there is a check"
-    # Ids need not be unique yet, so the rule runs with the row number in place of the id.
-    numbers = pa.array(range(typed.rows.num_rows), pa.int64()).cast(pa.string())
-    columns = {name: typed.rows.column(name) for name in {check.property for check in checks}}
-    violations = duck.run(query, {"new": pa.table({**columns, "id": numbers})}).to_pylist()
-    order = {(check.rule, check.property): rank for rank, check in enumerate(checks)}
-    found: dict[int, InputError] = {}
-    for violation in sorted(violations, key=lambda v: order[v["rule"], v["property"]]):
-        row = int(violation["id"])
-        if row not in found:
-            real: Mapping[str, Any] = {**violation, "id": typed.rows.column("id")[row].as_py()}
-            found[row] = rules.violation_error(entity, real)
-    return found

@@ -1,14 +1,15 @@
-"""Putting a checked load on a newer snapshot: once in full, and from then on by looking at what arrived or went only.
+"""Putting a checked load on a newer snapshot by looking only at what others added or removed since.
 
 A load may take an hour to prepare while others commit every few milliseconds. Were it checked as a whole each time it
-loses a race, it would lose every one. A load that stood on one snapshot stands on the next unless a row that came or
-went meets one of its own keys; rows that came are few, and whether the load has a key is told by sorted hashes of its
-keys, made once. What meets is checked in full, so the messages are those of every other load.
+loses a race, it would lose every one. A load that keeps the rules on one snapshot keeps them on the next unless a row that
+came or went meets one of its own keys in a way that a check names as a risk. Rows that came are few, and whether the load
+has a key is told by sorted hashes of its keys, made once. What meets is checked in full, so the messages are those of
+every other load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,18 @@ from sqlglot import exp
 from omnigraph.changes.changed import Stored, rows_at, unshared
 from omnigraph.changes.workers import IN_PROCESS
 from omnigraph.history import PublishPlan, Snapshot, TableChange
-from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.pipeline.load.assembly import Addresses, Assembly, Incoming, LoadMode
+from omnigraph.language.catalog import EntityType
+from omnigraph.pipeline.load.assembly import Assembly
+from omnigraph.pipeline.load.check_sources import Addresses
+from omnigraph.pipeline.load.incoming import Incoming, LoadMode
 from omnigraph.pipeline.runner import Runner
-from omnigraph.relational import duck, rules
+from omnigraph.relational import duck
 from omnigraph.relational.sql import to_sql
+from omnigraph.rules import Check, Need
+from omnigraph.rules.keys import KeyCheck
 from omnigraph.tables import Table, in_list
 from omnigraph.tables.ascending import distinct
-from omnigraph.tables.staging import Earlier
+from omnigraph.tables.staging import PreviousAttempt
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Repository, View
 
@@ -42,15 +47,15 @@ INDEXED_REBASES = 1
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A load that was checked and staged on a view. `earlier`: versions whose deletions can be used again."""
+class CheckedLoad:
+    """A load that was checked and staged on a view, where it replaces the rows at `addresses`."""
 
     view: View
     addresses: Addresses
-    earlier: Mapping[str, Earlier] = field(default_factory=dict)
+    attempts: Mapping[str, PreviousAttempt] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, assembly: Assembly) -> Standing:
+    def of(cls, assembly: Assembly) -> CheckedLoad:
         return cls(assembly.view, assembly.addresses)
 
 
@@ -58,14 +63,14 @@ class LoadRebase:
     """The rebase of one load, with its memory from one attempt to the next."""
 
     def __init__(
-        self, repository: Repository, mode: LoadMode, runner: Runner, standing: Standing | None = None
+        self, repository: Repository, mode: LoadMode, runner: Runner, checked: CheckedLoad | None = None
     ) -> None:
         self._repository = repository
         self._mode = mode
         self._runner = runner
-        self._standing = standing
+        self._checked = checked
         self._keys = _KeyHashes(repository)
-        self.in_full = 0
+        self.full_checks = 0
         """How many attempts had to check everything."""
         self._attempts = 0
 
@@ -74,113 +79,113 @@ class LoadRebase:
         view = self._repository.view(snapshot)
         incoming = {change.key: Incoming.from_json(change.key, change.staged) for change in plan.changes}
         assembly = Assembly(view, incoming, self._mode, self._runner, index=self._attempts <= INDEXED_REBASES)
-        still = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
-        addresses = self._carried(view, incoming, assembly.reads())
+        unmoved = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
+        addresses = self._addresses_if_still_valid(assembly)
         if addresses is None:
-            self.in_full += 1
-            changes = assembly.changes(still)
-            self._standing = Standing.of(assembly)
+            self.full_checks += 1
+            changes = assembly.changes(unmoved)
+            self._checked = CheckedLoad.of(assembly)
         else:
-            assert self._standing is not None, "what is carried stood somewhere"
-            before = self._standing.earlier
-            rest = {key: _elsewhere(found, before.get(key), view.table(key)) for key, found in addresses.items()}
-            staged, changes = assembly.restaged(rest, still, before)
-            fresh = {key: change for key, change in staged.items() if key not in still}
-            self._standing = Standing(view, addresses, {**before, **self._earlier(view, fresh)})
+            assert self._checked is not None, "it was valid on another view"
+            before = self._checked.attempts
+            rest = {key: _not_yet_removed(rows, before.get(key), view.table(key)) for key, rows in addresses.items()}
+            staged, changes = assembly.restaged(rest, unmoved, before)
+            restaged = {key: change for key, change in staged.items() if key not in unmoved}
+            self._checked = CheckedLoad(view, addresses, {**before, **self._previous_attempts(view, restaged)})
         self._repository.tables.sync(assembly.staged)
         return replace(plan, changes=changes, reads=assembly.reads())
 
-    def _earlier(self, view: View, staged: Mapping[str, TableChange]) -> dict[str, Earlier]:
+    def _previous_attempts(self, view: View, staged: Mapping[str, TableChange]) -> dict[str, PreviousAttempt]:
         """Versions that were just staged, without folding, for the next attempt."""
-        found = {}
+        attempts = {}
         for key, change in staged.items():
             base = view.table(key)
             if base is not None and change.state is not None:
-                found[key] = Earlier(base, self._repository.tables.open(change.state.path, change.state.version))
-        return found
+                version = self._repository.tables.open(change.state.path, change.state.version)
+                attempts[key] = PreviousAttempt(base, version)
+        return attempts
 
-    def _carried(self, view: View, incoming: Mapping[str, Incoming], reads: Sequence[str]) -> Addresses | None:
+    def _addresses_if_still_valid(self, assembly: Assembly) -> Addresses | None:
         """What the load replaces on this view, when no rule can break on the way there; None: check in full."""
-        import numpy as np
-
-        standing = self._standing
-        if standing is None or self._mode == "overwrite":
+        checked = self._checked
+        if checked is None or self._mode == "overwrite":
             return None
-        if sum(one.rows for one in incoming.values()) > MAX_KEYS_HASHED:
+        if sum(incoming.rows for incoming in assembly.incoming.values()) > MAX_KEYS_HASHED:
             return None
-        moves = {}
-        for key in {*incoming, *reads}:
-            moves[key] = move = _Move.between(standing.view, view, key)
-            if move is None:
+        movements: dict[str, _Movement] = {}
+        for key in {*assembly.incoming, *assembly.reads()}:
+            movement = _Movement.between(checked.view, assembly.view, key)
+            if movement is None:
                 return None
-        for one in incoming.values():
-            if self._may_break(view.entity(one.key), one, moves):
-                return None
+            movements[key] = movement
+        if any(self._may_break(check, assembly, movements) for check in assembly.checks):
+            return None
         return {
-            key: self._replaced(view.entity(key), incoming[key], moves[key], standing.addresses.get(key, np.array([], np.uint64)))
-            for key in incoming
-        }  # fmt: skip
+            key: self._replaced(assembly.view.entity(key), incoming, movements[key], checked.addresses.get(key))
+            for key, incoming in assembly.incoming.items()
+        }
 
-    def _may_break(self, entity: EntityType, one: Incoming, moves: Mapping[str, _Move | None]) -> bool:
-        own = moves[one.key]
-        assert own is not None
-        meet = self._keys.meet
-        if self._mode == "append" and one.may_clash(entity) and meet(one, ("id",), own.come):
-            return True
-        for constraint in rules.unique_constraints(entity):
-            if meet(one, constraint.fields, own.rows_come(list(constraint.fields))):
-                return True
-        if not isinstance(entity, EdgeType):
+    def _may_break(self, check: Check, assembly: Assembly, movements: Mapping[str, _Movement]) -> bool:
+        """Whether rows that others added or removed meet rows of the load in a way that can break the check."""
+        if isinstance(check, KeyCheck) and not assembly.incoming[check.table].may_clash(check.entity):
             return False
-        if entity.min_out and own.moved:
-            return True
-        if entity.max_out is not None and meet(one, ("src",), own.rows_come(["src"])):
-            return True
-        ends = (("src", entity.source), ("dst", entity.target))
-        for end, node in ends:
-            move = moves[f"node:{node}"]
-            assert move is not None
-            if meet(one, (end,), move.ids_gone().rename_columns([end])):
-                return True
+        for others in check.others:
+            movement = movements[others.table]
+            for rows in movement.harmful(others):
+                if rows.num_rows and any(self._meets(own, assembly, rows) for own in check.own):
+                    return True
         return False
 
-    def _replaced(self, entity: EntityType, one: Incoming, move: _Move | None, before: Any) -> Any:
+    def _meets(self, own: Need, assembly: Assembly, rows: pa.Table) -> bool:
+        if own.state == "lost":
+            return True  # The load's own keys do not tell which rows it replaces.
+        if own.state == "result":
+            return False
+        return self._keys.meet(assembly.incoming[own.table], own.by, rows.rename_columns(list(own.by)))
+
+    def _replaced(
+        self, entity: EntityType, incoming: Incoming, movement: _Movement, before: np.ndarray[Any, Any] | None
+    ) -> np.ndarray[Any, Any]:
         """The addresses of before that still hold a row, and those of rows that came under one of the load's ids."""
         import numpy as np
 
-        assert move is not None
-        if self._mode != "merge" or not one.may_clash(entity):
+        if self._mode != "merge" or not incoming.may_clash(entity):
             return np.array([], dtype=np.uint64)
-        kept = before[~np.isin(before, move.gone.column(ROW_ADDRESS).to_numpy())] if move.gone.num_rows else before
-        met = self._keys.meeting(one, ("id",), move.come)
+        kept = np.array([], dtype=np.uint64) if before is None else before
+        if movement.removed.num_rows:
+            kept = kept[~np.isin(kept, movement.removed.column(ROW_ADDRESS).to_numpy())]
+        met = self._keys.meeting(incoming, ("id",), movement.added)
         if not met.num_rows:
             return kept
-        table = self._repository.tables.open(one.place.path, one.place.version)
+        table = self._repository.tables.open(incoming.place.path, incoming.place.version)
         held = set(table.read(["id"], in_list("id", met.column("id").to_pylist())).column("id").to_pylist())
         new = [row[ROW_ADDRESS] for row in met.to_pylist() if row["id"] in held]
         return np.concatenate([kept, np.array(new, dtype=np.uint64)])
 
 
-def _elsewhere(addresses: Any, earlier: Earlier | None, table: Table | None) -> Any:
+def _not_yet_removed(
+    addresses: np.ndarray[Any, Any], attempt: PreviousAttempt | None, table: Table | None
+) -> np.ndarray[Any, Any]:
     """The addresses outside the fragments from which an earlier attempt removed them already."""
     import numpy as np
 
-    if earlier is not None and table is not None:
-        same = np.array(sorted(earlier.still_same(table)), dtype=np.uint64)
+    if attempt is not None and table is not None:
+        same = np.array(sorted(attempt.unchanged_fragments(table)), dtype=np.uint64)
         addresses = addresses[~np.isin(addresses >> np.uint64(OFFSET_BITS), same)]
     return addresses
 
 
 @dataclass(frozen=True)
-class _Move:
+class _Movement:
     """The rows of a table that came and went between two views, as ids and addresses."""
 
-    table: Table | None
-    come: pa.Table
-    gone: pa.Table
+    before: Table | None
+    after: Table | None
+    added: pa.Table
+    removed: pa.Table
 
     @classmethod
-    def between(cls, before: View, after: View, key: str) -> _Move | None:
+    def between(cls, before: View, after: View, key: str) -> _Movement | None:
         """None: more than a few rows, or rows that are stored in other places than before."""
         old, new = before.table(key), after.table(key)
         places = {} if old is None else {fragment.files: fragment for fragment in old.fragments}
@@ -192,35 +197,35 @@ class _Move:
             fresh += fragment.rows if was is None else 0
         if fresh > FEW_ROWS:
             return None
-        sides = Stored(before.entity(key), old), Stored(after.entity(key), new)
-        same = before.state(key) == after.state(key)
-        come, gone = (
-            unshared(one, one if same else other, IN_PROCESS) for one, other in (sides[::-1], sides)
-        )  # fmt: skip
-        return cls(new, come, gone)
+        old_rows, new_rows = Stored(before.entity(key), old), Stored(after.entity(key), new)
+        if before.state(key) == after.state(key):
+            nothing = unshared(old_rows, old_rows, IN_PROCESS)
+            return cls(old, new, nothing, nothing)
+        return cls(old, new, unshared(new_rows, old_rows, IN_PROCESS), unshared(old_rows, new_rows, IN_PROCESS))
 
-    @property
-    def moved(self) -> bool:
-        return bool(self.come.num_rows or self.gone.num_rows)
+    def harmful(self, need: Need) -> Iterator[pa.Table]:
+        """What came and what went, as far as it can break a check that has this need: the columns that tie its rows."""
+        if need.risk != "fewer":
+            yield _columns_at(self.after, self.added, need.by)
+        if need.risk != "more":
+            yield _columns_at(self.before, self._gone() if need.by == ("id",) else self.removed, need.by)
 
-    def rows_come(self, columns: list[str]) -> pa.Table:
-        if self.table is None or not self.come.num_rows:
-            return _nothing(columns)
-        return rows_at(self.table, self.come.column(ROW_ADDRESS).to_numpy(), columns).select(columns)
-
-    def ids_gone(self) -> pa.Table:
-        """Ids that are no longer there. A row that was only stored anew is still there."""
+    def _gone(self) -> pa.Table:
+        """Rows whose id is no longer there. A row that was only stored anew is still there."""
         import pyarrow.compute as pc
 
-        ids = self.gone.select(["id"])
-        back = pc.is_in(ids.column("id"), value_set=self.come.column("id").combine_chunks())
-        return ids.filter(pc.invert(back))
+        back = pc.is_in(self.removed.column("id"), value_set=self.added.column("id").combine_chunks())
+        return self.removed.filter(pc.invert(back))
 
 
-def _nothing(columns: Sequence[str]) -> pa.Table:
+def _columns_at(table: Table | None, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     import pyarrow as pa
 
-    return pa.table({name: pa.array([], pa.string()) for name in columns})
+    if table is None or not rows.num_rows:
+        return pa.table({name: pa.array([], pa.string()) for name in columns})
+    if set(columns) <= set(rows.column_names):
+        return rows.select(list(columns))
+    return rows_at(table, rows.column(ROW_ADDRESS).to_numpy(), columns).select(list(columns))
 
 
 class _KeyHashes:
@@ -230,28 +235,28 @@ class _KeyHashes:
         self._repository = repository
         self._sorted: dict[tuple[str, tuple[str, ...]], np.ndarray[Any, Any]] = {}
 
-    def meet(self, one: Incoming, columns: Sequence[str], rows: pa.Table) -> bool:
-        return bool(self.meeting(one, columns, rows).num_rows)
+    def meet(self, incoming: Incoming, columns: Sequence[str], rows: pa.Table) -> bool:
+        return bool(self.meeting(incoming, columns, rows).num_rows)
 
-    def meeting(self, one: Incoming, columns: Sequence[str], rows: pa.Table) -> pa.Table:
-        """The given rows whose key the new rows may hold too."""
+    def meeting(self, incoming: Incoming, columns: Sequence[str], rows: pa.Table) -> pa.Table:
+        """Of these rows, those whose key the new rows may hold too."""
         import numpy as np
         import pyarrow as pa
 
-        if not rows.num_rows or not one.rows:
+        if not rows.num_rows or not incoming.rows:
             return rows.slice(0, 0)
-        known = self._of(one, tuple(columns))
+        known = self._of(incoming, tuple(columns))
         hashes = _hashes(rows.select(list(columns)), columns)
         found = known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)] == hashes
         for name in columns:  # null is no key
             found &= np.asarray(rows.column(name).is_valid())
         return rows.filter(pa.array(found))
 
-    def _of(self, one: Incoming, columns: tuple[str, ...]) -> np.ndarray[Any, Any]:
-        if (one.key, columns) not in self._sorted:
-            table = self._repository.tables.open(one.place.path, one.place.version)
-            self._sorted[one.key, columns] = distinct(_hashes(table.scan(list(columns)), columns))
-        return self._sorted[one.key, columns]
+    def _of(self, incoming: Incoming, columns: tuple[str, ...]) -> np.ndarray[Any, Any]:
+        if (incoming.key, columns) not in self._sorted:
+            table = self._repository.tables.open(incoming.place.path, incoming.place.version)
+            self._sorted[incoming.key, columns] = distinct(_hashes(table.scan(list(columns)), columns))
+        return self._sorted[incoming.key, columns]
 
 
 def _hashes(rows: Any, columns: Sequence[str]) -> np.ndarray[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.history import Commit
-from omnigraph.pipeline.load.assembly import mode_of
+from omnigraph.pipeline.load.incoming import mode_of
 from omnigraph.pipeline.load.job import publish, say_prepared
 from omnigraph.pipeline.load.rebasing import LoadRebase
 from omnigraph.pipeline.runner import LocalRunner

@@ -1,0 +1,86 @@
+"""The rules about ids: each once in a write, and an insert only where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from omnigraph.errors import KeyConflict, OmnigraphError, UniqueViolation
+from omnigraph.language.catalog import EntityType
+from omnigraph.relational.sql import column, table
+from omnigraph.rules.check import Check, Need, Query, Rows, Violation, same, violation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TWICE, TAKEN = "twice", "taken"
+
+
+@dataclass(frozen=True)
+class KeyCheck(Check):
+    """`inserts`: some of the new rows must not replace any."""
+
+    entity: EntityType
+    inserts: bool
+    rank = 1
+
+    @property
+    def table(self) -> str:
+        return self.entity.table_key
+
+    @property
+    def own(self) -> tuple[Need, ...]:
+        state = ("new", "inserted") if self.inserts else ("new",)
+        return tuple(Need(each, self.table, ("id",), ("id",)) for each in state)  # type: ignore[arg-type]
+
+    @property
+    def others(self) -> tuple[Need, ...]:
+        return (Need("lost", self.table, ("id",), ("id",), "more"),) if self.inserts else ()
+
+    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+        new = rows.all(self.own[0])
+        found = _twice().run({"new": new}, complete=complete) if _has_duplicates(new) else []
+        if found or not self.inserts:
+            return found
+        inserted = rows.all(self.own[1])
+        if not inserted.num_rows:
+            return []
+        existing = rows.matching(self.others[0], inserted.column("id"))
+        if not existing.num_rows:
+            return []
+        return _taken().run({"new": inserted, "old": existing}, complete=complete)
+
+    def error(self, violation: Violation, *, file: str | None = None, line: int | None = None) -> OmnigraphError:
+        if violation.rule == TAKEN:
+            error = KeyConflict(self.entity.name, violation.id)
+            error.hint = f"{file}:{line}; {error.hint}" if file else error.hint
+            return error
+        return UniqueViolation(
+            f"duplicate id '{violation.id}' for {self.entity.name} in one batch",
+            type_name=self.entity.name,
+            property=violation.property,
+            entity_id=violation.id,
+            value=violation.shown(),
+            file=file,
+            line=line,
+        )
+
+
+def _has_duplicates(rows: pa.Table) -> bool:
+    return bool(len(rows.column("id").unique()) < rows.num_rows)
+
+
+@cache
+def _twice() -> Query:
+    several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
+    found = violation(TWICE, "id", column("id"), column("id"))
+    return Query(found.from_(table("new")).group_by(column("id")).having(several))
+
+
+@cache
+def _taken() -> Query:
+    found = violation(TAKEN, "id", column("id", "n"), column("id", "n"))
+    return Query(found.from_(table("new", "n")).join(table("old", "o"), on=same("id", "n", "id", "o")))

@@ -1,0 +1,82 @@
+"""Which checks a write needs: one function from what it does to a type to the checks, for every kind of writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType
+from omnigraph.rules.cardinality import CardinalityCheck
+from omnigraph.rules.check import Check
+from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck, ends_of
+from omnigraph.rules.keys import KeyCheck
+from omnigraph.rules.uniqueness import UniqueCheck
+from omnigraph.rules.values import ValueCheck, has_value_rules
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a write does to one type. `inserts`: rows of ids that must be free. `replaces`: rows of any id, in place of the
+    row that has it, if one does. `deletes`: rows go and no other comes in their place."""
+
+    inserts: bool = False
+    replaces: bool = False
+    deletes: bool = False
+
+    @property
+    def puts(self) -> bool:
+        return self.inserts or self.replaces
+
+
+def checks_of(catalog: Catalog, entity: EntityType, change: Change) -> Iterator[Check]:
+    """The checks that a change of one type needs."""
+    if change.puts:
+        if has_value_rules(entity):
+            yield ValueCheck(entity)
+        yield KeyCheck(entity, change.inserts)
+        yield from (UniqueCheck(entity, each.fields) for each in entity.constraints_of("unique"))
+    if isinstance(entity, EdgeType):
+        if change.puts:
+            yield from (EndpointCheck(entity, end, node) for end, node in ends_of(entity))
+        loses = bool(entity.min_out) and (change.replaces or change.deletes)
+        if loses or (change.puts and (entity.min_out or entity.max_out is not None)):
+            yield CardinalityCheck(entity, gains=change.puts, loses=loses)
+        return
+    for edge in catalog.edges_of(entity.name):
+        if change.deletes:
+            yield from (DanglingCheck(edge, end, node) for end, node in ends_of(edge) if node == entity.name)
+        if change.puts and edge.min_out and edge.source == entity.name:
+            yield CardinalityCheck(edge, sources=True)
+
+
+def plan_checks(catalog: Catalog, changes: Mapping[str, Change]) -> list[Check]:
+    """The checks of a write, in the order in which they are made and their violations reported: by rule, nodes before
+    edges, by name of the type. `changes` by table."""
+    checks: list[Check] = []
+    counted: dict[str, CardinalityCheck] = {}
+    for table, change in changes.items():
+        for check in checks_of(catalog, catalog.tables[table], change):
+            if isinstance(check, CardinalityCheck):
+                counted[check.table] = _joined(counted.get(check.table), check)
+            else:
+                checks.append(check)
+    # The sort keeps the order of a type's own constraints.
+    return sorted(
+        [*checks, *counted.values()], key=lambda check: (check.rank, check.table.startswith("edge:"), check.table)
+    )
+
+
+def _joined(one: CardinalityCheck | None, other: CardinalityCheck) -> CardinalityCheck:
+    if one is None:
+        return other
+    return replace(
+        one,
+        gains=one.gains or other.gains,
+        loses=one.loses or other.loses,
+        sources=one.sources or other.sources,
+    )
+
+
+def tables_read(checks: Iterable[Check]) -> tuple[str, ...]:
+    """The tables whose rows the checks rely on: when one of them moves, the write is checked again."""
+    return tuple(sorted({need.table for check in checks for need in check.others}))

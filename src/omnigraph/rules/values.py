@@ -1,0 +1,201 @@
+"""Rules that look at one row alone: required, enum, @range, @check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from omnigraph.errors import InputError, ValueViolation
+from omnigraph.language.catalog import Constraint, EntityType
+from omnigraph.relational.sql import column, table
+from omnigraph.rules.check import Check, Need, Query, Rows, Violation, violation
+from omnigraph.values.types import PropertyType, Scalar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TYPES_KEPT = 1_024
+
+Properties = tuple[tuple[str, PropertyType], ...]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must not be true of one property."""
+
+    rule: str
+    property: str
+    type: PropertyType
+    violated: exp.Expr
+
+
+@dataclass(frozen=True)
+class ValueCheck(Check):
+    entity: EntityType
+    rank = 0
+
+    @property
+    def table(self) -> str:
+        return self.entity.table_key
+
+    @property
+    def own(self) -> tuple[Need, ...]:
+        names = dict.fromkeys(condition.property for condition in conditions(self.entity))
+        return (Need("new", self.table, ("id", *names), ("id",)),)
+
+    @property
+    def others(self) -> tuple[Need, ...]:
+        return ()
+
+    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+        new = rows.all(self.own[0])
+        if not may_break(self.entity, new):
+            return []
+        return _query(*_meaning(self.entity)).run({"new": new}, complete=complete)
+
+    def error(self, violation: Violation, *, file: str | None = None, line: int | None = None) -> InputError:
+        return ValueViolation(
+            _message(self.entity, violation),
+            type_name=self.entity.name,
+            property=violation.property,
+            entity_id=violation.id,
+            value=None if violation.rule == "required" else violation.shown(),
+            file=file,
+            line=line,
+        )
+
+
+def has_value_rules(entity: EntityType) -> bool:
+    return bool(conditions(entity))
+
+
+def may_break(entity: EntityType, rows: pa.Table) -> bool:
+    """A required null, or a value where another condition looks at one (a null satisfies those)."""
+    return any(
+        rows.column(condition.property).null_count > 0
+        if condition.rule == "required"
+        else rows.column(condition.property).null_count < rows.num_rows
+        for condition in conditions(entity)
+    )
+
+
+def first_errors(entity: EntityType, rows: pa.Table) -> dict[int, InputError]:
+    """Row number -> the first rule that the row breaks. Ids need not be unique yet."""
+    import pyarrow as pa
+
+    if not may_break(entity, rows):
+        return {}
+    check = ValueCheck(entity)
+    numbers = pa.array(range(rows.num_rows), pa.int64()).cast(pa.string())
+    columns: dict[str, Any] = {name: rows.column(name) for name in check.own[0].columns}
+    broken = _query(*_meaning(entity)).run({"new": pa.table({**columns, "id": numbers})}, complete=True)
+    order = {(condition.rule, condition.property): rank for rank, condition in enumerate(conditions(entity))}
+    found: dict[int, InputError] = {}
+    for each in sorted(broken, key=lambda each: order[each.rule, each.property]):
+        row = int(each.id)
+        if row not in found:
+            found[row] = check.error(replace(each, id=rows.column("id")[row].as_py()))
+    return found
+
+
+# ---------------------------------------------------------------- conditions
+
+
+def conditions(entity: EntityType) -> tuple[Condition, ...]:
+    """Every condition of a type, in the order they are reported."""
+    return _conditions(*_meaning(entity))
+
+
+def _meaning(entity: EntityType) -> tuple[Properties, tuple[Constraint, ...]]:
+    """All of a type that these rules look at."""
+    return tuple((name, property.type) for name, property in entity.properties.items()), entity.constraints
+
+
+@lru_cache(maxsize=TYPES_KEPT)
+def _conditions(properties: Properties, constraints: tuple[Constraint, ...]) -> tuple[Condition, ...]:
+    return tuple(_made(properties, constraints))
+
+
+def _made(properties: Properties, constraints: tuple[Constraint, ...]) -> Iterator[Condition]:
+    types = dict(properties)
+    for name, type in properties:
+        if not type.nullable:
+            yield Condition("required", name, type, column(name).is_(exp.null()))
+        if type.enum:
+            allowed = [exp.Literal.string(word) for word in type.enum]
+            yield Condition("enum", name, type, exp.not_(exp.In(this=column(name), expressions=allowed)))
+    for constraint in constraints:
+        name = constraint.fields[0]
+        if constraint.kind == "range":
+            yield Condition("range", name, types[name], _outside(name, types[name], constraint))
+        elif constraint.kind == "check":
+            pattern = exp.Literal.string(constraint.pattern or "")
+            matches = exp.RegexpLike(this=column(name), expression=pattern)
+            yield Condition("check", name, types[name], exp.not_(matches))
+
+
+def _outside(name: str, type: PropertyType, constraint: Constraint) -> exp.Expr:
+    broken: list[exp.Expr] = []
+    if type.scalar.is_float:
+        broken.append(exp.IsNan(this=column(name)))
+    if constraint.minimum is not None:
+        broken.append(exp.LT(this=column(name), expression=_bound(constraint.minimum)))
+    if constraint.maximum is not None:
+        broken.append(exp.GT(this=column(name), expression=_bound(constraint.maximum)))
+    return exp.or_(*broken) if broken else exp.false()
+
+
+def _bound(number: int | float) -> exp.Expr:
+    text = exp.Literal.number(repr(abs(number)))
+    return exp.Neg(this=text) if number < 0 else text
+
+
+@lru_cache(maxsize=TYPES_KEPT)
+def _query(properties: Properties, constraints: tuple[Constraint, ...]) -> Query:
+    queries = [_violations(condition) for condition in _conditions(properties, constraints)]
+    tree: exp.Query = queries[0]
+    for query in queries[1:]:
+        tree = exp.union(tree, query, distinct=False)
+    return Query(tree)
+
+
+def _violations(condition: Condition) -> exp.Select:
+    type, value = condition.type, column(condition.property)
+    is_compound = type.is_list or type.dimension is not None or type.scalar is Scalar.BLOB
+    text = None if is_compound or type.scalar.is_float else value
+    number = value if type.scalar.is_float and not is_compound else None
+    found = violation(condition.rule, condition.property, column("id"), text, number)
+    return found.from_(table("new")).where(condition.violated.copy())
+
+
+# ---------------------------------------------------------------- words
+
+
+def _message(entity: EntityType, found: Violation) -> str:
+    name = found.property
+    target = f"{entity.name}.{name}"
+    match found.rule:
+        case "required":
+            return f"required property {target} is missing"
+        case "enum":
+            allowed = ", ".join(entity.properties[name].type.enum)
+            return f"invalid enum value '{found.shown()}' for {target} (expected: {allowed})"
+        case "range":
+            return f"@range violation on {target}: {_range_reason(entity, found)}"
+    pattern = next(each.pattern for each in entity.constraints_of("check") if each.fields == (name,))
+    return f"@check violation on {target}: value '{found.shown()}' does not match pattern '{pattern}'"
+
+
+def _range_reason(entity: EntityType, found: Violation) -> str:
+    constraint = next(each for each in entity.constraints_of("range") if each.fields == (found.property,))
+    if found.number is not None and math.isnan(found.number):
+        return "value is NaN"
+    number = found.number if found.number is not None else int(str(found.text))
+    if constraint.minimum is not None and number < constraint.minimum:
+        return f"value {found.shown()} < min {constraint.minimum}"
+    return f"value {found.shown()} > max {constraint.maximum}"
