@@ -29,7 +29,8 @@
     ├── HistoryGap               the commits asked for were swept by cleanup
     ├── SchemaBoundary           two snapshots whose schemas cannot be compared or merged
     ├── ParentlessCommit         the first commit of a graph has no changes: there is nothing before it
-    ├── UnsupportedFormat        the graph was written by a newer omnigraph: upgrade
+    ├── UnsupportedFormat        the graph needs features that this omnigraph does not have: upgrade
+    ├── Damaged                  a stored file is missing or does not hold what was written; names it, and what it affects
     ├── OutcomeUnknown           the store stopped answering during publish; the commit may or may not be there
     ├── ResourceExhausted        the work does not fit in process; says to use engine="spark"
     ├── PipelineFailed           Spark itself stopped (workers lost, cluster gone); nothing was committed
@@ -388,7 +389,41 @@ class ParentlessCommit(OmnigraphError):
 
 
 class UnsupportedFormat(OmnigraphError):
+    """A stored object needs `features` that this version does not have."""
+
     code = "unsupported_format"
+
+    def __init__(self, message: str, *, features: Sequence[str], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.features = tuple(features)
+
+    def details(self) -> dict[str, Any]:
+        return {"features": list(self.features)}
+
+
+class Damaged(OmnigraphError):
+    """A stored file does not hold what was written. `commits` are the ids that are known to need it."""
+
+    code = "damaged"
+
+    def __init__(
+        self,
+        file: str,
+        what: str,
+        *,
+        affected: str | None = None,
+        commits: Sequence[str] = (),
+        hint: str = "restore this file from a backup; 'omnigraph commit list' shows what can still be read",
+    ) -> None:
+        super().__init__(f"{file} is damaged: {what}" + (f"; {affected}" if affected else ""), hint=hint)
+        self.file = file
+        self.what = what
+        self.affected = affected
+        self.commits = tuple(commits)
+
+    def details(self) -> dict[str, Any]:
+        named = {"file": self.file, "what": self.what, "affected": self.affected, "commits": list(self.commits)}
+        return {name: value for name, value in named.items() if value}
 
 
 class OutcomeUnknown(OmnigraphError):

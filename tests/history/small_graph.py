@@ -45,10 +45,10 @@ class Ids:
 class SmallGraph:
     """One process's view of a graph. `again()` is another process."""
 
-    def __init__(self, store: Store | None = None, *, tail_most: int = 64, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store | None = None, *, max_tail: int = 64, clock: Clock | None = None) -> None:
         self.store = CountingStore(store or open_store("memory://"))
         self.clock = clock or Clock()
-        self.tail_most = tail_most
+        self.max_tail = max_tail
         self.ids = Ids()
         made = History.create(self.store, b"{}", new_id=self.ids, clock=self.clock)
         self.history = self._open(made.identity)
@@ -61,7 +61,7 @@ class SmallGraph:
             clock=self.clock,
             sleep=lambda _: None,
             jitter=lambda: 0.5,
-            tail_most=self.tail_most,
+            max_tail=self.max_tail,
         )
 
     def again(self) -> SmallGraph:

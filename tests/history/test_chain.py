@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +11,6 @@ from omnigraph.errors import (
     BranchNotFound,
     HistoryGap,
     OutcomeUnknown,
-    UnsupportedFormat,
     UsageError,
 )
 from omnigraph.history import check_branch_name, sweep_chain
@@ -103,17 +101,8 @@ def test_a_store_that_stays_silent_leaves_the_outcome_unknown() -> None:
     assert graph.history.publisher.publish(plan).id == plan.commit_id
 
 
-@pytest.mark.parametrize("data", [b'{"format": 2}', b'{"format": null}', b"[]", b"\x93NEWER", b'{"no": 1}'])
-def test_an_entry_of_a_newer_format_is_refused_with_what_to_do(data: bytes) -> None:
-    graph = SmallGraph()
-    graph.store.put(key_of("main", 1), data)
-    with pytest.raises(UnsupportedFormat) as caught:
-        graph.head()
-    assert caught.value.hint == "upgrade omnigraph"
-
-
 def test_an_entry_reads_back_as_it_was_written() -> None:
-    graph = SmallGraph(tail_most=2)
+    graph = SmallGraph(max_tail=2)
     graph.commits(5)
     graph.group(3)
     graph.branch("x")
@@ -235,20 +224,3 @@ def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> N
     log = [each.id for each in graph.history.log.walk(graph.again().head())]
     assert log.count(commit.id) == 1
     assert len(log) == 5
-
-
-def test_graph_json_of_a_newer_format_is_refused_in_every_mode() -> None:
-    from omnigraph.history import History
-
-    graph = SmallGraph()
-    value = json.loads(graph.store.get("graph.json"))
-    for format_value in (2, None, "1"):
-        graph.store.put("graph.json", json.dumps({**value, "format": format_value}).encode())
-        with pytest.raises(UnsupportedFormat) as caught:
-            History.open(graph.store)
-        assert caught.value.hint == "upgrade omnigraph"
-        with pytest.raises(UnsupportedFormat):
-            History.create(graph.store, b"{}")
-    graph.store.put("graph.json", b"not json")
-    with pytest.raises(UnsupportedFormat):
-        History.open(graph.store)

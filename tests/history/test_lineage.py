@@ -89,7 +89,7 @@ def test_a_branch_in_the_middle_of_a_group() -> None:
 
 
 def test_a_base_on_a_deleted_branch_whose_records_are_rolled_up() -> None:
-    graph = SmallGraph(tail_most=2)
+    graph = SmallGraph(max_tail=2)
     graph.commits(20)
     graph.branch("gone")
     merged = graph.commits(3, "gone")[-1]
@@ -105,7 +105,7 @@ def test_a_base_on_a_deleted_branch_whose_records_are_rolled_up() -> None:
 
 
 def test_search_of_a_line_reads_a_logarithm_of_it() -> None:
-    graph = SmallGraph(tail_most=1)
+    graph = SmallGraph(max_tail=1)
     graph.commits(3)
     for _ in range(40):
         graph.group(3)
@@ -119,7 +119,7 @@ def test_search_of_a_line_reads_a_logarithm_of_it() -> None:
 
 
 def test_bases_are_found_in_few_requests_in_a_long_history() -> None:
-    graph = SmallGraph(tail_most=16)
+    graph = SmallGraph(max_tail=16)
     fork = graph.commits(10)[-1]
     graph.branch("x")
     graph.commits(300)
@@ -207,7 +207,7 @@ def delete_counting(graph: SmallGraph, known: dict[str, Commit], branch: str) ->
 def test_random_histories_have_the_bases_a_full_walk_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(lineage_module, "ANCESTRY_INLINE", chance.choice([2, 128]))
-    graph = SmallGraph(tail_most=chance.choice([1, 3, 64]))
+    graph = SmallGraph(max_tail=chance.choice([1, 3, 64]))
     first = graph.head().head.commit
     known = {first.id: first}
     names = ["main"]

@@ -12,8 +12,8 @@ from omnigraph.history.log import SEGMENTS_PER_LEVEL
 from omnigraph.history.times import parse_time, to_microseconds
 
 
-def rolled_up(commits: int, tail_most: int = 2) -> SmallGraph:
-    graph = SmallGraph(tail_most=tail_most)
+def rolled_up(commits: int, max_tail: int = 2) -> SmallGraph:
+    graph = SmallGraph(max_tail=max_tail)
     for _ in range(commits):
         graph.clock.now += 1
         graph.commit()
@@ -21,7 +21,7 @@ def rolled_up(commits: int, tail_most: int = 2) -> SmallGraph:
 
 
 def test_the_log_is_whole_at_every_length_and_level() -> None:
-    graph = SmallGraph(tail_most=2)
+    graph = SmallGraph(max_tail=2)
     expected = [graph.head().head.commit.id]
     for _ in range(2 * SEGMENTS_PER_LEVEL * 3 + 5):
         expected.append(graph.commit().id)
@@ -33,7 +33,7 @@ def test_the_log_is_whole_at_every_length_and_level() -> None:
 
 
 def test_segments_of_three_levels() -> None:
-    graph = SmallGraph(tail_most=1)
+    graph = SmallGraph(max_tail=1)
     graph.commits(SEGMENTS_PER_LEVEL**2 + 3)
     head = graph.head()
     assert [segment.level for segment in head.segments][:1] == [2]
@@ -41,7 +41,7 @@ def test_segments_of_three_levels() -> None:
 
 
 def test_commit_records_survive_the_roll_up_unchanged() -> None:
-    graph = SmallGraph(tail_most=1)
+    graph = SmallGraph(max_tail=1)
     made = [graph.commit(actor="ann", message="first"), graph.commit(kind="load"), *graph.commits(3)]
     graph.branch("x")
     merge = graph.merge("main", "x")
@@ -65,7 +65,7 @@ def test_pages_join_without_gap_or_overlap() -> None:
 
 
 def test_a_page_reads_only_what_it_shows() -> None:
-    graph = rolled_up(200, tail_most=10)
+    graph = rolled_up(200, max_tail=10)
     head = graph.head()
     graph.store.reset()
     graph.history.log.page(head, limit=5)
@@ -91,7 +91,7 @@ def test_commits_are_found_by_id_place_and_time() -> None:
 
 
 def test_steps_back_cross_the_start_of_a_branch() -> None:
-    graph = SmallGraph(tail_most=3)
+    graph = SmallGraph(max_tail=3)
     on_main = graph.commits(7)
     graph.branch("x")
     on_x = graph.commits(5, "x")
@@ -177,7 +177,7 @@ def test_the_beginning_of_a_commit_id_must_be_unique() -> None:
 
 
 def test_a_commit_of_a_former_incarnation_is_found_by_id() -> None:
-    graph = SmallGraph(tail_most=2)
+    graph = SmallGraph(max_tail=2)
     incarnations = []
     for _ in range(3):
         graph.branch("x")

@@ -185,7 +185,7 @@ def test_a_plan_made_on_a_newer_head_than_the_cached_one_is_not_refused_for_it()
 
 
 def test_publishing_a_plan_again_gives_the_same_commit() -> None:
-    graph = SmallGraph(tail_most=2)
+    graph = SmallGraph(max_tail=2)
     plan = graph.plan()
     commit = graph.history.publisher.publish(plan, reapply)
     graph.commits(7)

@@ -41,7 +41,7 @@ def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Arguments that choose the engine; the Spark session is started for Spark only."""
     if request.param == "local":
         return {"engine": "local"}
-    return {"engine": "spark", "spark": request.getfixturevalue("spark")}
+    return {"engine": request.getfixturevalue("spark")}
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def check_killed(point: str, graph: og.Graph, write: Write, tmp_path: Path, engi
         assert content(fresh, tmp_path) == before
         fresh.load(source, mode="merge", engine="local")
     else:
-        assert [one.receipt["total_entities"] for one in prepared] == [3]
+        assert [write.total_entities for write in prepared] == [3]
         assert (content(fresh, tmp_path) == before) == (point in WITH_A_PLAN)
         commit = fresh.recovery.resume(prepared[0].commit_id)
         assert commit.id == prepared[0].commit_id == fresh.commits()[0].id

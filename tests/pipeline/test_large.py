@@ -57,7 +57,7 @@ def test_a_broken_rule_is_found_in_buckets_on_spark(
     case: str, graph: og.Graph, write: Write, spark: Any, tmp_path: Path, large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "BUCKET_ROWS", 2)
-    check_case(case, graph, write, {"engine": "spark", "spark": spark}, tmp_path)
+    check_case(case, graph, write, {"engine": spark}, tmp_path)
 
 
 @pytest.mark.spark
@@ -65,7 +65,7 @@ def test_checks_run_as_spark_tasks(
     graph: og.Graph, write: Write, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
-    check_case("too many edges", graph, write, {"engine": "spark", "spark": spark}, tmp_path)
+    check_case("too many edges", graph, write, {"engine": spark}, tmp_path)
 
 
 def first_people(count: int) -> list[dict[str, Any]]:

@@ -192,7 +192,7 @@ def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) ->
     (tmp_path / "p.xyz").write_text("")
     for sources, options, said in [
         (source, {"mode": "upsert"}, "'upsert' is no load mode"),
-        (source, {"mode": "append", "engine": "ray"}, "'ray' is no engine"),
+        (source, {"mode": "append", "engine": "ray"}, "'ray' is not an engine"),
         (source, {"mode": "append", "format": "xml"}, "'xml' is no format to load"),
         (source, {"mode": "append", "type": "Person"}, "records of JSON lines name their types themselves"),
         (tmp_path / "Unknown.csv", {"mode": "append"}, "the schema has no type 'Unknown'"),

@@ -160,7 +160,7 @@ def recover(root: str) -> None:
 
 def roll_up(root: str) -> None:
     """An append that also rolls the log up."""
-    Writer(root, tail_most=2).append(OTHER, [100])
+    Writer(root, max_tail=2).append(OTHER, [100])
 
 
 WRITERS: dict[str, Callable[[str], None]] = {

@@ -30,10 +30,10 @@ def rows_of(numbers: Sequence[int], ids: Sequence[str] | None = None) -> pa.Tabl
 class Writer:
     """One process's way into a graph."""
 
-    def __init__(self, uri: str, options: Mapping[str, str] | None = None, *, tail_most: int = 64) -> None:
+    def __init__(self, uri: str, options: Mapping[str, str] | None = None, *, max_tail: int = 64) -> None:
         self.store = open_store(uri, storage_options=options)
         opened = History.open(self.store)
-        self.history = History(self.store, opened.identity, tail_most=tail_most)
+        self.history = History(self.store, opened.identity, max_tail=max_tail)
         self._options = options
         self._tables: Tables | None = None
 

@@ -31,12 +31,12 @@ BRANCHES = ("main", "dev")
 class Actor:
     """One process: some operations in a row; after a crash a new process may go on with the rest of them."""
 
-    def __init__(self, world: World, identity: Identity, script: list[str], *, tail_most: int, label: str) -> None:
+    def __init__(self, world: World, identity: Identity, script: list[str], *, max_tail: int, label: str) -> None:
         self.world = world
         self.model: Model = world.model
         self.identity = identity
         self.script = script
-        self.tail_most = tail_most
+        self.max_tail = max_tail
         self.branch_chance = 0.3
         self.issued: list[str] = []
         self.history = self._start()
@@ -51,7 +51,7 @@ class Actor:
             clock=self.world.clock,
             sleep=lambda _: None,
             jitter=lambda: 0.5,
-            tail_most=self.tail_most,
+            max_tail=self.max_tail,
         )
 
     def _new_id(self) -> str:

@@ -77,7 +77,9 @@ class Model:
     def written(self, key: str, data: bytes) -> None:
         room, _, rest = key.partition("/")
         if room == "branches":
-            self._entry_written(unquote(rest.partition("/")[0]), position_of(key), key, chain_module.decode_entry(data))
+            self._entry_written(
+                unquote(rest.partition("/")[0]), position_of(key), key, chain_module.decode_entry(data, key)
+            )
         elif room == "retention":
             branch = unquote(rest.partition("/")[0])
             self.floors[branch] = max(self.floors.get(branch, 0), position_of(key))

@@ -45,7 +45,7 @@ def beginning(commits: int, with_branch: bool) -> Beginning:
     model.incarnations.add(first.incarnation)
     model.reached[first.id] = {first.incarnation: 0}
     world.ids = 100
-    actor = Actor(world, history.identity, [], tail_most=64, label="beginning")
+    actor = Actor(world, history.identity, [], max_tail=64, label="beginning")
     actor.history = history
     for _ in range(commits):
         world.now += 1
@@ -73,12 +73,12 @@ def run(seed: int, *, trace: list[str] | None = None) -> Model:
     weather = LONG_ABSENCE if long_absence else weather_of(chance)
     world = World(seed, Objects(dict(start.objects.held)), start.model.copy(), weather, START)
     world.trace = trace
-    tail_most = 2 if chance.random() < 0.06 else 64
+    max_tail = 2 if chance.random() < 0.06 else 64
     names, weights, most = (LONG_NAMES, LONG_WEIGHTS, 4) if long_absence else (NAMES, WEIGHTS, 3)
     actors = []
     for number in range(2 + int(chance.random() * 3)):
         script = chance.choices(names, weights, k=1 + int(chance.random() * most))
-        actor = Actor(world, start.identity, script, tail_most=tail_most, label=f"actor-{number}")
+        actor = Actor(world, start.identity, script, max_tail=max_tail, label=f"actor-{number}")
         actor.branch_chance = 0.0 if long_absence else 0.3
         actors.append(actor)
     world.run([actor.greenlet for actor in actors])

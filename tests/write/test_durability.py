@@ -49,7 +49,7 @@ class Disk:
         """Files of the versions that this entry is the first to name."""
         from omnigraph.history.chain import decode_entry
 
-        for step in decode_entry(entry.read_bytes()).steps:
+        for step in decode_entry(entry.read_bytes(), entry.name).steps:
             for state in step.tables.values():
                 assert state is not None
                 table = self.root / state.path

@@ -63,6 +63,9 @@ VALUES: dict[str, Any] = {
     "stage": "x",
 }
 
+SHOWN = {"id": "all", "label": "all", **VALUES, "moment": VALUES["moment"].replace(tzinfo=dt.UTC)}
+"""What callers get back: instants say that they are UTC."""
+
 
 @pytest.fixture(params=["memory", "local"])
 def graph(request: pytest.FixtureRequest, tmp_path: Path) -> og.Graph:
@@ -80,7 +83,8 @@ def test_values_come_out_as_they_went_in(graph: og.Graph) -> None:
         tx.insert("Thing", VALUES, label="all")
         tx.insert("Thing", label="none", stage=None)
         tx.insert("Thing", label="default")
-        assert tx.get("Thing", "all") == {"id": "all", "label": "all", **VALUES}
+        assert tx.get("Thing", "all") == SHOWN
+    assert graph.entity("Thing", "all") == SHOWN
     nothing = dict.fromkeys(VALUES)
     assert rows(graph, "node:Thing") == {
         "all": {"id": "all", "label": "all", **VALUES},

@@ -10,10 +10,10 @@ from omnigraph.errors import AlreadyExists, BranchNotFound, BranchNotMerged, Bra
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.genesis import MAIN
-from omnigraph.history.lineage import Lineage, new_incarnation
+from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.tags import Tags
-from omnigraph.history.values import Commit, Entry
+from omnigraph.history.values import Commit, Entry, new_incarnation
 
 
 class Branches:
@@ -46,6 +46,7 @@ class Branches:
             before=source.head,
             steps=(),
             ancestry=source.ancestry,
+            write_features=source.write_features,
             tail=tail,
             segments=segments,
         )

@@ -6,7 +6,6 @@ vanishes; so a cached head needs one probe (is there a next entry?) to be known 
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Callable
@@ -15,17 +14,19 @@ from urllib.parse import quote, unquote
 
 from omnigraph.errors import (
     BranchNotFound,
+    Damaged,
     HistoryGap,
     ObjectExists,
     ObjectMissing,
     OutcomeUnknown,
     StorageTransient,
-    UnsupportedFormat,
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.features import check_writable
+from omnigraph.history.encoding import decode_entry, encode_entry
 from omnigraph.history.log import Log
-from omnigraph.history.values import FORMAT, Entry
+from omnigraph.history.values import Entry
 from omnigraph.storage import Store
 
 MAX_POSITION = 10**12 - 1
@@ -110,21 +111,29 @@ class Chain:
         return None if cached is None or self.clock() - cached[1] >= PROBE_WINDOW_S else cached
 
     def read(self, branch: str, position: int) -> Entry:
+        """The entry at a position where one was: HistoryGap when it was swept, Damaged when it is lost."""
         entry = self.find(branch, position)
-        if entry is None:
-            raise HistoryGap(
-                f"entry {position} of branch '{branch}' was swept",
-                hint="older history is gone; start from a newer commit",
-            )
-        return entry
+        if entry is not None:
+            return entry
+        if self.floor(branch) <= position:
+            raise Damaged(key_of(branch, position), "it is missing", affected=_commits_of(branch, position))
+        raise HistoryGap(
+            f"entry {position} of branch '{branch}' was swept",
+            hint="older history is gone; start from a newer commit",
+        )
 
     def find(self, branch: str, position: int) -> Entry | None:
         """The entry at a position; None when there is none yet, or no more."""
+        key = key_of(branch, position)
         try:
-            data = self.store.get(key_of(branch, position))
+            data = self.store.get(key)
         except ObjectMissing:
             return None
-        return decode_entry(data)
+        affected = _commits_of(branch, position)
+        entry = decode_entry(data, key, affected)
+        if (entry.branch, entry.position) != (branch, position):
+            raise Damaged(key, f"it holds entry {entry.position} of branch '{entry.branch}'", affected=affected)
+        return entry
 
     def branches(self) -> list[str]:
         """Every name that ever had a chain, deleted ones included, sorted."""
@@ -176,6 +185,7 @@ class Chain:
         position, where it can win at most once. `before_visible` must be finished before the entry may be seen; it may be called
         again.
         """
+        check_writable(entry.write_features, f"branch '{entry.branch}'")
         held = self._create(entry, before_visible)
         if held is None:
             return None
@@ -214,6 +224,10 @@ class Chain:
                     holder = self.find(entry.branch, entry.position)
                 except StorageTransient:
                     holder = None
+                except Damaged as error:
+                    raise OutcomeUnknown(
+                        f"{error.message}, and may be commit {entry.id}", commit_id=entry.id
+                    ) from error
                 if holder is not None:
                     return holder if holder.id == entry.id else None
         raise OutcomeUnknown(f"the store stopped answering while commit {entry.id} was published", commit_id=entry.id)
@@ -246,19 +260,6 @@ def watermark_key(branch: str, floor: int) -> str:
     return f"{watermark_folder(branch)}/{MAX_POSITION - floor:012d}.json"
 
 
-def encode_entry(entry: Entry) -> bytes:
-    return json.dumps(entry.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def decode_entry(data: bytes) -> Entry:
-    try:
-        value = json.loads(data)
-    except ValueError:
-        value = None
-    found = value.get("format") if isinstance(value, dict) else "unknown"
-    if found != FORMAT:
-        raise UnsupportedFormat(
-            f"this graph has a commit of format {found}; this omnigraph reads format {FORMAT}",
-            hint="upgrade omnigraph",
-        )
-    return Entry.from_json(value)
+def _commits_of(branch: str, position: int) -> str:
+    """What a lost entry takes with it."""
+    return f"the commits of entry {position} of branch '{branch}' cannot be read, nor can what was merged from them"

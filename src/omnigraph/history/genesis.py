@@ -6,7 +6,6 @@ it loses nothing: whoever opens the graph next writes that entry.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +16,12 @@ from omnigraph.errors import (
     ObjectExists,
     ObjectMissing,
     StorageTransient,
-    UnsupportedFormat,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history.chain import CREATE_ATTEMPTS, encode_entry, key_of
-from omnigraph.history.lineage import new_incarnation
-from omnigraph.history.values import FORMAT, Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot
+from omnigraph.history.chain import CREATE_ATTEMPTS, key_of
+from omnigraph.history.encoding import encode_entry
+from omnigraph.history.envelope import read_as, seal, unseal
+from omnigraph.history.values import Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot, new_incarnation
 from omnigraph.storage import Store
 
 GRAPH_KEY = "graph.json"
@@ -31,18 +30,33 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class Identity:
+    """`write_features` are required of whoever writes to the graph."""
+
     graph_id: str
     created_at: int
     schema: str
     first_commit: str
-    actor: str | None
+    actor: str | None = None
+    write_features: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"format": FORMAT, **self.__dict__}
+        value: dict[str, Any] = {"write_features": list(self.write_features)} if self.write_features else {}
+        value |= {"graph_id": self.graph_id, "created_at": self.created_at, "schema": self.schema}
+        value["first_commit"] = self.first_commit
+        if self.actor is not None:
+            value["actor"] = self.actor
+        return value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Identity:
-        return cls(**{name: value[name] for name in cls.__dataclass_fields__})
+        return cls(
+            graph_id=value["graph_id"],
+            created_at=value["created_at"],
+            schema=value["schema"],
+            first_commit=value["first_commit"],
+            actor=value.get("actor"),
+            write_features=tuple(value.get("write_features", ())),
+        )
 
 
 def create_graph(
@@ -52,7 +66,7 @@ def create_graph(
     identity = Identity(new_id(), clock_us(), schema, new_id(), actor)
     reach(Failpoint.INIT_BEFORE_GRAPH_JSON)
     try:
-        store.create(GRAPH_KEY, json.dumps(identity.to_json(), indent=1).encode())
+        store.create(GRAPH_KEY, seal(identity.to_json()))
     except (ObjectExists, StorageTransient) as error:
         try:
             found = read_identity(store)
@@ -68,22 +82,15 @@ def create_graph(
 
 
 def read_identity(store: Store) -> Identity:
-    """GraphNotFound when there is none; UnsupportedFormat when a newer omnigraph wrote it."""
+    """GraphNotFound when there is none; UnsupportedFormat when it needs features that this version does not have."""
+    affected = "the graph cannot be opened"
     try:
-        value = json.loads(store.get(GRAPH_KEY))
+        value = unseal(GRAPH_KEY, store.get(GRAPH_KEY), affected)
     except ObjectMissing:
         raise GraphNotFound(
             f"there is no graph at {store.uri}", hint="check the address, or make a graph with init"
         ) from None
-    except ValueError:
-        raise UnsupportedFormat(f"graph.json at {store.uri} cannot be read", hint="upgrade omnigraph") from None
-    found = value.get("format") if isinstance(value, dict) else None
-    if found != FORMAT:
-        raise UnsupportedFormat(
-            f"the graph at {store.uri} has format {found}; this omnigraph reads format {FORMAT}",
-            hint="upgrade omnigraph",
-        )
-    return Identity.from_json(value)
+    return read_as(GRAPH_KEY, lambda: Identity.from_json(value), affected)
 
 
 def ensure_first_entry(store: Store, identity: Identity) -> None:
@@ -114,4 +121,5 @@ def first_entry(identity: Identity) -> Entry:
         before=snapshot,
         steps=(CommitStep(commit, identity.schema, {}),),
         ancestry=Ancestry({incarnation: 0}),
+        write_features=identity.write_features,
     )

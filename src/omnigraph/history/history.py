@@ -37,16 +37,16 @@ class History:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] | None = None,
-        tail_most: int = MAX_TAIL,
+        max_tail: int = MAX_TAIL,
     ) -> None:
         self.store = store
         self.identity = identity
         self.new_id = new_id
         self.clock = clock
-        self.log = Log(store, new_id, tail_most=tail_most)
+        self.log = Log(store, new_id, max_tail=max_tail)
         self.chain = Chain(store, self.log, clock=clock)
         self.lineage = Lineage(self.chain, new_id)
-        self.tags = Tags(store, self.chain, new_id)
+        self.tags = Tags(store, self.chain, new_id, identity.write_features)
         self.branches = Branches(self.chain, self.log, self.lineage, self.tags, new_id)
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)

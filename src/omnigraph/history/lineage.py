@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from omnigraph.errors import HistoryGap
 from omnigraph.history.chain import Chain
-from omnigraph.history.values import Ancestry, Commit, CommitRef, Entry
+from omnigraph.history.envelope import read_as, required, seal, unseal
+from omnigraph.history.values import Ancestry, Commit, CommitRef, Entry, incarnation_start
 
 ANCESTRY_INLINE = 128
-
-
-def new_incarnation(branch: str, position: int, entry_id: str) -> str:
-    """The name of the incarnation of a branch that starts at a position of its chain."""
-    return f"{branch}@{position}.{entry_id}"
-
-
-def incarnation_start(incarnation: str) -> tuple[str, int]:
-    """The branch and the position an incarnation starts at."""
-    branch, _, rest = incarnation.rpartition("@")
-    return branch, int(rest.partition(".")[0])
 
 
 class Lineage:
@@ -43,14 +32,16 @@ class Lineage:
         key = f"history/{self.new_id()}.ancestry.json"
         # The own incarnation is never stored: an older commit of this entry reaches less of it.
         whole = {name: seq for name, seq in self.reached(grown).items() if name != commit.incarnation}
-        self.chain.store.put(key, json.dumps(whole, separators=(",", ":")).encode())
+        self.chain.store.put(key, seal({"reached": dict(sorted(whole.items()))}))
         return Ancestry({commit.incarnation: commit.seq}, key)
 
     def reached(self, ancestry: Ancestry) -> dict[str, int]:
         """The whole vector."""
         if ancestry.stored is None:
             return dict(ancestry.reached)
-        whole: dict[str, int] = json.loads(self.chain.store.get(ancestry.stored))
+        affected = "branches whose history it holds cannot be merged"
+        value = unseal(ancestry.stored, required(self.chain.store, ancestry.stored, affected), affected)
+        whole: dict[str, int] = read_as(ancestry.stored, lambda: dict(value["reached"]), affected)
         for incarnation, seq in ancestry.reached.items():
             whole[incarnation] = max(seq, whole.get(incarnation, -1))
         return whole
@@ -154,4 +145,6 @@ def _lies_before(entry: Entry | None, incarnation: str, seq: int) -> bool:
         return True
     if entry.incarnation != incarnation:
         return incarnation_start(entry.incarnation)[1] < incarnation_start(incarnation)[1]
-    return entry.op == "create" or (entry.op == "commit" and entry.steps[-1].commit.ref.seq < seq)
+    if entry.op == "delete":
+        return False
+    return not entry.steps or entry.steps[-1].commit.ref.seq < seq

@@ -6,14 +6,14 @@ stored segment, and SEGMENTS_PER_LEVEL segments of a level into one of the next.
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from omnigraph.errors import CommitNotFound
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history.values import Commit, CommitRef, Entry, Segment
+from omnigraph.history.encoding import decode_records, encode_records
+from omnigraph.history.envelope import required
+from omnigraph.history.values import Commit, Entry, LogSegment
 from omnigraph.storage import Store
 
 MAX_TAIL = 64
@@ -21,18 +21,18 @@ SEGMENTS_PER_LEVEL = 16
 
 
 class Log:
-    def __init__(self, store: Store, new_id: Callable[[], str], *, tail_most: int = MAX_TAIL) -> None:
+    def __init__(self, store: Store, new_id: Callable[[], str], *, max_tail: int = MAX_TAIL) -> None:
         self.store = store
         self.new_id = new_id
-        self.tail_most = tail_most
+        self.max_tail = max_tail
 
     # ------------------------------------------------------------ writing
 
-    def following(self, entry: Entry) -> tuple[tuple[Commit, ...], tuple[Segment, ...]]:
+    def following(self, entry: Entry) -> tuple[tuple[Commit, ...], tuple[LogSegment, ...]]:
         """Tail and segments for the entry after this one; rolls up when the tail is full (garbage if that entry loses)."""
         tail = (*entry.tail, *(step.commit for step in entry.steps))
         segments = list(entry.segments)
-        if len(tail) < self.tail_most:
+        if len(tail) < self.max_tail:
             return tail, tuple(segments)
         reach(Failpoint.HISTORY_BEFORE_ROLLUP)
         segments.append(self._store(0, tail))
@@ -44,14 +44,21 @@ class Log:
         reach(Failpoint.HISTORY_AFTER_ROLLUP)
         return (), tuple(segments)
 
-    def _store(self, level: int, commits: Sequence[Commit]) -> Segment:
-        key = f"history/{self.new_id()}.arrow"
-        self.store.put(key, _encode(commits))
+    def _store(self, level: int, commits: Sequence[Commit]) -> LogSegment:
         ids = [commit.id for commit in commits]
         first, last = commits[0], commits[-1]
-        return Segment(
-            key, level, len(commits), first.ref.seq, last.ref.seq, min(ids), max(ids), first.at_us, last.at_us
+        segment = LogSegment(
+            id=self.new_id(),
+            level=level,
+            first_seq=first.ref.seq,
+            last_seq=last.ref.seq,
+            min_id=min(ids),
+            max_id=max(ids),
+            first_at=first.at_us,
+            last_at=last.at_us,
         )
+        self.store.put(segment.key, encode_records(commits))
+        return segment
 
     # ------------------------------------------------------------ reading
 
@@ -124,7 +131,7 @@ class Log:
         return self._first(entry, lambda commit: commit.at_us <= at, lambda segment: segment.first_at <= at)
 
     def _first(
-        self, entry: Entry, good: Callable[[Commit], bool], may_hold: Callable[[Segment], bool]
+        self, entry: Entry, good: Callable[[Commit], bool], may_hold: Callable[[LogSegment], bool]
     ) -> Commit | None:
         for commit in (*(step.commit for step in reversed(entry.steps)), *reversed(entry.tail)):
             if good(commit):
@@ -137,54 +144,15 @@ class Log:
     def _recent(self, entry: Entry) -> tuple[Commit, ...]:
         return (*(step.commit for step in entry.steps), *entry.tail)
 
-    def _load(self, segment: Segment) -> list[Commit]:
-        return _decode(self.store.get(segment.key))
+    def _load(self, segment: LogSegment) -> list[Commit]:
+        affected = f"the log lacks the records of commits {segment.first_seq} to {segment.last_seq}"
+        return decode_records(required(self.store, segment.key, affected), segment.key, affected)
 
 
-def _last_of_level(segments: Sequence[Segment], level: int) -> list[Segment]:
-    run: list[Segment] = []
+def _last_of_level(segments: Sequence[LogSegment], level: int) -> list[LogSegment]:
+    run: list[LogSegment] = []
     for segment in reversed(segments):
         if segment.level != level:
             break
         run.append(segment)
     return run[::-1]
-
-
-def _encode(commits: Sequence[Commit]) -> bytes:
-    import pyarrow as pa
-
-    table = pa.table(
-        {
-            "id": [commit.ref.id for commit in commits],
-            "branch": [commit.ref.branch for commit in commits],
-            "incarnation": [commit.ref.incarnation for commit in commits],
-            "seq": pa.array([commit.ref.seq for commit in commits], pa.int64()),
-            "position": pa.array([commit.ref.position for commit in commits], pa.int64()),
-            "parents": [json.dumps([parent.to_json() for parent in commit.parents]) for commit in commits],
-            "kind": [commit.kind for commit in commits],
-            "at": pa.array([commit.at_us for commit in commits], pa.int64()),
-            "actor": pa.array([commit.actor for commit in commits], pa.string()),
-            "message": pa.array([commit.message for commit in commits], pa.string()),
-        }
-    )
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def _decode(data: bytes) -> list[Commit]:
-    import pyarrow as pa
-
-    rows = pa.ipc.open_file(pa.BufferReader(data)).read_all().to_pylist()
-    return [
-        Commit(
-            CommitRef(row["id"], row["branch"], row["incarnation"], row["seq"], row["position"]),
-            tuple(CommitRef.from_json(parent) for parent in json.loads(row["parents"])),
-            row["kind"],
-            row["at"],
-            row["actor"],
-            row["message"],
-        )
-        for row in rows
-    ]

@@ -347,6 +347,7 @@ class Publisher:
             before=head.head,
             steps=tuple(steps),
             ancestry=self.lineage.after(head.ancestry, last, merged_reached),
+            write_features=head.write_features,
             tail=tail,
             segments=segments,
         )

@@ -6,13 +6,13 @@ Opening a graph never looks at them. Publishing a plan twice is harmless: its co
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import NotFound, ObjectMissing
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.publish import PublishPlan
 from omnigraph.storage import Store
 
@@ -40,7 +40,7 @@ class Recovery:
             "prepared_at": prepared.prepared_at,
             "receipt": dict(prepared.receipt),
         }
-        self.store.put(_key(prepared.commit_id), json.dumps(value).encode())
+        self.store.put(_key(prepared.commit_id), seal(value))
         reach(Failpoint.RECOVERY_PLAN_WRITTEN)
 
     def remove(self, commit_id: str) -> None:
@@ -48,11 +48,18 @@ class Recovery:
         self.store.delete(_key(commit_id))
 
     def get(self, commit_id: str) -> Prepared:
+        key = _key(commit_id)
         try:
-            value = json.loads(self.store.get(_key(commit_id)))
+            data = self.store.get(key)
         except ObjectMissing:
             raise NotFound(f"there is no prepared write {commit_id}", hint="see the list of prepared writes") from None
-        return Prepared(PublishPlan.from_json(value["plan"]), value["prepared_at"], value["receipt"])
+        affected = f"the prepared write cannot be resumed: 'omnigraph recovery discard {commit_id}', and write again"
+        value = unseal(key, data, affected)
+        return read_as(
+            key,
+            lambda: Prepared(PublishPlan.from_json(value["plan"]), value["prepared_at"], value["receipt"]),
+            affected,
+        )
 
     def list(self) -> list[Prepared]:
         """Oldest first."""

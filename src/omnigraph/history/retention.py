@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from omnigraph.errors import ObjectExists
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.features import check_writable
 from omnigraph.history.chain import (
     PROBE_WINDOW_S,
     Chain,
@@ -19,6 +20,7 @@ from omnigraph.history.chain import (
     watermark_folder,
     watermark_key,
 )
+from omnigraph.history.envelope import seal
 from omnigraph.history.values import CommitRef
 
 SWEEP_AGE_S = 6 * PROBE_WINDOW_S
@@ -33,6 +35,7 @@ def sweep_chain(chain: Chain, branch: str, *, keep: int, protected: Callable[[],
     newest = chain.newest(branch)
     if newest is None:
         return 0
+    check_writable(newest.write_features, f"branch '{branch}'")
     objects = chain.store.list(folder_of(branch))
     now = chain.clock()
     floor = max(0, newest.position - max(keep, 1) + 1)
@@ -54,7 +57,7 @@ def sweep_chain(chain: Chain, branch: str, *, keep: int, protected: Callable[[],
 def _raise_watermark(chain: Chain, branch: str, floor: int) -> None:
     reach(Failpoint.SWEEP_BEFORE_WATERMARK)
     with contextlib.suppress(ObjectExists):
-        chain.store.create(watermark_key(branch, floor), b"{}")
+        chain.store.create(watermark_key(branch, floor), seal({"floor": floor}))
     reach(Failpoint.SWEEP_AFTER_WATERMARK)
     for info in chain.store.list(watermark_folder(branch))[1:]:
         chain.store.delete(info.key)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from omnigraph.errors import AmbiguousRevision, BranchNotFound, CommitNotFound, UsageError
 from omnigraph.history.chain import COMMIT_ID, COMMIT_ID_PREFIX, Chain
 from omnigraph.history.genesis import MAIN
-from omnigraph.history.lineage import Lineage, incarnation_start
+from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.tags import Tags
 from omnigraph.history.times import parse_time, time_of, to_microseconds
-from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot
+from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, incarnation_start
 
 _BACK = re.compile(r"(?P<branch>.+)~(?P<steps>[0-9]{1,12})")
 

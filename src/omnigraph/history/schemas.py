@@ -6,8 +6,9 @@ import contextlib
 import hashlib
 import threading
 
-from omnigraph.errors import ObjectExists
+from omnigraph.errors import Damaged, ObjectExists
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.history.envelope import required
 from omnigraph.storage import Store
 
 
@@ -30,10 +31,14 @@ class Schemas:
         return digest
 
     def get(self, digest: str) -> bytes:
+        """The schema with this hash. Damaged when what is stored under it has another one."""
         with self._lock:
             known = self._known.get(digest)
         if known is None:
-            known = self.store.get(_key(digest))
+            affected = "no commit with this schema can be read"
+            known = required(self.store, _key(digest), affected)
+            if hashlib.sha256(known).hexdigest() != digest:
+                raise Damaged(_key(digest), "its content does not have the hash in its name", affected=affected)
             with self._lock:
                 self._known[digest] = known
         return known

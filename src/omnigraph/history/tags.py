@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import (
     AlreadyExists,
+    Damaged,
     HistoryGap,
     ObjectExists,
     ObjectMissing,
@@ -19,16 +19,29 @@ from omnigraph.errors import (
     TagNotFound,
 )
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.features import check_writable
 from omnigraph.history.chain import Chain, check_branch_name
+from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.values import CommitRef
 from omnigraph.storage import Store
 
 
+@dataclass(frozen=True)
+class _Tag:
+    """`id` tells two tags of one name apart."""
+
+    id: str
+    commit: CommitRef
+
+
 class Tags:
-    def __init__(self, store: Store, chain: Chain, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, store: Store, chain: Chain, new_id: Callable[[], str], write_features: Sequence[str] = ()
+    ) -> None:
         self.store = store
         self.chain = chain
         self.new_id = new_id
+        self.write_features = write_features
 
     def create(self, name: str, commit: CommitRef) -> None:
         """AlreadyExists when the name is taken, by a branch or by another commit; the same tag twice is fine.
@@ -36,21 +49,22 @@ class Tags:
         HistoryGap when the commit lies below what a sweep keeps: a sweep that has not seen the tag may take it away.
         """
         check_branch_name(name)
+        check_writable(self.write_features, "this graph")
         self._check_no_branch(name)
         tag_id = self.new_id()
         reach(Failpoint.TAG_BEFORE_CREATE)
         try:
-            self.store.create(_key(name), json.dumps({"id": tag_id, "commit": commit.to_json()}).encode())
+            self.store.create(_key(name), seal({"id": tag_id, "commit": commit.to_json()}))
         except (ObjectExists, StorageTransient):
             held = self._held(name)
             if held is None:
                 raise
-            if held["commit"] != commit.to_json():
+            if held.commit != commit:
                 raise AlreadyExists(
-                    f"tag '{name}' exists already, at commit {held['commit'][0]}",
+                    f"tag '{name}' exists already, at commit {held.commit.id}",
                     hint="delete it first, or choose another name",
                 ) from None
-            if held["id"] != tag_id:
+            if held.id != tag_id:
                 return
         reach(Failpoint.TAG_AFTER_CREATE)
         try:
@@ -64,7 +78,7 @@ class Tags:
         """Remove the tag if it is still ours. The error under way says more than one of this would."""
         with contextlib.suppress(StorageError):
             held = self._held(name)
-            if held is not None and held["id"] == tag_id:
+            if held is not None and held.id == tag_id:
                 self.store.delete(_key(name))
 
     def _check_no_branch(self, name: str) -> None:
@@ -83,18 +97,24 @@ class Tags:
 
     def find(self, name: str) -> CommitRef | None:
         held = self._held(name)
-        return None if held is None else CommitRef.from_json(held["commit"])
+        return None if held is None else held.commit
 
-    def _held(self, name: str) -> dict[str, Any] | None:
+    def _held(self, name: str) -> _Tag | None:
+        key = _key(name)
         try:
-            value: dict[str, Any] = json.loads(self.store.get(_key(name)))
+            data = self.store.get(key)
         except ObjectMissing:
             return None
-        return value
+        affected = f"tag '{name}' names no commit"
+        value = unseal(key, data, affected)
+        return read_as(key, lambda: _Tag(value["id"], CommitRef.from_json(value["commit"])), affected)
 
     def delete(self, name: str) -> None:
-        if self.find(name) is None:
-            raise TagNotFound(f"tag '{name}' does not exist")
+        """A damaged tag can be deleted too: that is how it is made again."""
+        check_writable(self.write_features, "this graph")
+        with contextlib.suppress(Damaged):
+            if self.find(name) is None:
+                raise TagNotFound(f"tag '{name}' does not exist")
         self.store.delete(_key(name))
 
     def list(self) -> dict[str, CommitRef]:

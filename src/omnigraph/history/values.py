@@ -1,8 +1,11 @@
-"""The values of history: what a commit object holds. All frozen; all read and written as JSON.
+"""The values of history: what a commit object holds. All frozen; `encoding` turns them into bytes and back.
 
 An *entry* is one object of a branch's chain: the snapshot before it, and the commits it adds (one, or several that were
 published together). A branch that was deleted and made again is a new *incarnation* of its name, so an old commit of it
 is never mistaken for a new one. `seq` counts commits along first parents, across branches.
+
+`extra` holds members of a stored value that this version does not know: it ignores them, and keeps them wherever it writes
+the same value again.
 """
 
 from __future__ import annotations
@@ -14,9 +17,26 @@ from typing import Any, Literal
 
 from omnigraph.history.times import from_microseconds
 
-FORMAT = 1
-
 CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize"]
+
+
+Extra = Mapping[str, Any]
+
+
+def others(value: Extra, known: frozenset[str]) -> Extra:
+    """The members that this version does not know."""
+    return {name: item for name, item in value.items() if name not in known} if value.keys() - known else {}
+
+
+def new_incarnation(branch: str, position: int, entry_id: str) -> str:
+    """The name of the incarnation of a branch that starts at a position of its chain."""
+    return f"{branch}@{position}.{entry_id}"
+
+
+def incarnation_start(incarnation: str) -> tuple[str, int]:
+    """The branch and the position an incarnation starts at."""
+    branch, _, rest = incarnation.rpartition("@")
+    return branch, int(rest.partition(".")[0])
 
 
 @dataclass(frozen=True)
@@ -27,13 +47,25 @@ class TableState:
     version: int
     generation: int
     rows: int
+    extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
-    def to_json(self) -> list[Any]:
-        return [self.path, self.version, self.generation, self.rows]
+    def to_json(self) -> dict[str, Any]:
+        """The version is text: JSON readers of other languages do not keep 64 bits of a number."""
+        return {
+            "path": self.path,
+            "version": str(self.version),
+            "generation": self.generation,
+            "rows": self.rows,
+            **self.extra,
+        }
 
     @classmethod
-    def from_json(cls, value: list[Any]) -> TableState:
-        return cls(*value)
+    def from_json(cls, value: Mapping[str, Any]) -> TableState:
+        extra = others(value, _TABLE_STATE)
+        return cls(value["path"], int(value["version"]), value["generation"], value["rows"], extra)
+
+
+_TABLE_STATE = frozenset({"path", "version", "generation", "rows"})
 
 
 @dataclass(frozen=True)
@@ -46,12 +78,13 @@ class CommitRef:
     seq: int
     position: int
 
-    def to_json(self) -> list[Any]:
-        return [self.id, self.branch, self.incarnation, self.seq, self.position]
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "incarnation": self.incarnation, "seq": self.seq, "position": self.position}
 
     @classmethod
-    def from_json(cls, value: list[Any]) -> CommitRef:
-        return cls(*value)
+    def from_json(cls, value: Mapping[str, Any]) -> CommitRef:
+        incarnation = value["incarnation"]
+        return cls(value["id"], incarnation_start(incarnation)[0], incarnation, value["seq"], value["position"])
 
 
 @dataclass(frozen=True)
@@ -64,6 +97,7 @@ class Commit:
     at_us: int
     actor: str | None = None
     message: str | None = None
+    extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def id(self) -> str:
@@ -83,30 +117,6 @@ class Commit:
         """The second parent of a merge."""
         return self.parents[1] if len(self.parents) > 1 else None
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "ref": self.ref.to_json(),
-            "parents": [parent.to_json() for parent in self.parents],
-            "kind": self.kind,
-            "at": self.at_us,
-        }
-        if self.actor is not None:
-            value["actor"] = self.actor
-        if self.message is not None:
-            value["message"] = self.message
-        return value
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Commit:
-        return cls(
-            CommitRef.from_json(value["ref"]),
-            tuple(CommitRef.from_json(parent) for parent in value["parents"]),
-            value["kind"],
-            value["at"],
-            value.get("actor"),
-            value.get("message"),
-        )
-
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -123,45 +133,34 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class CommitStep:
-    """What one commit of an entry changed: tables that are new or moved (None: dropped), and the schema after it."""
+    """What one commit of an entry changed: tables that are new or moved (None: dropped), and the schema after it.
+
+    `files` has the digests of the files it wrote: by table, and by the file's path below the table's own.
+    """
 
     commit: Commit
     schema: str
     tables: Mapping[str, TableState | None]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "commit": self.commit.to_json(),
-            "schema": self.schema,
-            "tables": {key: state and state.to_json() for key, state in sorted(self.tables.items())},
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> CommitStep:
-        tables = {key: state and TableState.from_json(state) for key, state in value["tables"].items()}
-        return cls(Commit.from_json(value["commit"]), value["schema"], tables)
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Segment:
+class LogSegment:
     """A rolled-up run of older commit records, and what it holds, so that a search opens only the right ones."""
 
-    key: str
+    id: str
     level: int
-    count: int
     first_seq: int
     last_seq: int
     min_id: str
     max_id: str
     first_at: int
     last_at: int
+    extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
-    def to_json(self) -> list[Any]:
-        return list(self.__dict__.values())
-
-    @classmethod
-    def from_json(cls, value: list[Any]) -> Segment:
-        return cls(*value)
+    @property
+    def key(self) -> str:
+        return f"history/{self.id}.json"
 
 
 @dataclass(frozen=True)
@@ -175,13 +174,6 @@ class Ancestry:
     reached: Mapping[str, int] = field(default_factory=dict)
     stored: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {"reached": dict(sorted(self.reached.items())), "stored": self.stored}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Ancestry:
-        return cls(value["reached"], value["stored"])
-
 
 Op = Literal["commit", "create", "delete"]
 
@@ -190,7 +182,8 @@ Op = Literal["commit", "create", "delete"]
 class Entry:
     """One object of a branch's chain. `before` is the snapshot it starts from, `steps` the commits it adds.
 
-    "create" opens an incarnation of the branch at `before` (a commit of another branch); "delete" closes it; both add no commit.
+    "create" opens an incarnation of the branch at `before` (a commit of another branch), with or without first commits of
+    its own; "delete" closes it and adds none. `write_features` are required of whoever appends to the chain.
     """
 
     id: str
@@ -201,9 +194,10 @@ class Entry:
     before: Snapshot
     steps: tuple[CommitStep, ...]
     ancestry: Ancestry
+    write_features: tuple[str, ...]
     tail: tuple[Commit, ...] = ()
     """Recent commit records before this entry, oldest first, beyond what `segments` hold."""
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[LogSegment, ...] = ()
 
     @property
     def alive(self) -> bool:
@@ -221,43 +215,6 @@ class Entry:
             current = apply_step(current, step)
             result.append(current)
         return tuple(result)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "id": self.id,
-            "op": self.op,
-            "branch": self.branch,
-            "incarnation": self.incarnation,
-            "position": self.position,
-            "schema": self.before.schema,
-            "tables": {key: state.to_json() for key, state in sorted(self.before.tables.items())},
-            "base": self.before.commit.to_json(),
-            "steps": [step.to_json() for step in self.steps],
-            "ancestry": self.ancestry.to_json(),
-            "tail": [commit.to_json() for commit in self.tail],
-            "segments": [segment.to_json() for segment in self.segments],
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Entry:
-        before = Snapshot(
-            Commit.from_json(value["base"]),
-            value["schema"],
-            {key: TableState.from_json(state) for key, state in value["tables"].items()},
-        )
-        return cls(
-            id=value["id"],
-            op=value["op"],
-            branch=value["branch"],
-            incarnation=value["incarnation"],
-            position=value["position"],
-            before=before,
-            steps=tuple(CommitStep.from_json(step) for step in value["steps"]),
-            ancestry=Ancestry.from_json(value["ancestry"]),
-            tail=tuple(Commit.from_json(commit) for commit in value["tail"]),
-            segments=tuple(Segment.from_json(segment) for segment in value["segments"]),
-        )
 
 
 def apply_step(snapshot: Snapshot, step: CommitStep) -> Snapshot:

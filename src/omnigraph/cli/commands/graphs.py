@@ -50,7 +50,7 @@ def register(cli: click.Group) -> None:
                tables: [{entity_kind, type_name, table_path, table_version, entity_count}]}
         """
         from omnigraph.cli.shapes import snapshot_shape
-        from omnigraph.history.values import FORMAT
+        from omnigraph.features import FORMAT
 
         value = snapshot_shape(revision, settings.open(uri).snapshot(revision, as_of=as_of), FORMAT)
         title = f"{revision} at commit {value['graph_commit_id']} (version {value['graph_version']})"
@@ -146,6 +146,6 @@ def version_text() -> str:
 def _versions() -> tuple[str, int]:
     from importlib.metadata import version as package_version
 
-    from omnigraph.history.values import FORMAT
+    from omnigraph.features import FORMAT
 
     return package_version("omnigraph"), FORMAT

@@ -60,8 +60,8 @@ def _is_plain(type_: PropertyType) -> bool:
 class ExpressionChecker:
     """Checks the expressions of one place.
 
-    `entity` is the type whose bare property names a mutation's `where` may use; `columns` the aliases `order` may use;
-    `blocks` checks the inside of `exists { }` and its kin.
+    `entity` is the type whose bare property names a mutation's `where` may use; `columns` the aliases that a column may
+    use of those before it, and `order` of all; `blocks` checks the inside of `exists { }` and its kin.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ExpressionChecker:
         self.checking: Checking = scope.checking
         self.place = place
         self._entity = entity
-        self._columns = columns or {}
+        self._columns = {} if columns is None else columns
         self._blocks = blocks
 
     def condition(self, expression: syntax.Expr) -> plan.Expression:

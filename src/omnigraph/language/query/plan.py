@@ -7,6 +7,7 @@ are real columns (`id`, `src`, `dst` included), edges are catalog types, directi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
@@ -175,6 +176,32 @@ Expression = (
     | Exists
     | CountOf
 )
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly inside; a block has none (its pattern is another scope)."""
+    match expression:
+        case Unary(_, operand, _) | Aggregate(_, operand, _, _):
+            return (operand,)
+        case Binary(_, left, right, _):
+            return (left, right)
+        case ListOf(items, _):
+            return items
+        case TextMatch() | Nearest() | Bm25():
+            return (expression.property, expression.query)
+        case Rrf(first, second, k, _):
+            return (first, second, k)
+    return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything in it, blocks closed."""
+    stack = [expression]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(children(current)))
+
 
 # ---------------------------------------------------------------- patterns
 

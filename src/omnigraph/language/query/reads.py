@@ -41,6 +41,16 @@ def check_read(
     return _ReadChecker(checking, body).check(query, declared)
 
 
+def _is_ranking(expression: plan.Expression) -> bool:
+    return isinstance(expression, plan.Nearest | plan.Bm25 | plan.Rrf)
+
+
+def _place_of(expression: syntax.Expr, kind: type[syntax.AggregateCall | syntax.Call]) -> syntax.Position:
+    """Where something of this kind is written inside, or the alias behind which it stands."""
+    found = [node for node, depth in syntax.walk(expression) if depth > 1 and isinstance(node, kind | syntax.Word)]
+    return next((node.at for node in found if isinstance(node, kind)), found[0].at)
+
+
 class _ReadChecker:
     def __init__(self, checking: Checking, body: syntax.ReadBody) -> None:
         self._checking = checking
@@ -77,15 +87,17 @@ class _ReadChecker:
     # ------------------------------------------------------------ columns
 
     def _projections(self) -> tuple[plan.Projection, ...]:
-        checker = ExpressionChecker(self._scope, "return")
+        aliased: dict[str, plan.Expression] = {}
+        checker = ExpressionChecker(self._scope, "return", columns=aliased)
         projections: list[plan.Projection] = []
         names: set[str] = set()
         for item in self._body.items:
             expression = checker.check(item.expression)
             if type_of(expression).scalar is Scalar.BLOB:
                 raise self._checking.refuse("T24", "a Blob cannot be returned", item.at)
-            if not isinstance(item.expression, syntax.AggregateCall):
-                self._refuse_nested(item.expression)
+            self._refuse_nested(expression, item.expression)
+            if item.alias is not None:
+                aliased[item.alias] = expression
             name = item.alias if item.alias is not None else column_name(item.expression)
             if name in names:
                 message = f"two columns are called '{name}'"
@@ -94,20 +106,25 @@ class _ReadChecker:
             projections.append(plan.Projection(name, expression))
         return tuple(projections)
 
-    def _refuse_nested(self, expression: syntax.Expr) -> None:
-        for node, depth in syntax.walk(expression):
-            if isinstance(node, syntax.AggregateCall):
-                hint = "return the aggregate as a column of its own"
-                raise self._checking.refuse("T37", "an aggregate cannot stand inside an expression", node.at, hint)
-            is_fused = isinstance(expression, syntax.Call) and expression.function == "rrf"
-            if isinstance(node, syntax.Call) and depth > 1 and not is_fused:
-                hint = "return the score as a column of its own"
-                raise self._checking.refuse("T34", "a ranking cannot stand inside an expression", node.at, hint)
+    def _refuse_nested(self, expression: plan.Expression, written: syntax.Expr) -> None:
+        """An aggregate or a ranking is a column of its own, whether it was written there or stands behind an alias."""
+        if isinstance(expression, plan.Rrf):
+            return
+        for inside in plan.children(expression):
+            for one in plan.walk(inside):
+                if isinstance(one, plan.Aggregate):
+                    hint = "return the aggregate as a column of its own"
+                    at = _place_of(written, syntax.AggregateCall)
+                    raise self._checking.refuse("T37", "an aggregate cannot stand inside an expression", at, hint)
+                if isinstance(one, plan.Nearest | plan.Bm25 | plan.Rrf):
+                    hint = "return the score as a column of its own"
+                    at = _place_of(written, syntax.Call)
+                    raise self._checking.refuse("T34", "a ranking cannot stand inside an expression", at, hint)
 
     def _check_group_key(self, projections: tuple[plan.Projection, ...]) -> None:
         for item, projection in zip(self._body.items, projections, strict=True):
             expression = projection.expression
-            if isinstance(expression, plan.Nearest | plan.Bm25 | plan.Rrf):
+            if _is_ranking(expression):
                 raise self._checking.refuse("T34", "a ranking cannot stand beside an aggregate", item.at)
             if not isinstance(expression, plan.Aggregate | plan.PropertyRef | plan.EntityRef):
                 message = "beside an aggregate only properties and variables can be returned"
@@ -121,11 +138,10 @@ class _ReadChecker:
         checker = ExpressionChecker(self._scope, "order", columns=columns)
         returned = [one.expression for one in projections]
         keys: list[plan.OrderKey] = []
-        for index, item in enumerate(self._body.order):
+        for item in self._body.order:
             expression = checker.check(item.expression)
-            if not isinstance(item.expression, syntax.AggregateCall):
-                self._refuse_nested(item.expression)
-            self._check_key(item, expression, index)
+            self._refuse_nested(expression, item.expression)
+            self._check_key(item, expression, keys)
             if (grouped or self._body.distinct) and expression not in returned:
                 what = "aggregates" if grouped else "`distinct`"
                 message = f"in a query with {what} only returned columns can order the rows"
@@ -135,16 +151,17 @@ class _ReadChecker:
             keys.append(plan.OrderKey(expression, item.direction == "desc"))
         return tuple(keys)
 
-    def _check_key(self, item: syntax.OrderItem, expression: plan.Expression, index: int) -> None:
+    def _check_key(self, item: syntax.OrderItem, expression: plan.Expression, before: list[plan.OrderKey]) -> None:
         type_ = type_of(expression)
         if type_.scalar is Scalar.BLOB:
             raise self._checking.refuse("T24", "a Blob cannot order the rows", item.at)
         if type_.is_list or type_.scalar is Scalar.VECTOR:
             raise self._checking.refuse("T42", f"{type_} has no order", item.at)
-        if not isinstance(expression, plan.Nearest | plan.Bm25 | plan.Rrf):
+        if not _is_ranking(expression):
             return
-        if index > 0:
-            hint = "fuse two rankings with rrf(…, …)"
+        is_score = isinstance(item.expression, syntax.Word) and bool(before) and _is_ranking(before[0].expression)
+        if before and not is_score:
+            hint = "fuse two rankings with rrf(…, …), or return the score and order by its alias"
             raise self._checking.refuse("T34", "a ranking must be the first key of `order`", item.at, hint)
         worst_first = "desc" if isinstance(expression, plan.Nearest) else "asc"
         if item.direction == worst_first:

@@ -1,0 +1,39 @@
+"""What a stored object may require of its reader and writer, by name.
+
+Every object lists the features that are needed to read it; a chain entry also lists those that are needed to add to what it
+describes. Whoever lacks one refuses, and says which. What an old reader may safely ignore is an optional field, not a feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from omnigraph.errors import UnsupportedFormat
+
+FORMAT = 1
+BASE = f"format-{FORMAT}"
+"""The layout of `docs/format.md`, as far as no other feature is named there."""
+
+KNOWN = frozenset({BASE})
+
+
+def check_readable(features: Iterable[str], what: str) -> None:
+    """UnsupportedFormat when reading `what` needs a feature that this version does not have."""
+    if missing := _missing(features):
+        raise UnsupportedFormat(f"{what} needs {_named(missing)}", features=missing, hint="upgrade omnigraph")
+
+
+def check_writable(features: Iterable[str], what: str) -> None:
+    """UnsupportedFormat when writing to `what` needs a feature that this version does not have."""
+    if missing := _missing(features):
+        message = f"writing to {what} needs {_named(missing)}; it can still be read"
+        raise UnsupportedFormat(message, features=missing, hint="upgrade omnigraph")
+
+
+def _missing(features: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(features) - KNOWN))
+
+
+def _named(missing: tuple[str, ...]) -> str:
+    names = ", ".join(f"'{name}'" for name in missing)
+    return f"the feature{'s' if len(missing) > 1 else ''} {names}, which this omnigraph does not have"

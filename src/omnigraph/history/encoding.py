@@ -1,0 +1,211 @@
+"""Entries and runs of commit records as bytes, and back. `docs/format.md` describes what is written here.
+
+Records stand in the order of their commits, and what follows from the record before is left out: the same incarnation, the
+next `seq`, the next `position`, that record as the parent. So most records of a long tail are an id and a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from omnigraph.history.envelope import read_as, seal, unseal
+from omnigraph.history.values import (
+    Ancestry,
+    Commit,
+    CommitRef,
+    CommitStep,
+    Entry,
+    LogSegment,
+    Snapshot,
+    TableState,
+    incarnation_start,
+    others,
+)
+
+_RECORD = frozenset({"id", "incarnation", "seq", "position", "parent", "merged", "kind", "at", "actor", "message"})
+_SEGMENT = frozenset({"id", "level", "seqs", "ids", "times"})
+USUAL_KIND = "mutation"
+
+
+def encode_entry(entry: Entry) -> bytes:
+    value: dict[str, Any] = {"write_features": list(entry.write_features)} if entry.write_features else {}
+    value |= {
+        "id": entry.id,
+        "op": entry.op,
+        "incarnation": entry.incarnation,
+        "position": entry.position,
+        "schema": entry.before.schema,
+        "tables": {key: state.to_json() for key, state in sorted(entry.before.tables.items())},
+    }
+    if not entry.tail or entry.tail[-1] != entry.before.commit:
+        value["base"] = _record(entry.before.commit, None)
+    value["steps"] = _steps(entry)
+    value["ancestry"] = {"reached": dict(sorted(entry.ancestry.reached.items()))}
+    if entry.ancestry.stored is not None:
+        value["ancestry"]["stored"] = entry.ancestry.stored
+    value["tail"] = _records(entry.tail)
+    value["segments"] = [_segment(segment) for segment in entry.segments]
+    return seal(value)
+
+
+def decode_entry(data: bytes, key: str, affected: str | None = None) -> Entry:
+    value = unseal(key, data, affected)
+    return read_as(key, lambda: _entry(value), affected)
+
+
+def encode_records(commits: Sequence[Commit]) -> bytes:
+    """A segment of the log."""
+    return seal({"records": _records(commits)})
+
+
+def decode_records(data: bytes, key: str, affected: str | None = None) -> list[Commit]:
+    value = unseal(key, data, affected)
+    return read_as(key, lambda: _commits(value["records"]), affected)
+
+
+# ---------------------------------------------------------------- writing
+
+
+def _steps(entry: Entry) -> list[dict[str, Any]]:
+    values = []
+    before, schema = entry.before.commit.ref, entry.before.schema
+    for step in entry.steps:
+        value: dict[str, Any] = {"commit": _record(step.commit, before)}
+        if step.schema != schema:
+            value["schema"] = step.schema
+        value["tables"] = {key: state and state.to_json() for key, state in sorted(step.tables.items())}
+        if step.files:
+            value["files"] = {key: dict(sorted(files.items())) for key, files in sorted(step.files.items())}
+        values.append(value)
+        before, schema = step.commit.ref, step.schema
+    return values
+
+
+def _records(commits: Iterable[Commit]) -> list[dict[str, Any]]:
+    values = []
+    before = None
+    for commit in commits:
+        values.append(_record(commit, before))
+        before = commit.ref
+    return values
+
+
+def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
+    ref = commit.ref
+    value: dict[str, Any] = {"id": ref.id}
+    if before is None or ref.incarnation != before.incarnation:
+        value["incarnation"] = ref.incarnation
+    if before is None or ref.seq != before.seq + 1:
+        value["seq"] = ref.seq
+    if before is None or ref.position != before.position + 1:
+        value["position"] = ref.position
+    if before is None or commit.parent != before:
+        value["parent"] = commit.parent and commit.parent.to_json()
+    if commit.merged is not None:
+        value["merged"] = commit.merged.to_json()
+    if commit.kind != USUAL_KIND:
+        value["kind"] = commit.kind
+    value["at"] = commit.at_us
+    if commit.actor is not None:
+        value["actor"] = commit.actor
+    if commit.message is not None:
+        value["message"] = commit.message
+    return {**value, **commit.extra}
+
+
+def _segment(segment: LogSegment) -> dict[str, Any]:
+    return {
+        "id": segment.id,
+        "level": segment.level,
+        "seqs": [segment.first_seq, segment.last_seq],
+        "ids": [segment.min_id, segment.max_id],
+        "times": [segment.first_at, segment.last_at],
+        **segment.extra,
+    }
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _entry(value: Mapping[str, Any]) -> Entry:
+    tail = tuple(_commits(value["tail"]))
+    base = _commit(value["base"], None) if "base" in value else tail[-1]
+    tables = {key: TableState.from_json(state) for key, state in value["tables"].items()}
+    before = Snapshot(base, value["schema"], tables)
+    return Entry(
+        id=value["id"],
+        op=value["op"],
+        branch=incarnation_start(value["incarnation"])[0],
+        incarnation=value["incarnation"],
+        position=value["position"],
+        before=before,
+        steps=tuple(_commit_steps(value["steps"], before)),
+        ancestry=Ancestry(value["ancestry"]["reached"], value["ancestry"].get("stored")),
+        tail=tail,
+        segments=tuple(_log_segment(segment) for segment in value["segments"]),
+        write_features=tuple(value.get("write_features", ())),
+    )
+
+
+def _commit_steps(values: Iterable[Mapping[str, Any]], before: Snapshot) -> Iterable[CommitStep]:
+    ref, schema = before.commit.ref, before.schema
+    for value in values:
+        tables = {key: state and TableState.from_json(state) for key, state in value["tables"].items()}
+        schema = value.get("schema", schema)
+        step = CommitStep(_commit(value["commit"], ref), schema, tables, value.get("files", {}))
+        ref = step.commit.ref
+        yield step
+
+
+def _commits(values: Iterable[Mapping[str, Any]]) -> list[Commit]:
+    commits: list[Commit] = []
+    before = None
+    for value in values:
+        commits.append(_commit(value, before))
+        before = commits[-1].ref
+    return commits
+
+
+def _commit(value: Mapping[str, Any], before: CommitRef | None) -> Commit:
+    if before is None:
+        ref = CommitRef.from_json(value)
+    else:
+        incarnation = value.get("incarnation", before.incarnation)
+        ref = CommitRef(
+            value["id"],
+            before.branch if incarnation == before.incarnation else incarnation_start(incarnation)[0],
+            incarnation,
+            value.get("seq", before.seq + 1),
+            value.get("position", before.position + 1),
+        )
+    parent = before if before is not None and "parent" not in value else _parent(value["parent"])
+    merged = _parent(value.get("merged"))
+    return Commit(
+        ref=ref,
+        parents=tuple(each for each in (parent, merged) if each is not None),
+        kind=value.get("kind", USUAL_KIND),
+        at_us=value["at"],
+        actor=value.get("actor"),
+        message=value.get("message"),
+        extra=others(value, _RECORD),
+    )
+
+
+def _parent(value: Mapping[str, Any] | None) -> CommitRef | None:
+    return None if value is None else CommitRef.from_json(value)
+
+
+def _log_segment(value: Mapping[str, Any]) -> LogSegment:
+    (first_seq, last_seq), (min_id, max_id), (first_at, last_at) = value["seqs"], value["ids"], value["times"]
+    return LogSegment(
+        id=value["id"],
+        level=value["level"],
+        first_seq=first_seq,
+        last_seq=last_seq,
+        min_id=min_id,
+        max_id=max_id,
+        first_at=first_at,
+        last_at=last_at,
+        extra=others(value, _SEGMENT),
+    )

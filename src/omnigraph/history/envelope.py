@@ -1,0 +1,75 @@
+"""The form of every object that history stores: one JSON object whose first member is `features` and whose last is `checksum`.
+
+    {"features":["format-1"], ... ,"checksum":"0123456789abcdef"}
+
+The checksum is the beginning of the SHA-256 of all bytes before `,"checksum"`. This form outlives every feature: an object
+whose checksum fails is damaged, and one that needs an unknown feature is intact and newer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from omnigraph.errors import Damaged, ObjectMissing
+from omnigraph.features import BASE, check_readable
+from omnigraph.storage import Store
+
+T = TypeVar("T")
+
+CHECKSUM_DIGITS = 16
+_BEFORE, _AFTER = b',"checksum":"', b'"}'
+_TRAILER_BYTES = len(_BEFORE) + CHECKSUM_DIGITS + len(_AFTER)
+
+
+def seal(value: Mapping[str, Any]) -> bytes:
+    """The bytes of an object. Never fails on what `unseal` gave."""
+    text = json.dumps({"features": [BASE], **value}, separators=(",", ":"), ensure_ascii=False)
+    try:
+        body = text[:-1].encode()
+    except UnicodeEncodeError:  # Half of a surrogate pair has no UTF-8, but an escape.
+        body = json.dumps({"features": [BASE], **value}, separators=(",", ":"))[:-1].encode()
+    return body + _BEFORE + _checksum(body) + _AFTER
+
+
+def unseal(key: str, data: bytes, affected: str | None = None) -> dict[str, Any]:
+    """The object that was stored under `key`. Damaged when these are not its bytes, UnsupportedFormat when it is newer.
+
+    `affected` says what cannot be read without it.
+    """
+    body, trailer = data[:-_TRAILER_BYTES], data[-_TRAILER_BYTES:]
+    if trailer != _BEFORE + _checksum(body) + _AFTER:
+        raise Damaged(key, "its checksum does not match its content", affected=affected)
+    value: dict[str, Any] = read_as(key, lambda: _object(data), affected)
+    check_readable(value["features"], key)
+    return value
+
+
+def read_as(key: str, decode: Callable[[], T], affected: str | None = None) -> T:
+    """What `decode` makes of an intact object; Damaged when a member is missing or is not what it should be."""
+    try:
+        return decode()
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        what = f"it does not hold what such a file holds ({type(error).__name__}: {error})"
+        raise Damaged(key, what, affected=affected) from error
+
+
+def required(store: Store, key: str, affected: str) -> bytes:
+    """The bytes of an object that another one names: Damaged when it is missing."""
+    try:
+        return store.get(key)
+    except ObjectMissing as error:
+        raise Damaged(key, "it is missing", affected=affected) from error
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    value = json.loads(data)
+    if not isinstance(value, dict) or not isinstance(value["features"], list):
+        raise ValueError("not an object with a list of features")
+    return value
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:CHECKSUM_DIGITS].encode()
