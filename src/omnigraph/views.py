@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from omnigraph.history import MAIN, Entry, History, Snapshot, TableState, new_ulid
+from omnigraph.history import MAIN, Entry, History, Snapshot, TableState, check_attribution, new_ulid
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
@@ -85,6 +85,7 @@ class Repository:
         durability: Durability = "disk",
         actor: str | None = None,
     ) -> Repository:
+        check_attribution(actor)
         store = open_store(uri, storage_options=storage_options, durability=durability)
         history = History.create(store, encode_catalog(catalog), actor=actor)
         return cls(store, history, _tables(store, storage_options, durability))

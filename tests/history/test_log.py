@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from history.small_graph import SmallGraph
 
 from omnigraph.errors import BranchNotFound, CommitNotFound, UsageError
+from omnigraph.history.chain import key_of
+from omnigraph.history.envelope import seal, unseal
 from omnigraph.history.log import SEGMENTS_PER_LEVEL
 from omnigraph.history.times import parse_time, to_microseconds
 
@@ -198,3 +201,38 @@ def test_times_without_a_zone_are_utc(text: str, expected: int) -> None:
     assert moment.timestamp() == expected
     assert parse_time("yesterday") is None
     assert to_microseconds(moment) == expected * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"actor": 5, "message": 7},
+        {"actor": ["a", {"b": None}], "message": {"x": 1.5}},
+        {"message": "half \ud800 of a pair", "actor": "\udfff"},
+        {"message": "x" * 1_000_000},
+        {"kind": "from the future", "key": "order-17", "at": 1},
+    ],
+)
+def test_a_roll_up_takes_any_record_that_a_chain_can_hold(record: dict[str, Any]) -> None:
+    graph = SmallGraph(max_tail=2)
+    graph.commits(2)
+    key = key_of("main", 2)
+    value = unseal(key, graph.store.get(key))
+    value["steps"][0]["commit"] |= record
+    del value["checksum"]
+    graph.store.put(key, seal(value))
+    graph = graph.again()
+    written = graph.head().head.commit
+    for _ in range(2 * SEGMENTS_PER_LEVEL * 2):
+        graph.commit()
+    assert graph.head().segments[0].level == 1
+    assert graph.history.log.find(graph.head(), written.id) == written
+
+
+def test_long_messages_are_rolled_up_before_entries_grow_large() -> None:
+    graph = SmallGraph()
+    written = [graph.commit(message="x" * 20_000) for _ in range(12)]
+    sizes = [info.size for info in graph.store.list("branches/main")]
+    assert max(sizes) < 110_000
+    assert graph.head().segments
+    assert [commit for commit in graph.history.log.walk(graph.head()) if commit.message] == written[::-1]

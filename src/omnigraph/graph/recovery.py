@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import datetime as dt
 from dataclasses import dataclass
 
+from omnigraph.errors import Damaged
 from omnigraph.history import Commit, CommitKind, Prepared, from_microseconds
 from omnigraph.views import Repository
 
@@ -48,5 +50,6 @@ class GraphRecovery:
 
     def discard(self, commit_id: str) -> None:
         """Forget a prepared write; it is never published."""
-        self._repository.history.recovery.get(commit_id)
+        with contextlib.suppress(Damaged):  # What cannot be read can be forgotten all the same.
+            self._repository.history.recovery.get(commit_id)
         self._repository.history.recovery.remove(commit_id)

@@ -1,5 +1,6 @@
 """Commits: one chain of immutable entries per branch; a write becomes visible by creating the next entry, once."""
 
+from omnigraph.history.attribution import check_attribution
 from omnigraph.history.chain import check_branch_name
 from omnigraph.history.genesis import MAIN, Identity
 from omnigraph.history.history import History, new_ulid
@@ -25,6 +26,7 @@ __all__ = [
     "Snapshot",
     "TableChange",
     "TableState",
+    "check_attribution",
     "check_branch_name",
     "from_microseconds",
     "new_ulid",

@@ -17,6 +17,8 @@ from omnigraph.history.values import Commit, Entry, LogSegment
 from omnigraph.storage import Store
 
 MAX_TAIL = 64
+MAX_TAIL_TEXT = 64 * 1024
+"""Characters of actors and messages in a tail: every entry repeats them until they are rolled up."""
 SEGMENTS_PER_LEVEL = 16
 
 
@@ -32,7 +34,7 @@ class Log:
         """Tail and segments for the entry after this one; rolls up when the tail is full (garbage if that entry loses)."""
         tail = (*entry.tail, *(step.commit for step in entry.steps))
         segments = list(entry.segments)
-        if len(tail) < self.max_tail:
+        if len(tail) < self.max_tail and _text(tail) <= MAX_TAIL_TEXT:
             return tail, tuple(segments)
         reach(Failpoint.HISTORY_BEFORE_ROLLUP)
         segments.append(self._store(0, tail))
@@ -147,6 +149,11 @@ class Log:
     def _load(self, segment: LogSegment) -> list[Commit]:
         affected = f"the log lacks the records of commits {segment.first_seq} to {segment.last_seq}"
         return decode_records(required(self.store, segment.key, affected), segment.key, affected)
+
+
+def _text(commits: Sequence[Commit]) -> int:
+    # A record may hold anything JSON has: whoever wrote it, it must not stop the branch.
+    return sum(len(str(commit.actor or "")) + len(str(commit.message or "")) for commit in commits)
 
 
 def _last_of_level(segments: Sequence[LogSegment], level: int) -> list[LogSegment]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.history import Commit, PublishPlan, TableChange, TableState
+from omnigraph.history import Commit, PublishPlan, TableChange, TableState, check_attribution
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
@@ -13,6 +13,7 @@ MAX_ATTEMPTS = 5
 
 def maintain(repository: Repository, branch: str, *, rewrite: bool, actor: str | None = None) -> Commit | None:
     """Done again from the new head when somebody writes to one of the tables meanwhile."""
+    check_attribution(actor)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         entry, view = repository.head(branch)
         staged = {key: found for key in view.catalog.tables if (found := _maintained(view, key, rewrite))}

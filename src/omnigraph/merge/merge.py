@@ -28,7 +28,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState
+from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.merge.bases import Differences, find_bases, state_of
 from omnigraph.merge.checks import violations
@@ -110,6 +110,7 @@ def merge_branches(
     workers: Workers = IN_PROCESS,
 ) -> MergeResult:
     """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten."""
+    check_attribution(actor, message)
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
     if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):

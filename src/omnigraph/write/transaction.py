@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
-from omnigraph.history import Commit, PublishPlan
+from omnigraph.history import Commit, PublishPlan, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.query.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
@@ -42,6 +42,7 @@ class Transaction:
         message: str | None = None,
         if_commit: str | None = None,
     ) -> None:
+        check_attribution(actor, message)
         self.repository = repository
         self.committer = committer
         self.branch = branch

@@ -23,7 +23,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan
+from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan, check_attribution
 from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
@@ -75,6 +75,7 @@ def load(
     complete image of each type in it. Records that cannot be read, or break a rule about values, refuse the load with
     RejectedRecords, unless `rejects` names a file to set them aside in. Broken rules between records always refuse it.
     """
+    check_attribution(actor, message)
     if mode not in _MODES:
         raise UsageError(f"'{mode}' is no load mode", hint=f"one of {', '.join(_MODES)}")
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())

@@ -33,7 +33,7 @@ from pyspark.sql.datasource import (
 )
 
 from omnigraph.errors import UsageError
-from omnigraph.history import MAIN, new_ulid
+from omnigraph.history import MAIN, check_attribution, new_ulid
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.load.job import WrittenRows, places_of, publish_written
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
@@ -112,6 +112,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        check_attribution(self.options.get("actor"), self.options.get("message"))
         repository = self._repository()
         branch = self.options.get("branch", MAIN)
         _, view = repository.head(branch)
