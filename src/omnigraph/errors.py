@@ -11,7 +11,8 @@
     │   ├── UniqueViolation      @key / @unique broken by the batch or by the branch
     │   ├── EndpointMissing      an edge names a node that is not there
     │   ├── CardinalityViolation @card broken
-    │   └── RejectedRecords      a load refused records; carries all of them (or a bounded sample)
+    │   ├── RejectedRecords      a load refused records; carries all of them (or a bounded sample)
+    │   └── UnreadableInput      a file or data frame cannot be read as its type: encoding, format, columns
     ├── UsageError               the call itself is wrong (bad option, main as a branch name ...)
     │   ├── AmbiguousRevision    a name that is both a branch and a tag
     │   └── CursorRejected       a change cursor or page token that does not belong to this graph, branch or filter
@@ -217,6 +218,31 @@ class RejectedRecords(InputError):
 
     def details(self) -> dict[str, Any]:
         return {"total": self.total, "rejects": [dict(reject) for reject in self.rejects]}
+
+
+class UnreadableInput(InputError):
+    """A file or data frame that cannot be read at all. `problems` is a bounded list of all of the load's, `total` their
+    number."""
+
+    code = "unreadable_input"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        type_name: str | None = None,
+        problems: Sequence[Mapping[str, Any]] = (),
+        total: int = 1,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, type_name=type_name, file=file, line=line, hint=hint)
+        self.problems = tuple(problems)
+        self.total = total
+
+    def details(self) -> dict[str, Any]:
+        return {**super().details(), "total": self.total, "problems": [dict(problem) for problem in self.problems]}
 
 
 class UsageError(OmnigraphError):

@@ -191,14 +191,18 @@ def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) ->
     (tmp_path / "Unknown.csv").write_text("a\n1\n")
     (tmp_path / "p.xyz").write_text("")
     for sources, options, said in [
-        (source, {"mode": "upsert"}, "'upsert' is no load mode"),
+        (source, {"mode": "upsert"}, "'upsert' is not a load mode"),
         (source, {"mode": "append", "engine": "ray"}, "'ray' is not an engine"),
-        (source, {"mode": "append", "format": "xml"}, "'xml' is no format to load"),
+        (source, {"mode": "append", "format": "xml"}, "'xml' is not a load format"),
         (source, {"mode": "append", "type": "Person"}, "records of JSON lines name their types themselves"),
-        (tmp_path / "Unknown.csv", {"mode": "append"}, "the schema has no type 'Unknown'"),
+        (
+            tmp_path / "Unknown.csv",
+            {"mode": "append"},
+            f"'{tmp_path}/Unknown.csv' is not named after a type of the schema",
+        ),
         (tmp_path / "p.xyz", {"mode": "append"}, f"the format of '{tmp_path}/p.xyz' is not known"),
         (tmp_path / "none*.csv", {"mode": "append"}, f"there is nothing to load at '{tmp_path}/none*.csv'"),
-        ({"Person": 3}, {"mode": "append"}, "a int is no data frame"),
+        ({"Person": 3}, {"mode": "append"}, "expected a DataFrame for Person, got int"),
     ]:
         with pytest.raises(UsageError) as caught:
             graph.load(sources, **{"engine": "local", **options})

@@ -220,21 +220,6 @@ def test_rows_of_csv_and_parquet_are_named_by_line(graph: og.Graph, engine: dict
     ]
 
 
-def test_columns_that_are_not_the_type_s(graph: og.Graph, tmp_path: Path) -> None:
-    for text, said in [
-        ("email,nope\na,1\n", "unknown property 'nope' on Person"),
-        ("email,_rowid\na,1\n", "'_rowid' is reserved and cannot be given"),
-    ]:
-        (tmp_path / "Person.csv").write_text(text)
-        with pytest.raises(errors.RejectedRecords) as caught:
-            graph.load(tmp_path / "Person.csv", mode="append", engine="local")
-        assert caught.value.message == f"1 record was rejected: {tmp_path}/Person.csv:1: {said}"
-    (tmp_path / "Knows.csv").write_text("from\na\n")
-    with pytest.raises(errors.RejectedRecords) as caught:
-        graph.load(tmp_path / "Knows.csv", mode="append", engine="local")
-    assert caught.value.rejects[0]["reason"] == "Knows needs a column 'to'"
-
-
 def test_lines_are_counted_across_the_splits_of_a_file(
     graph: og.Graph, write: Write, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

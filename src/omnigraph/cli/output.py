@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors import InputError, LanguageError, OmnigraphError, RejectedRecords
+from omnigraph.errors import InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
 
 FORMATS = ("table", "kv", "csv", "jsonl", "json")
 
@@ -182,17 +182,22 @@ def error_text(error: OmnigraphError) -> str:
     if isinstance(error, InputError) and error.file:
         place = f"{error.file}:{error.line}: " if error.line else f"{error.file}: "
     lines = [f"error: {place}{error.message}"]
+    if isinstance(error, UnreadableInput) and error.total > 1:
+        return "\n".join([f"error: {error.total} inputs cannot be read", *_listed(error.problems, error.total)])
     if isinstance(error, RejectedRecords) and error.total > 1:
-        lines = [f"error: {error.total} records were rejected"]
-        lines += [f"  {_reject_text(reject)}" for reject in error.rejects[:REJECTS_SHOWN]]
-        if error.total > REJECTS_SHOWN:
-            lines.append(f"  ... and {error.total - REJECTS_SHOWN} more")
+        lines = [f"error: {error.total} records were rejected", *_listed(error.rejects, error.total)]
     if error.hint:
         lines.append(f"hint: {error.hint}")
     return "\n".join(lines)
 
 
+def _listed(rejects: Sequence[Mapping[str, Any]], total: int) -> list[str]:
+    shown = [f"  {_reject_text(reject)}" for reject in rejects[:REJECTS_SHOWN]]
+    return [*shown, f"  ... and {total - len(shown)} more"] if total > len(shown) else shown
+
+
 def _reject_text(reject: Mapping[str, Any]) -> str:
     file, number = reject.get("file"), reject.get("line")
     place = f"{file}:{number}: " if file and number else f"{file}: " if file else ""
-    return line(f"{place}{reject.get('reason')}")
+    hint = f" ({reject['hint']})" if reject.get("hint") else ""
+    return line(f"{place}{reject.get('reason')}{hint}")

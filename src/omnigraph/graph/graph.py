@@ -168,6 +168,8 @@ class Graph:
         from_: str | None = None,
         type: str | None = None,
         format: FileFormat | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
         rejects: str | Path | None = None,
         engine: Engine = "spark",
         actor: str | None = None,
@@ -179,7 +181,8 @@ class Graph:
             g.load("people.jsonl", mode="append")
             g.load({"Person": people, "Knows": knows}, mode="merge", branch="review", from_="main")
 
-        `from_` makes a missing branch first. Rejected records refuse the whole load unless `rejects` names a file for them.
+        `from_` makes a missing branch first. Rejected records refuse the whole load unless `rejects` names a new file for
+        them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma).
         """
         from omnigraph.pipeline.load.job import load
 
@@ -199,6 +202,8 @@ class Graph:
                 actor=actor,
                 message=message,
                 rejects=rejects,
+                encoding=encoding,
+                delimiter=delimiter,
                 show_progress=show_progress,
             )
         except BaseException:

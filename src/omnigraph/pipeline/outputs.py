@@ -52,7 +52,7 @@ def outputs(targets: list[Target], options: Mapping[str, str], *, replace: bool)
 
     `options` are the storage options of addresses. AlreadyExists, before anything is written, when one is there.
     """
-    files = [_output(target, options) for target in targets]
+    files = [output_at(target, options) for target in targets]
     for file in files:
         file.check(replace=replace)
     try:
@@ -83,7 +83,8 @@ def local_path(text: str) -> str:
     return text.removeprefix("file://")
 
 
-def _output(target: Target, options: Mapping[str, str]) -> Output:
+def output_at(target: Target, options: Mapping[str, str]) -> Output:
+    """What to write at a target. UsageError when it is nothing that can be written."""
     if not isinstance(target, str | Path):
         return _Stream("the stream", target)
     text = str(target)

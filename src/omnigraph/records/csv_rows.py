@@ -2,71 +2,99 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator
 from functools import reduce
 from typing import IO, TYPE_CHECKING, Any
 
-from omnigraph.records.typed import MAX_RECORD_SHOWN, Reject
+from omnigraph.errors import RecordError, UnreadableInput
+from omnigraph.records.typed import ENCODING_HINT, Reject
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BLOCK_BYTES = 4 * 1024 * 1024
+BLOCK_BYTES = 16 * 1024 * 1024
+"""No row may be longer."""
 MAX_HEADER_BYTES = 1024 * 1024
+_QUOTES_HINT = 'close every quote; write "" for a quote inside quotes'
+_CELLS_HINT = "put cells that contain the delimiter or a line break in double quotes"
 
 
 class CsvReader:
-    """Reads one file with a header. Rows with another number of cells than the header are refused; blank lines skipped."""
+    """Reads one UTF-8 file with a header. Rows with another number of cells than the header are refused; blank lines skipped.
 
-    def __init__(self, file: IO[bytes]) -> None:
+    UnreadableInput when the header or the quotes make no sense.
+    """
+
+    def __init__(self, file: IO[bytes], delimiter: str = ",") -> None:
         self.rejects: list[Reject] = []
-        start = file.read(MAX_HEADER_BYTES).removeprefix(b"\xef\xbb\xbf")
-        self.header = next(csv.reader(io.StringIO(start.decode("utf-8", "replace"), newline="")), [])
-        self._source = _Rest(start, file)
+        self._delimiter = delimiter
+        start = file.read(MAX_HEADER_BYTES).removeprefix(codecs.BOM_UTF8)
+        self.header = _header(start, delimiter)
+        self._source = _CsvBytes(start, file)
         self._number = 2
         self._newlines = 0
         """Newlines inside cells so far: how far physical lines are ahead of rows."""
-        self._skipped: dict[int, str] = {}
+        self._skipped: dict[int, tuple[int, str]] = {}
 
     def blocks(self) -> Iterator[tuple[pa.Table, pa.Int64Array]]:
         """Text columns and the line each row starts on."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        last: tuple[int, str] | None = None
         for batch in self._batches():
             table = pa.Table.from_batches([batch])
             lines = self._lines(table)
+            if table.num_rows:
+                last = lines[-1].as_py(), table.column(table.num_columns - 1)[-1].as_py() or ""
             blank = reduce(pc.and_, [pc.is_null(column) for column in table.columns])
             if pc.any(blank).as_py():
                 keep = pc.invert(blank).combine_chunks()
                 table, lines = table.filter(keep), lines.filter(keep)
+            table, lines = self._without_other_encodings(table, lines)
             if table.num_rows:
                 yield table, lines
+        if last is not None and self._source.ends_within_quotes(last[1]):
+            raise UnreadableInput(
+                f"a quote in the row at line {last[0]} is not closed", line=last[0], hint=_QUOTES_HINT
+            )
 
-    def _batches(self) -> Any:
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
         import pyarrow.csv as pv
 
         if not self.header:
-            return iter(())
-        return pv.open_csv(
-            self._source,
-            read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
-            parse_options=pv.ParseOptions(
-                newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=self._skip
-            ),
-            convert_options=pv.ConvertOptions(
-                column_types={name: pa.string() for name in self.header},
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                null_values=[""],
-            ),
-        )
+            return
+        try:
+            yield from pv.open_csv(
+                self._source,
+                read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+                parse_options=pv.ParseOptions(
+                    delimiter=self._delimiter,
+                    newlines_in_values=True,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=self._skip,
+                ),
+                convert_options=pv.ConvertOptions(
+                    column_types={name: pa.string() for name in self.header},
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    null_values=[""],
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            line = self._number + self._newlines
+            said = f"not valid CSV: {error}"
+            if "straddl" in str(error):
+                said = f"a row is longer than {BLOCK_BYTES // 2**20} MiB, or a quote is not closed"
+            raise UnreadableInput(said, line=line, hint=_QUOTES_HINT) from None
 
     def _skip(self, row: Any) -> str:
-        self._skipped[row.number] = row.text
+        self._skipped[row.number] = (row.actual_columns, row.text)
         return "skip"
 
     def _lines(self, table: pa.Table) -> pa.Int64Array:
@@ -77,11 +105,9 @@ class CsvReader:
 
         inside = np.zeros(table.num_rows, dtype=np.int64)
         for column in table.columns:
-            found = pc.fill_null(pc.count_substring(column, "\n"), 0)
-            inside += found.to_numpy()
+            inside += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy()
         lines = np.empty(table.num_rows, dtype=np.int64)
-        due = sorted(self._skipped)
-        if not due and not inside.any():
+        if not self._skipped and not inside.any():
             lines[:] = np.arange(table.num_rows) + self._number + self._newlines
             self._number += table.num_rows
             return pa.array(lines)
@@ -94,29 +120,122 @@ class CsvReader:
 
     def _pass_skipped(self) -> None:
         while self._number in self._skipped:
-            text = self._skipped.pop(self._number)
-            cells = len(next(csv.reader(io.StringIO(text, newline="")), []))
-            reason = f"expected {len(self.header)} cells, got {cells}"
-            self.rejects.append(Reject(self._number + self._newlines, "record", reason, text[:MAX_RECORD_SHOWN]))
+            cells, text = self._skipped.pop(self._number)
+            error = RecordError(f"expected {len(self.header)} cells, got {cells}", hint=_CELLS_HINT)
+            self.rejects.append(Reject.of(self._number + self._newlines, error, text.replace(_OTHER_BYTE, "�")))
             self._number += 1
             self._newlines += text.count("\n")
+
+    def _without_other_encodings(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
+        """The rows that are UTF-8; the others are refused."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._source.has_other_bytes:
+            return table, lines
+        wrong: dict[int, str] = {}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            mask = pc.fill_null(pc.match_substring(column, _OTHER_BYTE), False)
+            for row in pc.indices_nonzero(mask).to_pylist():
+                wrong.setdefault(row, name)
+        for row, name in sorted(wrong.items()):
+            record = self._delimiter.join(column[row].as_py() or "" for column in table.columns)
+            error = RecordError(f"column '{name}' is not valid UTF-8", hint=ENCODING_HINT)
+            self.rejects.append(Reject.of(lines[row].as_py(), error, record.replace(_OTHER_BYTE, "�")))
+        keep = pa.array([row not in wrong for row in range(len(lines))], pa.bool_())
+        return table.filter(keep), lines.filter(keep)
 
     def finish(self) -> None:
         """Account for refused rows after the last good one."""
         self._pass_skipped()
 
 
-class _Rest(io.RawIOBase):
-    """The bytes already taken for the header, then the rest of the file."""
+DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+_IN_A_SHELL = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
+
+
+def _header(start: bytes, delimiter: str) -> list[str]:
+    """The names in the first line of a file; none when the file is empty."""
+    if not start.strip():
+        return []
+    try:
+        text = start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text = start[: error.start].decode("utf-8")
+        if "\n" not in text:
+            raise UnreadableInput("the header is not valid UTF-8", line=1, hint=ENCODING_HINT) from None
+    try:
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    except csv.Error:  # a cell of more than 128 KiB
+        raise UnreadableInput("a quote in the header is not closed", line=1, hint=_QUOTES_HINT) from None
+    if not names:
+        raise UnreadableInput("the first line is empty; it must name the columns", line=1, hint="remove empty lines")
+    if len(names) == 1:
+        _refuse_single_column(names[0], delimiter)
+    return names
+
+
+def _refuse_single_column(name: str, delimiter: str) -> None:
+    """UnreadableInput when the only column is a whole line of something else."""
+    if name.lstrip().startswith("{"):
+        raise UnreadableInput(
+            "this looks like JSON lines, not CSV", line=1, hint="name the file .jsonl, or pass --format jsonl"
+        )
+    for other in DELIMITERS:
+        if other != delimiter and other in name:
+            said = DELIMITERS.get(delimiter, repr(delimiter))
+            raise UnreadableInput(
+                f"the columns are separated by {DELIMITERS[other]}, not by {said}",
+                line=1,
+                hint=f"pass --delimiter {_IN_A_SHELL.get(other, other)}",
+            )
+
+
+_OTHER_BYTE = "\ufdd0"
+"""Stands for a byte that is no UTF-8: a character that Unicode keeps for a program's own use."""
+_ESCAPED = re.compile("[\udc80-\udcff]+")
+
+
+class _CsvBytes(io.RawIOBase):
+    """The bytes already taken for the header, then the rest of the file; as UTF-8, whatever they are.
+
+    Arrow's reader cannot speak of rows in another encoding, so bytes that are none are replaced by a mark.
+    """
 
     def __init__(self, start: bytes, file: IO[bytes]) -> None:
+        self.has_other_bytes = False
         self._start = io.BytesIO(start)
         self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._ready = b""
+        self._quotes = 0
+        self._last_line = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        taken = self._start.read(len(buffer)) or self._file.read(len(buffer))
+        while not self._ready:
+            chunk = self._start.read(len(buffer)) or self._file.read(len(buffer))
+            self._ready = self._valid(chunk)
+            if not chunk:
+                break
+        taken = self._ready[: len(buffer)]
+        self._ready = self._ready[len(taken) :]
         buffer[: len(taken)] = taken
         return len(taken)
+
+    def _valid(self, chunk: bytes) -> bytes:
+        self._quotes += chunk.count(b'"')
+        tail = self._last_line + chunk
+        self._last_line = tail[tail.rstrip(b"\r\n").rfind(b"\n") + 1 :]
+        if chunk.isascii() and not self._decoder.getstate()[0]:
+            return chunk
+        text = self._decoder.decode(chunk, final=not chunk)
+        marked = _ESCAPED.sub(_OTHER_BYTE, text)
+        self.has_other_bytes = self.has_other_bytes or marked != text
+        return marked.encode("utf-8")
+
+    def ends_within_quotes(self, last_cell: str) -> bool:
+        """Whether the file ends inside a quoted cell, which then holds everything from the open quote on."""
+        return self._quotes % 2 == 1 and ("\n" in last_cell or self._last_line.count(b'"') % 2 == 1)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from omnigraph.errors import RecordError
 from omnigraph.language.catalog import Catalog
 from omnigraph.records.rows import Row, edge_row, node_row
+from omnigraph.records.typed import ENCODING_HINT
 
 _MEMBERS = frozenset({"type", "edge", "from", "to", "data"})
 
@@ -28,15 +29,19 @@ def record_row(line: bytes, catalog: Catalog, new_id: Callable[[], str]) -> tupl
     if "edge" in record:
         edge = catalog.edges.get(_name(record, "edge"))
         if edge is None:
-            raise RecordError(f"unknown edge type '{record['edge']}'")
+            raise RecordError(f"unknown edge type '{record['edge']}'", hint=_types_hint(catalog.edges))
         return edge.table_key, edge_row(edge, record.get("from"), record.get("to"), data, new_id), given
     for name in ("from", "to"):
         if name in record:
             raise RecordError(f"'{name}' is for edges only")
     node = catalog.nodes.get(_name(record, "type"))
     if node is None:
-        raise RecordError(f"unknown node type '{record['type']}'")
+        raise RecordError(f"unknown node type '{record['type']}'", hint=_types_hint(catalog.nodes))
     return node.table_key, node_row(node, data, new_id), given
+
+
+def _types_hint(types: Mapping[str, Any]) -> str:
+    return f"the schema has: {', '.join(sorted(types)) or 'none'}"
 
 
 def _name(record: Mapping[str, Any], member: str) -> str:
@@ -52,8 +57,9 @@ def _object(line: bytes) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_number)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeDecodeError:
-        raise RecordError("not valid UTF-8") from None
+    except UnicodeDecodeError as error:
+        said = f"not valid UTF-8: byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        raise RecordError(said, hint=ENCODING_HINT) from None
     except UnicodeEncodeError:
         raise RecordError("a text holds half of a surrogate pair") from None
     except json.JSONDecodeError as error:

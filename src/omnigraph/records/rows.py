@@ -3,7 +3,7 @@ its @default. Rules about the values (required, enum, range ...) are checked lat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from omnigraph.errors import InputError, RecordError
@@ -62,20 +62,22 @@ def _given_id(entity: EntityType, data: Mapping[str, object]) -> str | None:
 
 
 def _properties(entity: EntityType, data: Mapping[str, object]) -> Row:
-    unknown = next((name for name in data if name not in entity.properties and name != "id"), None)
-    if unknown is not None:
+    unknown = [name for name in data if name not in entity.properties and name != "id"]
+    if unknown:
         refuse_unknown(entity, unknown)
     return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
 
 
-def refuse_unknown(entity: EntityType, name: str) -> NoReturn:
-    """A name that the type does not have, or that is ours alone."""
-    if name in SYSTEM_FIELDS or name in ("src", "dst"):
-        raise RecordError(f"'{name}' is reserved and cannot be given", type_name=entity.name, property=name)
+def refuse_unknown(entity: EntityType, names: Sequence[str]) -> NoReturn:
+    """Names that the type does not have, or that are the graph's own."""
+    for name in names:
+        if name in SYSTEM_FIELDS or name in ("src", "dst"):
+            raise RecordError(f"'{name}' is reserved and cannot be given", type_name=entity.name, property=name)
+    shown = ", ".join(f"'{name}'" for name in names)
     raise RecordError(
-        f"unknown property '{name}' on {entity.name}",
+        f"unknown propert{'y' if len(names) == 1 else 'ies'} {shown} on {entity.name}",
         type_name=entity.name,
-        property=name,
+        property=names[0],
         hint=f"{entity.name} has: {', '.join(entity.properties) or 'no properties'}",
     )
 

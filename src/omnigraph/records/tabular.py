@@ -9,11 +9,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import InputError, RecordError
+from omnigraph.errors import InputError, UnreadableInput
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.json_columns import DAYS, MILLISECONDS, Doubtful, ids_of, typed_column
-from omnigraph.records.rows import Row, edge_row, node_row, refuse_unknown
+from omnigraph.records.rows import Row, edge_row, node_row
 from omnigraph.records.typed import Reject, TypedRows, open_schema
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -32,7 +32,7 @@ class TabularReader:
     """Rows of one type from named columns. `text`: cells are text (CSV) and lists stand in them as JSON."""
 
     def __init__(self, entity: EntityType, names: list[str], fresh: FreshIds, *, text: bool) -> None:
-        """Raises RecordError when the columns cannot be this type's."""
+        """Raises UnreadableInput when the columns cannot be this type's."""
         self.entity = entity
         self.fresh = fresh
         self.text = text
@@ -113,23 +113,42 @@ class TabularReader:
 
 
 def _matched(entity: EntityType, names: list[str]) -> dict[str, str]:
-    """Table column -> source column."""
+    """Table column -> source column. UnreadableInput, which names every wrong column, when they are not this type's."""
     matched: dict[str, str] = {}
+    unknown: list[str] = []
+    ends = _ENDS if isinstance(entity, EdgeType) else {}
     for name in names:
-        target = name
-        if name not in entity.properties and name != "id":
-            is_end = isinstance(entity, EdgeType) and name in _ENDS
-            if not is_end:
-                refuse_unknown(entity, name)
-            target = _ENDS[name]
+        target = ends.get(name, name)
         if target in matched:
-            raise RecordError(f"column '{name}' of {entity.name} is given twice", type_name=entity.name)
-        matched[target] = name
-    if isinstance(entity, EdgeType):
-        for end, word in (("src", "from"), ("dst", "to")):
-            if end not in matched:
-                raise RecordError(f"{entity.name} needs a column '{word}'", type_name=entity.name, property=word)
+            raise UnreadableInput(f"column '{name}' stands twice", type_name=entity.name)
+        if name in ends or name == "id" or name in entity.properties:
+            matched[target] = name
+        else:
+            unknown.append(name)
+    missing = [word for word, column in required_columns(entity).items() if column not in matched]
+    if unknown or missing:
+        raise _wrong_columns(entity, unknown, missing)
     return matched
+
+
+def required_columns(entity: EntityType) -> dict[str, str]:
+    """Columns that a source must have, by the name they have outside, and the table's name for them."""
+    ends = {"from": "src", "to": "dst"} if isinstance(entity, EdgeType) else {}
+    return ends | {property.name: property.name for property in entity.required if property.default is None}
+
+
+def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -> UnreadableInput:
+    said = []
+    if unknown:
+        shown = ", ".join(f"'{name}'" if name else "one without a name" for name in unknown)
+        said.append(f"unknown column{'s' if len(unknown) > 1 else ''} {shown}")
+    if missing:
+        said.append(f"missing column{'s' if len(missing) > 1 else ''} " + ", ".join(f"'{name}'" for name in missing))
+    ends = ["from", "to"] if isinstance(entity, EdgeType) else []
+    known = ", ".join(["id", *ends, *entity.properties])
+    return UnreadableInput(
+        f"{' and '.join(said)} for {entity.name}", type_name=entity.name, hint=f"{entity.name} has: {known}"
+    )
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

@@ -12,6 +12,7 @@ from omnigraph.language.catalog import EntityType
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ENCODING_HINT = "pass the file's encoding, for example --encoding latin-1"
 MAX_RECORD_SHOWN = 2_000
 """Characters of a refused record that are kept in a report."""
 
@@ -37,10 +38,11 @@ class Reject:
     code: str
     reason: str
     record: str
+    hint: str | None = None
 
     @classmethod
     def of(cls, line: int, error: InputError, record: str) -> Reject:
-        return cls(line, error.code, error.message, record[:MAX_RECORD_SHOWN])
+        return cls(line, error.code, error.message, record[:MAX_RECORD_SHOWN], error.hint)
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)

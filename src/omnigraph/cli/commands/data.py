@@ -21,7 +21,13 @@ def register(cli: click.Group) -> None:
 
 def _register_load(cli: click.Group) -> None:
     @command(cli, "load", writes=True, destroys=True)
-    @click.option("--data", required=True, multiple=True, metavar="PATH", help="File, glob or folder; may repeat.")
+    @click.option(
+        "--data",
+        required=True,
+        multiple=True,
+        metavar="PATH",
+        help="A file, folder, glob or address to load; may repeat.",
+    )
     @click.option(
         "--mode",
         required=True,
@@ -29,11 +35,24 @@ def _register_load(cli: click.Group) -> None:
         help="append: new entities only. merge: replace those with the same id. overwrite: replace whole types.",
     )
     @branch_option
-    @click.option("--from", "base", metavar="BASE", help="Make the branch from BASE first if it does not exist.")
-    @click.option("--type", "type_name", metavar="TYPE", help="The type of CSV or Parquet rows.")
-    @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), help="Default: by the file's ending.")
+    @click.option("--from", "base", metavar="BASE", help="Create the branch from BASE if it does not exist.")
+    @click.option(
+        "--type",
+        "type_name",
+        metavar="TYPE",
+        help="The type of the rows of CSV and Parquet files (default: the file's name).",
+    )
+    @click.option(
+        "--format",
+        type=click.Choice(["jsonl", "csv", "parquet"]),
+        help="The format of the files (default: by their suffix).",
+    )
+    @click.option(
+        "--encoding", metavar="NAME", help="The encoding of JSON lines and CSV, such as latin-1 (default: utf-8)."
+    )
+    @click.option("--delimiter", metavar="CHAR", help="What separates the columns of CSV (default: a comma).")
     @engine_option("spark")
-    @click.option("--rejects", metavar="FILE", help="Set rejected records aside here and load the rest.")
+    @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @uri_argument
     def load(
@@ -45,6 +64,8 @@ def _register_load(cli: click.Group) -> None:
         base: str | None,
         type_name: str | None,
         format: str | None,
+        encoding: str | None,
+        delimiter: str | None,
         engine: str,
         rejects: str | None,
         message: str | None,
@@ -56,6 +77,7 @@ def _register_load(cli: click.Group) -> None:
         omnigraph load ./people --data people.jsonl --mode append
         omnigraph load ./people --data ./csv-folder --mode merge --branch review --from main
         omnigraph load ./people --data small.jsonl --mode append --engine local
+        omnigraph load ./people --data Person.csv --mode append --encoding latin-1 --delimiter ';'
 
         \b
         JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded}], edges: [...],
@@ -78,6 +100,8 @@ def _register_load(cli: click.Group) -> None:
                 type=type_name,
                 format=format,  # type: ignore[arg-type]
                 engine=engine,
+                encoding=encoding,
+                delimiter=delimiter,
                 rejects=rejects,
                 actor=settings.actor,
                 message=message,

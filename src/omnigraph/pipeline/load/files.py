@@ -9,11 +9,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from omnigraph.errors import ObjectMissing, UsageError
+from omnigraph.errors import ObjectMissing, UnreadableInput, UsageError
 from omnigraph.storage import open_store
 from omnigraph.storage.options import scheme_of, storage_options_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _GLOB = set("*?[")
 _READ_AHEAD = 8 * 1024 * 1024
@@ -36,27 +39,40 @@ class InputFile:
     def stem(self) -> str:
         return os.path.splitext(self.address.rsplit("/", 1)[-1])[0]
 
-    def open(self, start: int = 0) -> IO[bytes]:
-        """Read from byte `start` on."""
-        if scheme_of(self.address) == "file":
+    def open(self, start: int = 0) -> io.BufferedReader:
+        """Read from byte `start` on. UnreadableInput when it cannot be opened."""
+        if scheme_of(self.address) != "file":
+            return io.BufferedReader(_Remote(self, start), _READ_AHEAD)
+        try:
             file = open(_local(self.address), "rb")  # noqa: SIM115  # the caller closes it
-            file.seek(start)
-            return file
-        return io.BufferedReader(_Remote(self, start), _READ_AHEAD)
+        except OSError as error:
+            raise UnreadableInput(
+                f"the file cannot be opened: {error.strerror}",
+                hint="check that it exists on every machine that reads it, with the right to read it",
+            ) from None
+        file.seek(start)
+        return file
 
-    def whole(self) -> Any:
-        """Something pyarrow can read at any place: a path, or a buffer of a remote object."""
+    def open_anywhere(self) -> IO[bytes] | pa.BufferReader:
+        """For a reader that jumps about in the file: a remote one is fetched whole."""
+        if scheme_of(self.address) == "file":
+            return self.open()
         import pyarrow as pa
 
-        if scheme_of(self.address) == "file":
-            return str(_local(self.address))
         with self.open() as file:
             return pa.BufferReader(file.read())
 
 
 def find_files(source: str, options: Mapping[str, str] | None = None) -> list[InputFile]:
-    """The files a path, glob, folder or address names, sorted. UsageError when there is none."""
-    found = _find_local(source) if scheme_of(source) == "file" else _find_remote(source, options)
+    """The files a path, glob, folder or address names, sorted. UsageError when there is none.
+
+    Names that begin with a dot or an underscore are left out of folders and globs.
+    """
+    try:
+        found = _find_local(source) if scheme_of(source) == "file" else _find_remote(source, options)
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot look for files at {source!r}: {said}", hint="check the path or the pattern") from None
     if not found:
         raise UsageError(f"there is nothing to load at '{source}'", hint="check the path or the pattern")
     return sorted(found, key=lambda file: file.address)
@@ -73,8 +89,12 @@ def _find_local(source: str) -> list[InputFile]:
     elif os.path.isdir(path):
         names = [os.path.join(path, name) for name in os.listdir(path)]
     else:
-        names = [path]
+        names = []
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UsageError(f"'{source}' is neither a file nor a folder", hint="write it to a file first")
     files = [name for name in names if os.path.isfile(name) and not os.path.basename(name).startswith((".", "_"))]
+    if os.path.isfile(path):
+        files.append(path)
     return [InputFile(name, os.path.abspath(name), os.path.getsize(name), {}) for name in files]
 
 
@@ -100,15 +120,11 @@ class _Remote(io.RawIOBase):
     """A remote object as a stream."""
 
     def __init__(self, file: InputFile, start: int) -> None:
-        import obstore
-        from obstore.store import from_url
+        from omnigraph.storage.objects import open_object_store
 
         scheme, _, rest = file.address.partition("://")
         bucket, _, self._key = rest.partition("/")
-        options = {name: value for name, value in file.options.items() if name != "allow_http"}
-        client = {"allow_http": True} if file.options.get("allow_http") == "true" else None
-        self._store = from_url(f"{scheme}://{bucket}", config=options or None, client_options=client)
-        self._obstore = obstore
+        self._store = open_object_store(f"{scheme}://{bucket}", file.options)
         self._at = start
         self._size = file.size
 
@@ -119,7 +135,7 @@ class _Remote(io.RawIOBase):
         length = min(len(buffer), self._size - self._at)
         if length <= 0:
             return 0
-        data = self._obstore.get_range(self._store, self._key, start=self._at, length=length)
-        buffer[:length] = memoryview(data)
-        self._at += length
-        return length
+        data = self._store.get_range(self._key, self._at, length)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

@@ -1,16 +1,20 @@
-"""What is to be loaded: files by type and format, cut into splits, gathered into bundles of work; and data frames."""
+"""What a load reads: files by type and format, cut into splits, gathered into bundles of work; and data frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.language.catalog import Catalog
 from omnigraph.pipeline.load.files import InputFile, find_files
+from omnigraph.pipeline.load.text import UTF_8, TextOptions
 from omnigraph.records.fresh_ids import FreshIds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Format = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = ("jsonl", "csv", "parquet")
@@ -40,6 +44,7 @@ class Split:
     start: int
     end: int
     fresh: FreshIds
+    text: TextOptions
 
     @property
     def size(self) -> int:
@@ -57,10 +62,41 @@ class Frame:
     def is_spark(self) -> bool:
         return "pyspark" in type(self.rows).__module__
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.key.partition(':')[2]} (DataFrame)"
+
+    def to_arrow(self) -> pa.Table:
+        """UsageError when it is no data frame, UnreadableInput when a column of it has no type."""
+        import pyarrow as pa
+
+        rows = self.rows
+        if isinstance(rows, pa.RecordBatch):
+            return pa.Table.from_batches([rows])
+        if hasattr(rows, "toArrow"):
+            return rows.toArrow()
+        try:
+            if type(rows).__module__.startswith("pandas"):
+                return pa.Table.from_pandas(rows, preserve_index=False)
+            if isinstance(rows, pa.Table) or hasattr(rows, "__arrow_c_stream__"):
+                return pa.table(rows)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnreadableInput(
+                f"the columns cannot be converted to Arrow: {said}",
+                file=self.name,
+                hint="give every column values of one type",
+            ) from None
+        raise UsageError(
+            f"expected a DataFrame for {self.key.partition(':')[2]}, got {type(rows).__name__}",
+            hint="give a Spark, pandas, Polars or Arrow table",
+        )
+
 
 @dataclass(frozen=True)
-class Inputs:
-    """Everything of one load, in a fixed order."""
+class LoadInputs:
+    """Everything that one load reads, in a fixed order."""
 
     splits: tuple[Split, ...]
     frames: tuple[Frame, ...]
@@ -91,23 +127,50 @@ def resolve_inputs(
     options: Mapping[str, str] | None,
     parallelism: int,
     new_id: Callable[[], str],
-) -> Inputs:
-    """Name every input. UsageError for a file whose type or format cannot be told."""
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> LoadInputs:
+    """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format."""
     if format is not None and format not in FORMATS:
-        raise UsageError(f"'{format}' is no format to load", hint=f"one of {', '.join(FORMATS)}")
+        raise UsageError(f"'{format}' is not a load format", hint=f"choose one of {', '.join(FORMATS)}")
+    text = TextOptions.checked(encoding, delimiter)
     if isinstance(sources, Mapping):
-        frames = [Frame(key, rows) for name, rows in sources.items() for key in [table_key(catalog, name)]]
-        return Inputs((), tuple(frames))
-    named = [sources] if isinstance(sources, str | Path) else list(sources)
-    files: list[tuple[InputFile, Format, str | None]] = []
-    for source in named:
-        for file in find_files(str(source), options):
+        _refuse_text_options([], encoding, delimiter)
+        frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
+        return LoadInputs((), tuple(frames))
+    found: dict[str, tuple[InputFile, Format, str | None]] = {}
+    for source in _paths(sources):
+        for file in find_files(source, options):
             chosen = _format_of(file, format)
-            if chosen is not None:
-                files.append((file, chosen, _key_of(file, chosen, catalog, type)))
-    if not files:
+            found.setdefault(file.address, (file, chosen, _key_of(file, chosen, catalog, type)))
+    if not found:
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
-    return Inputs(tuple(_splits(files, parallelism, new_id)), ())
+    files = list(found.values())
+    _refuse_text_options([format for _, format, _ in files], encoding, delimiter)
+    return LoadInputs(tuple(_splits(files, parallelism, new_id, text)), ())
+
+
+def _paths(sources: Any) -> list[str]:
+    paths = [sources] if isinstance(sources, str | Path) else sources
+    if not isinstance(paths, Iterable):
+        raise UsageError(f"expected paths or DataFrames by type, got {type(paths).__name__}", hint=_SOURCES_HINT)
+    checked = []
+    for path in paths:
+        if not isinstance(path, str | Path):
+            raise UsageError(f"expected a path, got {type(path).__name__}", hint=_SOURCES_HINT)
+        checked.append(str(path))
+    return checked
+
+
+_SOURCES_HINT = 'give a path, several paths, or {"Person": frame}'
+
+
+def _refuse_text_options(formats: Sequence[Format], encoding: str | None, delimiter: str | None) -> None:
+    """An option that no input could follow was meant for another command."""
+    if delimiter is not None and "csv" not in formats:
+        raise UsageError("a delimiter is for CSV files, and there are none", hint="leave --delimiter out")
+    if encoding is not None and not {"csv", "jsonl"} & set(formats):
+        raise UsageError("an encoding is for JSON lines and CSV files, and there are none", hint="leave --encoding out")
 
 
 def table_key(catalog: Catalog, name: str) -> str:
@@ -116,17 +179,18 @@ def table_key(catalog: Catalog, name: str) -> str:
     if len(keys) == 1:
         return keys[0]
     if keys:
-        raise UsageError(f"'{name}' is a node type and an edge type", hint=f"say {keys[0]} or {keys[1]}")
+        raise UsageError(f"'{name}' is a node type and an edge type", hint=f"write {keys[0]} or {keys[1]}")
     raise UsageError(f"the schema has no type '{name}'", hint=f"it has: {', '.join(sorted(catalog.tables))}")
 
 
-def _format_of(file: InputFile, format: str | None) -> Format | None:
+def _format_of(file: InputFile, format: str | None) -> Format:
     if format is not None:
         return format  # type: ignore[return-value]  # checked by the caller
     found = _SUFFIXES.get(file.suffix)
     if found is None:
         raise UsageError(
-            f"the format of '{file.name}' is not known", hint="name it .jsonl, .csv or .parquet, or give the format"
+            f"the format of '{file.name}' is not known",
+            hint="name it .jsonl, .csv or .parquet, or pass --format",
         )
     return found
 
@@ -135,22 +199,32 @@ def _key_of(file: InputFile, format: Format, catalog: Catalog, type: str | None)
     """JSON lines name their types; the other formats take it from `type` or from the file's name."""
     if format == "jsonl":
         if type is not None:
-            raise UsageError("records of JSON lines name their types themselves", hint="leave the type out")
+            raise UsageError("records of JSON lines name their types themselves", hint="leave --type out")
         return None
+    if type is None and not any(key in catalog.tables for key in (file.stem, f"node:{file.stem}", f"edge:{file.stem}")):
+        raise UsageError(
+            f"'{file.name}' is not named after a type of the schema",
+            hint=f"pass --type; the schema has: {', '.join(sorted(catalog.tables))}",
+        )
     return table_key(catalog, type if type is not None else file.stem)
 
 
 def _splits(
-    files: Sequence[tuple[InputFile, Format, str | None]], parallelism: int, new_id: Callable[[], str]
+    files: Sequence[tuple[InputFile, Format, str | None]],
+    parallelism: int,
+    new_id: Callable[[], str],
+    text: TextOptions,
 ) -> list[Split]:
     limit = _split_bytes(sum(file.size for file, _, _ in files), parallelism)
     splits: list[Split] = []
     for file, format, key in files:
-        pieces = max(1, -(-file.size // limit)) if format == "jsonl" else 1
+        # Only in UTF-8 can a line's end be told without reading from the file's beginning.
+        can_be_cut = format == "jsonl" and text.encoding == UTF_8
+        pieces = max(1, -(-file.size // limit)) if can_be_cut else 1
         step = -(-file.size // pieces)
         for piece in range(pieces):
             start, end = piece * step, min((piece + 1) * step, file.size)
-            splits.append(Split(len(splits), file, format, key, start, end, FreshIds.after(new_id())))
+            splits.append(Split(len(splits), file, format, key, start, end, FreshIds.after(new_id()), text))
     return splits
 
 

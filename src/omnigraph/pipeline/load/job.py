@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from omnigraph.errors import (
     InputError,
     NotFound,
     OmnigraphError,
-    RejectedRecords,
     StorageError,
     UsageError,
 )
@@ -27,13 +25,14 @@ from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan, check_
 from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
-from omnigraph.pipeline.load.inputs import Frame, Inputs, Sources, Split, resolve_inputs
+from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.packing import packed
-from omnigraph.pipeline.load.reading import ReadReport, ReadTask, SplitReport, TypeReport, read_batches, read_bundle
+from omnigraph.pipeline.load.reading import ReadReport, ReadTask, TypeReport, read_batches, read_bundle
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadReceipt
 from omnigraph.pipeline.load.refusals import Finding
+from omnigraph.pipeline.load.rejects import RejectsFile, origins, refuse_rejected, refuse_unreadable, rejects_file
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -42,9 +41,8 @@ from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
-REJECTS_SHOWN = 20
 FRAME_BATCH_ROWS = 65_536
 PATIENCE_LEAST_S = 60.0
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
@@ -66,6 +64,8 @@ def load(
     actor: str | None = None,
     message: str | None = None,
     rejects: str | Path | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     show_progress: bool = False,
     progress: Progress | None = None,
 ) -> LoadReceipt:
@@ -73,11 +73,12 @@ def load(
 
     append: new ids only (KeyConflict otherwise). merge: replace rows of the same id, whole. overwrite: the input is the
     complete image of each type in it. Records that cannot be read, or break a rule about values, refuse the load with
-    RejectedRecords, unless `rejects` names a file to set them aside in. Broken rules between records always refuse it.
+    RejectedRecords, unless `rejects` names a file to set them aside in. A file that cannot be read at all
+    (UnreadableInput) and broken rules between records always refuse it.
     """
     check_attribution(actor, message)
     if mode not in _MODES:
-        raise UsageError(f"'{mode}' is no load mode", hint=f"one of {', '.join(_MODES)}")
+        raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
         runner = _runner(engine, shown)
@@ -90,9 +91,11 @@ def load(
             options=repository.tables.options or None,
             parallelism=runner.parallelism,
             new_id=repository.history.new_id,
+            encoding=encoding,
+            delimiter=delimiter,
         )
-        job = _Load(repository, entry, view, inputs, mode, runner, None if rejects is None else Path(rejects))
-        return job.run(actor, message)
+        with rejects_file(rejects, repository.tables.options, repository.store) as aside:
+            return _Load(repository, entry, view, inputs, mode, runner, aside).run(actor, message)
     finally:
         shown.close()
 
@@ -113,22 +116,33 @@ class _Load:
     repository: Repository
     entry: Entry
     view: View
-    inputs: Inputs
+    inputs: LoadInputs
     mode: LoadMode
     runner: Runner
-    rejects: Path | None
+    rejects: RejectsFile | None
 
     def run(self, actor: str | None, message: str | None) -> LoadReceipt:
         commit_id = self.repository.history.new_id()
-        report = self._read(f"staging/{commit_id}" if self.rejects else None)
+        if self.rejects is None:
+            return self._run(commit_id, None, actor, message)
+        folder = f"staging/{commit_id}"
+        try:
+            return self._run(commit_id, folder, actor, message)
+        finally:
+            with contextlib.suppress(StorageError):
+                self.repository.store.delete_prefix(folder)
+
+    def _run(self, commit_id: str, rejects_folder: str | None, actor: str | None, message: str | None) -> LoadReceipt:
+        report = self._read(rejects_folder)
         reach(Failpoint.LOAD_AFTER_READ)
         return self.finish(report, commit_id, actor, message)
 
     def finish(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> LoadReceipt:
         """From written fragments to the commit."""
-        rejected = self._settle_rejects(report)
+        rejected = self._set_aside(report)
         loaded = {key: found.rows for key, found in report.types.items()}
         if not loaded:
+            self._name_rejects()
             return LoadReceipt(self.entry.branch, self.mode, {}, None, actor, rejected)
         started = time.monotonic()
         plan, checked = self._plan(report, commit_id, actor, message)
@@ -136,6 +150,7 @@ class _Load:
         prepared = Prepared(plan, int(self.repository.history.clock() * 1_000_000), receipt.to_json())
         self.repository.history.recovery.keep(prepared)
         rebase = LoadRebase(self.repository, self.mode, self.runner, checked)
+        self._name_rejects()
         try:
             commit = publish(self.repository, plan, rebase, patience_s=time.monotonic() - started)
         except OmnigraphError as error:
@@ -168,59 +183,22 @@ class _Load:
                 return read_batches(target, key, places, number, batches)
 
             return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
-        batches = arrow_rows(frame.rows).to_batches(max_chunksize=FRAME_BATCH_ROWS)
+        batches = frame.to_arrow().to_batches(max_chunksize=FRAME_BATCH_ROWS)
         return [read_batches(target, frame.key, places, number, batches)]
 
-    # ------------------------------------------------------------ rejects
-
-    def _settle_rejects(self, report: ReadReport) -> int:
-        """Refuse the load, or set the refused records aside; how many there were."""
-        total = sum(found.rejected for found in report.splits)
-        if not total:
+    def _set_aside(self, report: ReadReport) -> int:
+        """Refuse the load, or write the rejected records to their file; how many there were."""
+        places = origins(self.inputs, report)
+        refuse_unreadable(report, places)
+        if self.rejects is None:
+            refuse_rejected(report, places)
             return 0
-        names = self._names(report)
+        return self.rejects.write(report, places)
+
+    def _name_rejects(self) -> None:
+        """Before the publish: a record that is not in the graph must be in the file."""
         if self.rejects is not None:
-            self._set_aside(report, names)
-            return total
-        sample = [_told(reject.to_json(), *names[found.index]) for found in report.splits for reject in found.sample]
-        first = sample[0]
-        place = f"{first['file']}:{first['line']}: " if first["file"] else ""
-        count = "1 record was rejected" if total == 1 else f"{total} records were rejected; the first"
-        raise RejectedRecords(
-            f"{count}: {place}{first['reason']}",
-            rejects=sample[:REJECTS_SHOWN],
-            total=total,
-            hint="nothing was written; correct them, or set them aside with a rejects file",
-        )
-
-    def _set_aside(self, report: ReadReport, names: Mapping[int, tuple[str | None, int]]) -> None:
-        assert self.rejects is not None
-        with self.rejects.open("w", encoding="utf-8") as out:
-            for found in report.splits:
-                for value in self._stored(found):
-                    told = _told(value, *names[found.index])
-                    out.write(json.dumps(told, ensure_ascii=False) + "\n")
-
-    def _stored(self, found: SplitReport) -> Iterator[dict[str, Any]]:
-        if found.stored is None:
-            yield from (reject.to_json() for reject in found.sample)
-            return
-        for line in self.repository.store.get(found.stored).splitlines():
-            yield json.loads(line)
-        self.repository.store.delete(found.stored)
-
-    def _names(self, report: ReadReport) -> dict[int, tuple[str | None, int]]:
-        """Split -> its file, and how many lines of the file are before it."""
-        if self.inputs.frames:
-            return {number: (f"{frame.key} data frame", 0) for number, frame in enumerate(self.inputs.frames)}
-        names: dict[int, tuple[str | None, int]] = {}
-        lines = {found.index: found.lines for found in report.splits}
-        before = 0
-        for split in self.inputs.splits:
-            before = 0 if split.start == 0 else before
-            names[split.index] = (split.file.name, before)
-            before += lines[split.index]
-        return names
+            self.rejects.finish()
 
     # ------------------------------------------------------------ plan
 
@@ -263,10 +241,13 @@ class _Load:
     def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
         if not self.inputs.splits:
             return [(None, None)] * len(findings)
-        names = self._names(report)
+        places = origins(self.inputs, report)
         bundles: list[tuple[Split, ...]] = self.inputs.bundles(self.runner.parallelism)
-        found = locate(findings, self._target(), bundles, self.runner)
-        return [(None, None) if place is None else _absolute(*names[place[0]], place[1]) for place in found]
+        located: list[tuple[str | None, int | None]] = []
+        for found in locate(findings, self._target(), bundles, self.runner):
+            origin = None if found is None else places[found[0]]
+            located.append((None, None) if found is None or origin is None else (origin.file, origin.line(found[1])))
+        return located
 
 
 @dataclass(frozen=True)
@@ -296,7 +277,7 @@ def publish_written(written: WrittenRows, reports: list[ReadReport]) -> LoadRece
     if view.snapshot.schema != written.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     frame = Frame(written.key, None)
-    job = _Load(repository, entry, view, Inputs((), (frame,)), written.mode, LocalRunner(), None)
+    job = _Load(repository, entry, view, LoadInputs((), (frame,)), written.mode, LocalRunner(), None)
     return job.finish(merged(reports), written.commit_id, written.actor, written.message)
 
 
@@ -359,35 +340,3 @@ def merged(reports: list[ReadReport]) -> ReadReport:
             total.fragments += found.fragments
     whole.splits.sort(key=lambda found: found.index)
     return whole
-
-
-def arrow_rows(rows: Any) -> pa.Table:
-    """A data frame of any kind as an Arrow table."""
-    import pyarrow as pa
-
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if hasattr(rows, "toArrow"):
-        return rows.toArrow()
-    if type(rows).__module__.startswith("pandas"):
-        return pa.Table.from_pandas(rows, preserve_index=False)
-    if hasattr(rows, "__arrow_c_stream__"):
-        return pa.table(rows)
-    raise UsageError(f"a {type(rows).__name__} is no data frame", hint="give a Spark, pandas or Arrow table")
-
-
-def _told(reject: Mapping[str, Any], file: str | None, before: int) -> dict[str, Any]:
-    line = reject["line"]
-    return {
-        "file": file,
-        "line": line + before if line else None,
-        "reason": reject["reason"],
-        "code": reject["code"],
-        "record": reject["record"],
-    }
-
-
-def _absolute(file: str | None, before: int, line: int) -> tuple[str | None, int | None]:
-    return file, line + before

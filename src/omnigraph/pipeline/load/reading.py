@@ -7,6 +7,7 @@ travels between machines. What may not be written is reported with its place.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
@@ -14,11 +15,20 @@ from uuid import uuid4
 
 from sqlglot import exp
 
-from omnigraph.errors import RecordError
+from omnigraph.errors import UnreadableInput
 from omnigraph.history import new_ulid
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.pipeline.export.encoding import record_text
 from omnigraph.pipeline.load.inputs import Split
+from omnigraph.pipeline.load.text import (
+    START_BYTES,
+    UTF_8,
+    kind_of,
+    open_text,
+    refuse_json_document,
+    refuse_other_kinds,
+    start_of,
+)
 from omnigraph.pipeline.target import Places, Target
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.fresh_ids import FreshIds
@@ -60,6 +70,8 @@ class SplitReport:
     rejected: int = 0
     sample: list[Reject] = field(default_factory=list)
     stored: str | None = None
+    problem: UnreadableInput | None = None
+    """Why the file cannot be read at all."""
 
 
 @dataclass
@@ -82,7 +94,7 @@ def read_bundle(task: ReadTask) -> ReadReport:
         reader = SplitReader(task.target, split)
         for rows in reader.read():
             writer.add(split.index, rows)
-        report.splits.append(SplitReport(split.index, reader.lines, 0, reader.rejects))
+        report.splits.append(SplitReport(split.index, reader.lines, 0, reader.rejects, problem=reader.problem))
     writer.finish()
     for found in report.splits:
         rejects = sorted([*found.sample, *writer.rejects.get(found.index, ())], key=lambda reject: reject.line)
@@ -110,7 +122,11 @@ def read_batches(target: Target, key: str, places: Places, index: int, batches: 
     for batch in batches:
         if reader is None:
             names = list(batch.schema.names)
-            reader = TabularReader(target.catalog.tables[key], names, FreshIds.after(new_ulid()), text=False)
+            try:
+                reader = TabularReader(target.catalog.tables[key], names, FreshIds.after(new_ulid()), text=False)
+            except UnreadableInput as error:
+                found.problem = error
+                return ReadReport([found], writer.types)
         lines = pa.array(np.arange(found.lines + 1, found.lines + batch.num_rows + 1, dtype=np.int64))
         found.lines += batch.num_rows
         writer.add(index, reader.read(pa.Table.from_batches([batch]), lines))
@@ -121,34 +137,45 @@ def read_batches(target: Target, key: str, places: Places, index: int, batches: 
 
 
 class SplitReader:
-    """The typed rows of one split, its number of lines, and the records it refuses."""
+    """The typed rows of one split, its number of lines, the records it refuses, and why its file cannot be read."""
 
     def __init__(self, target: Target, split: Split) -> None:
         self.target = target
         self.split = split
         self.lines = 0
         self.rejects: list[Reject] = []
+        self.problem: UnreadableInput | None = None
 
     def read(self) -> Iterator[TypedRows]:
         try:
             yield from {"jsonl": self._json_lines, "csv": self._csv, "parquet": self._parquet}[self.split.format]()
-        except RecordError as error:  # the columns of a file cannot be this type's: no row of it can be read
-            self.rejects.append(Reject.of(1, error, ""))
+        except UnreadableInput as error:
+            self.problem = error
 
     def _json_lines(self) -> Iterator[TypedRows]:
         reader = GraphBatchReader(self.target.catalog, self.split.fresh)
-        with self.split.file.open(max(self.split.start - 1, 0)) as file:
-            for block in line_blocks(file, self.split.start, self.split.end):
+        encoding, start = self.split.text.encoding, self.split.start
+        with open_text(self.split.file, encoding, max(start - 1, 0)) as file:
+            if start == 0:
+                first = start_of(file)
+                refuse_other_kinds(first, "JSON lines")
+                refuse_json_document(first)
+            for block in line_blocks(file, start, self.split.end if encoding == UTF_8 else sys.maxsize):
                 yield from reader.read(block, self.lines + 1)
                 self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
         self.rejects += reader.rejects
 
     def _csv(self) -> Iterator[TypedRows]:
-        with self.split.file.open() as file:
-            source = CsvReader(file)
+        with open_text(self.split.file, self.split.text.encoding) as file:
+            refuse_other_kinds(start_of(file), "CSV")
+            source = CsvReader(file, self.split.text.delimiter)
             if not source.header:
                 return
-            reader = self._tabular(source.header, text=True)
+            try:
+                reader = self._tabular(source.header, text=True)
+            except UnreadableInput as error:
+                error.line = 1
+                raise
             for table, lines in source.blocks():
                 yield reader.read(table, lines)
             source.finish()
@@ -157,11 +184,11 @@ class SplitReader:
     def _parquet(self) -> Iterator[TypedRows]:
         import numpy as np
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.split.file.whole()) as file:
-            reader = self._tabular(list(file.schema_arrow.names), text=False)
-            for batch in file.iter_batches(batch_size=65_536):
+        with self.split.file.open_anywhere() as stream:
+            batches = _parquet_batches(stream)
+            reader = self._tabular(next(batches), text=False)
+            for batch in batches:
                 lines = pa.array(np.arange(self.lines + 1, self.lines + batch.num_rows + 1, dtype=np.int64))
                 self.lines += batch.num_rows
                 yield reader.read(pa.Table.from_batches([batch]), lines)
@@ -170,6 +197,28 @@ class SplitReader:
     def _tabular(self, names: list[str], *, text: bool) -> TabularReader:
         assert self.split.key is not None
         return TabularReader(self.target.catalog.tables[self.split.key], names, self.split.fresh, text=text)
+
+
+def _parquet_batches(stream: Any) -> Iterator[Any]:
+    """The names of the columns, then the rows in batches."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    start = stream.read(START_BYTES)
+    stream.seek(0)
+    if not start.startswith(b"PAR1"):
+        kind = kind_of(start)
+        raise UnreadableInput(
+            f"the file is {kind}, not Parquet" if kind else "the file is not Parquet",
+            hint="give its real format with --format jsonl or --format csv, or write it as Parquet",
+        )
+    try:
+        with pq.ParquetFile(stream) as file:
+            yield list(file.schema_arrow.names)
+            yield from file.iter_batches(batch_size=65_536)
+    except (pa.ArrowException, OSError) as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnreadableInput(f"the Parquet file is damaged: {said}", hint="write or copy it again") from None
 
 
 def line_blocks(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:

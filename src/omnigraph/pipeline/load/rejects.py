@@ -1,0 +1,148 @@
+"""What a load cannot take: files that cannot be read, and records that are refused or set aside."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnigraph.errors import RejectedRecords, UnreadableInput
+from omnigraph.pipeline.load.inputs import LoadInputs
+from omnigraph.pipeline.load.reading import ReadReport, SplitReport
+from omnigraph.pipeline.outputs import Output, output_at
+from omnigraph.storage import Store
+
+MAX_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the lines of a split are: in which file, and after how many lines of it. None: lines have no numbers."""
+
+    file: str
+    lines_before: int | None
+
+    def line(self, line: int | None) -> int | None:
+        return line + self.lines_before if line and self.lines_before is not None else None
+
+
+def origins(inputs: LoadInputs, report: ReadReport) -> dict[int, Origin]:
+    """By the index of the split, or of the data frame."""
+    if inputs.frames:
+        # The rows of a Spark DataFrame have no order, so they have no numbers.
+        return {number: Origin(frame.name, None if frame.is_spark else 0) for number, frame in enumerate(inputs.frames)}
+    lines = {split.index: split.lines for split in report.splits}
+    found: dict[int, Origin] = {}
+    before = 0
+    for split in inputs.splits:
+        before = 0 if split.start == 0 else before
+        found[split.index] = Origin(split.file.name, before)
+        before += lines[split.index]
+    return found
+
+
+def refuse_unreadable(report: ReadReport, origins: Mapping[int, Origin]) -> None:
+    """UnreadableInput when there is a file that cannot be read; it names the first ones."""
+    problems: dict[str, UnreadableInput] = {}
+    for split in report.splits:
+        if split.problem is not None:
+            problems.setdefault(origins[split.index].file, split.problem)
+    if not problems:
+        return
+    file, first = next(iter(problems.items()))
+    told = [
+        {"file": name, "line": problem.line, "reason": problem.message, "hint": problem.hint}
+        for name, problem in problems.items()
+    ]
+    raise UnreadableInput(
+        first.message,
+        file=file,
+        line=first.line,
+        type_name=first.type_name,
+        problems=told[:MAX_SHOWN],
+        total=len(told),
+        hint=first.hint,
+    )
+
+
+def refuse_rejected(report: ReadReport, origins: Mapping[int, Origin]) -> None:
+    """RejectedRecords when there is a record that may not be written; it names the first ones."""
+    total = sum(split.rejected for split in report.splits)
+    if not total:
+        return
+    sample = [_located(reject.to_json(), origins[split.index]) for split in report.splits for reject in split.sample][
+        :MAX_SHOWN
+    ]
+    first = sample[0]
+    place = f"{first['file']}:{first['line']}: " if first["line"] else f"{first['file']}: "
+    count = "1 record was rejected" if total == 1 else f"{total} records were rejected; the first"
+    way_on = "nothing was written; correct them, or set them aside with --rejects FILE"
+    raise RejectedRecords(
+        f"{count}: {place}{first['reason']}",
+        rejects=sample,
+        total=total,
+        hint=f"{first['hint']}; {way_on}" if "hint" in first else way_on,
+    )
+
+
+class RejectsFile:
+    """The file for rejected records. It must not exist, and appears only when there are any."""
+
+    def __init__(self, path: str | Path, options: Mapping[str, str], store: Store) -> None:
+        self._output: Output = output_at(path, options)
+        self._output.check(replace=False)
+        self._store = store
+        self._is_written = False
+
+    def write(self, report: ReadReport, origins: Mapping[int, Origin]) -> int:
+        """Set every rejected record aside; how many. The file has its name after `finish`."""
+        total = sum(split.rejected for split in report.splits)
+        if total:
+            self._is_written = True
+            with self._output.open() as out:
+                for split in report.splits:
+                    for reject in self._rejects_of(split):
+                        line = json.dumps(_located(reject, origins[split.index]), ensure_ascii=False)
+                        out.write(line.encode("utf-8", "replace") + b"\n")
+        return total
+
+    def _rejects_of(self, split: SplitReport) -> Iterator[dict[str, Any]]:
+        if split.stored is None:
+            yield from (reject.to_json() for reject in split.sample)
+            return
+        for line in self._store.get(split.stored).splitlines():
+            yield json.loads(line)
+
+    def finish(self) -> None:
+        if self._is_written:
+            self._output.finish(replace=False)
+
+    def discard(self) -> None:
+        """Remove what `finish` did not name."""
+        self._output.discard()
+
+
+@contextlib.contextmanager
+def rejects_file(path: str | Path | None, options: Mapping[str, str], store: Store) -> Iterator[RejectsFile | None]:
+    """The file at `path` (None: rejected records refuse the load). AlreadyExists when there is one."""
+    file = None if path is None else RejectsFile(path, options, store)
+    try:
+        yield file
+    finally:
+        if file is not None:
+            file.discard()
+
+
+def _located(reject: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
+    """A reject as the user gets it."""
+    value = {
+        "file": origin.file,
+        "line": origin.line(reject["line"]),
+        "reason": reject["reason"],
+        "code": reject["code"],
+        "record": reject["record"],
+    }
+    return value if reject["hint"] is None else {**value, "hint": reject["hint"]}
