@@ -9,7 +9,7 @@ from logic.runner import NOW, Case, LogicFile, engines, files, plan_of, run_case
 from read.graphs import build_indexes, commit, new_graph
 from read.oracle import Oracle
 
-from omnigraph.read import json_value
+from omnigraph.values.json_values import json_value
 from omnigraph.views import View
 
 FILES = files()

@@ -18,7 +18,7 @@ from omnigraph.errors import QueryError
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import json_value
+from omnigraph.values.json_values import json_value
 from omnigraph.views import View
 
 SCHEMA = """

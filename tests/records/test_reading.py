@@ -151,7 +151,7 @@ def test_many_fresh_ids_are_the_single_ones(rows: list[int]) -> None:
 
 def test_cells_of_csv_keep_null_apart_from_empty_text() -> None:
     source = CsvReader(io.BytesIO(b'\xef\xbb\xbfa,n\n"",5\n\n,6\n"x\n""y""",\n'))
-    reader = TabularReader(CATALOG.nodes["B"], source.header, FRESH, text=True)
+    reader = TabularReader(CATALOG, "node:B", source.header, FRESH, text=True)
     typed = [reader.read(table, at) for table, at in source.blocks()]
     source.finish()
     assert [(row["a"], row["n"]) for one in typed for row in one.rows.to_pylist()] == [
@@ -174,6 +174,6 @@ def test_cells_of_csv_keep_null_apart_from_empty_text() -> None:
     ],
 )
 def test_typed_columns_are_never_rounded_or_cut(column: pa.Array, said: str) -> None:
-    reader = TabularReader(CATALOG.nodes["A"], ["k"], FRESH, text=False)
+    reader = TabularReader(CATALOG, "node:A", ["k"], FRESH, text=False)
     assert reader.read(pa.table({"k": column}), pa.array([1])).rows.num_rows == 0
     assert [reject.reason for reject in reader.rejects] == [said]

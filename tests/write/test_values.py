@@ -54,7 +54,7 @@ VALUES: dict[str, Any] = {
     "ratio": 0.5,
     "exact": -1.7976931348623157e308,
     "day": dt.date(1969, 12, 31),
-    "moment": dt.datetime(2026, 1, 2, 3, 4, 5, 678_000),
+    "moment": dt.datetime(2026, 1, 2, 3, 4, 5, 678_901),
     "words": ["a", "", "it's", "ü"],
     "numbers": [],
     "days": [dt.date(2020, 2, 29)],
@@ -114,14 +114,6 @@ def test_unique_values_of_every_type_are_found(graph: og.Graph, name: str) -> No
         again()
 
 
-def test_a_number_that_is_none_is_unique_too(graph: og.Graph) -> None:
-    with graph.transaction() as tx:
-        tx.insert("Thing", label="one", exact=float("nan"))
-    other = og.open(graph.uri) if "://" not in graph.uri else graph
-    with pytest.raises(UniqueViolation, match="held by 'one' and 'two'"), other.transaction() as tx:
-        tx.insert("Thing", label="two", exact=float("nan"))
-
-
 TEXTS = [
     ("day", "2026-07-01", dt.date(2026, 7, 1)),
     ("day", 0, dt.date(1970, 1, 1)),
@@ -142,12 +134,18 @@ def test_other_spellings_of_a_value(graph: og.Graph, name: str, given: object, k
 
 
 WRONG = [
-    ("day", "yesterday", "Thing.day: invalid Date literal 'yesterday'"),
-    ("moment", "2026-13-01", "Thing.moment: invalid DateTime literal '2026-13-01'"),
+    ("day", "yesterday", "Thing.day: invalid Date literal 'yesterday': a date is written YYYY-MM-DD"),
+    (
+        "moment",
+        "2026-13-01T00:00Z",
+        "Thing.moment: invalid DateTime literal '2026-13-01T00:00Z': there is no such day or time",
+    ),
+    ("exact", float("nan"), "Thing.exact expects a finite number, got NaN"),
+    ("ratio", float("-inf"), "Thing.ratio expects a finite number, got -Infinity"),
     ("words", ["a", None], "Thing.words expects a list without nulls"),
     ("words", "a", "Thing.words expects a list, got 'a'"),
     ("vector", [1.0], "Thing.vector expects Vector(3), got 1 numbers"),
-    ("vector", [1.0, 2.0, float("inf")], "Thing.vector expects Vector(3) of finite numbers"),
+    ("vector", [1.0, 2.0, float("inf")], "Thing.vector: item 2 expects a finite number, got Infinity"),
     ("count", -1, "Thing.count expects U32 (0 to 4294967295), got -1"),
     ("flag", 1, "Thing.flag expects Bool, got 1"),
     ("small", True, "Thing.small expects I32, got true"),

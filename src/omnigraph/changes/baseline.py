@@ -12,9 +12,9 @@ from typing import IO, Any
 from omnigraph.changes.changed import chunk_rows
 from omnigraph.changes.diff import type_order
 from omnigraph.changes.feed import cursor_at
-from omnigraph.changes.images import EVERYTHING, ChangeFilter, json_value
+from omnigraph.changes.images import EVERYTHING, ChangeFilter
 from omnigraph.history import MAIN
-from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.records.encoding import record_text
 from omnigraph.views import Repository, View
 
 
@@ -75,12 +75,4 @@ def records(view: View, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
         table = view.table(entity.table_key)
         if table is not None and only.wants_type(entity):
             for batch in table.scan(batch_rows=min(8_192, chunk_rows(table))):
-                yield from (_record(entity, row) for row in batch.to_pylist())
-
-
-def _record(entity: EntityType, row: dict[str, Any]) -> bytes:
-    data = {name: json_value(row[name]) for name in ("id", *entity.properties)}
-    value: dict[str, Any] = {"type": entity.name, "data": data}
-    if isinstance(entity, EdgeType):
-        value = {"edge": entity.name, "from": row["src"], "to": row["dst"], "data": data}
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+                yield from (f"{record_text(entity, row)}\n".encode() for row in batch.to_pylist())

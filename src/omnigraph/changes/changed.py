@@ -213,8 +213,7 @@ def typed_rows_at(stored: Stored, addresses: pa.ChunkedArray, wanted: EntityType
 
 
 def differing_ids(before: Stored, after: Stored, both: pa.Table, workers: Workers) -> pa.Array:
-    """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ; NaN is
-    equal to itself."""
+    """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ."""
     import pyarrow as pa
 
     step = chunk_rows(before.table, after.table)

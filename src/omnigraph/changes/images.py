@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import hashlib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +11,7 @@ from typing import Any, Literal
 from omnigraph.changes.projection import kind_of
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, EntityType
+from omnigraph.values.json_values import json_value
 
 EntityKind = Literal["node", "edge"]
 ChangeOp = Literal["insert", "update", "delete"]
@@ -116,19 +115,3 @@ def _known(what: str, words: frozenset[str] | None, allowed: Iterable[str]) -> N
     unknown = sorted((words or frozenset()) - set(allowed))
     if unknown:
         raise UsageError(f"'{unknown[0]}' is not a {what} of changes", hint=f"one of: {', '.join(allowed)}")
-
-
-def json_value(value: object) -> Any:
-    """A property's value as JSON: the form that a load accepts. NaN and the infinities, which JSON lacks, are words."""
-    match value:
-        case dt.datetime():
-            return value.isoformat(timespec="milliseconds") + "Z"
-        case dt.date():
-            return value.isoformat()
-        case bytes():
-            return "base64:" + base64.b64encode(value).decode()
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case list():
-            return [json_value(each) for each in value]
-    return value

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.catalog import Catalog, EntityType, NodeType, Property
-from omnigraph.records import typed_value
+from omnigraph.language.catalog import Catalog, EntityType, NodeType
+from omnigraph.values.arrow import repeated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,15 +89,6 @@ def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:
         if name is not None and name in rows.schema.names:
             columns.append(rows.column(name).cast(field.type))
         else:
-            columns.append(_filled(property, field.type, rows.num_rows))
+            columns.append(repeated(property.default, property.type, rows.num_rows))
     open_fields = [pa.field(field.name, field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=pa.schema(open_fields))
-
-
-def _filled(property: Property, type: pa.DataType, count: int) -> pa.Array:
-    import pyarrow as pa
-
-    if property.default is None:
-        return pa.nulls(count, type)
-    value = typed_value(property.default, property.type)
-    return pa.array([value] * count, type)

@@ -113,8 +113,7 @@ def _literal(value: object, type: PropertyType) -> str | None:
             return literal(value) if scalar is Scalar.BOOL else None
         case int() if scalar.is_integer:
             low, high = INTEGER_RANGES[scalar]
-            # The scan reads integers as signed, digits first: the smallest one has no text.
-            return literal(value) if max(low, -(2**63) + 1) <= value <= min(high, 2**63 - 1) else None
+            return literal(value) if low <= value <= high else None
         case int() | float() if scalar is Scalar.F64:
             number = float(value)
             return literal(number) if number == number and abs(number) != float("inf") else None

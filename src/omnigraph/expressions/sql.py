@@ -6,7 +6,6 @@ Three-valued logic is SQL's own. `/` and `%` by zero give null on both engines. 
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from omnigraph.language.query.plan import (
     PropertyRef,
     Unary,
 )
+from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
 
 _SQL_TYPES = {
@@ -67,11 +67,10 @@ def _scalar(item: object, type: PropertyType) -> exp.Expression:
             number = exp.Literal.number(abs(item))
             return exp.cast(exp.Neg(this=number) if item < 0 else number, sql_type(type))
         case float():
-            text = repr(item) if math.isfinite(item) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(item), "NaN")
-            return exp.cast(exp.Literal.string(text), sql_type(type))
+            return exp.cast(exp.Literal.string(repr(item)), sql_type(type))
         case dt.datetime():
-            moment = item if item.tzinfo is None else item.astimezone(dt.UTC).replace(tzinfo=None)
-            return exp.cast(exp.Literal.string(moment.isoformat(sep=" ", timespec="milliseconds")), sql_type(type))
+            moment = utc_without_zone(item).isoformat(sep=" ", timespec="microseconds")
+            return exp.cast(exp.Literal.string(moment), sql_type(type))
         case dt.date():
             return exp.cast(exp.Literal.string(item.isoformat()), "DATE")
         case str():

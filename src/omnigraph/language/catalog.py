@@ -101,9 +101,9 @@ class NodeType(_Entity):
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The key members ordered by stable property id, so that renaming one never changes an id; () when unkeyed."""
+        """The members of the key as the schema wrote them, which is their order in an id; () when unkeyed."""
         for constraint in self.constraints_of("key"):
-            return tuple(sorted(constraint.fields, key=lambda name: self.properties[name].id))
+            return constraint.fields
         return ()
 
 
@@ -162,6 +162,10 @@ class Catalog:
     def implementers(self, interface: str) -> tuple[NodeType, ...]:
         """The node types that implement an interface, by name."""
         return tuple(node for _, node in sorted(self.nodes.items()) if interface in node.implements)
+
+    def ends(self, edge: EdgeType) -> tuple[tuple[str, str, NodeType], tuple[str, str, NodeType]]:
+        """The two ends of an edge type: the column, the word for it outside, and the type of the node there."""
+        return ("src", "from", self.nodes[edge.source]), ("dst", "to", self.nodes[edge.target])
 
     def edges_of(self, node_type: str) -> tuple[EdgeType, ...]:
         """Edge types with this node type at either end, by name."""

@@ -51,7 +51,7 @@ def catalog_hash(catalog: Catalog) -> str:
 
 
 def _canonical(shape: dict[str, Any]) -> dict[str, Any]:
-    """The shape with every list in an order of its own, because none of these orders has a meaning."""
+    """The shape with every list in an order of its own, because none of these orders has a meaning, except a key's."""
     canonical = dict(shape)
     for kind in ("interfaces", "nodes", "edges"):
         canonical[kind] = [_canonical_type(item) for item in _by_name(shape[kind])]
@@ -61,7 +61,8 @@ def _canonical(shape: dict[str, Any]) -> dict[str, Any]:
 def _canonical_type(item: dict[str, Any]) -> dict[str, Any]:
     properties = [_by_text(property, "annotations") for property in _by_name(item["properties"])]
     constraints = [
-        {name: _canonical_bound(value) for name, value in constraint.items()} | {"fields": sorted(constraint["fields"])}
+        {name: _canonical_bound(value) for name, value in constraint.items()}
+        | ({} if constraint["kind"] == "key" else {"fields": sorted(constraint["fields"])})
         for constraint in item.get("constraints", ())
     ]
     canonical = item | {"properties": properties, "constraints": constraints}

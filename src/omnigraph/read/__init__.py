@@ -4,7 +4,7 @@ from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import Mode, run_read
 from omnigraph.read.explain import Explanation, explain
-from omnigraph.read.result import Result, Timing, json_value
+from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
 
@@ -24,6 +24,5 @@ __all__ = [
     "history_of",
     "index_specs",
     "index_state",
-    "json_value",
     "run_read",
 ]

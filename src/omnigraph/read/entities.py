@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import UsageError
 from omnigraph.history import Commit, Entry, TableState
-from omnigraph.language.arrow import arrow_type
-from omnigraph.read.result import with_zone
+from omnigraph.values.arrow import arrow_type, with_zone
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.pushdown import Values, looked_up
-from omnigraph.language.arrow import arrow_type
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.entities import objects
@@ -24,6 +23,7 @@ from omnigraph.read.strategies.dense import Dense
 from omnigraph.read.strategies.direct import run_direct
 from omnigraph.read.strategies.factored import Factored
 from omnigraph.read.strategies.reduction import Choice, Reduction, named_hop
+from omnigraph.values.arrow import arrow_type
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -82,9 +82,8 @@ def _evaluate(inputs: Inputs, values: Values, mode: Mode) -> pa.Table:
 
 
 def instant(now: dt.datetime | None) -> dt.datetime:
-    """The query's one instant, in UTC and whole milliseconds, as a DateTime is stored."""
-    moment = (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    """The query's one instant, in UTC."""
+    return (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC)
 
 
 def counted_by_metadata(view: View, plan: ReadPlan) -> pa.Table | None:

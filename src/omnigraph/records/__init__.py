@@ -1,6 +1,5 @@
 """Records: data from outside (JSON values, Python values) as typed rows of a table. Pure; shared by every way in."""
 
 from omnigraph.records.rows import SYSTEM_FIELDS, edge_row, node_row, property_value
-from omnigraph.records.values import Unfit, typed_value
 
-__all__ = ["SYSTEM_FIELDS", "Unfit", "edge_row", "node_row", "property_value", "typed_value"]
+__all__ = ["SYSTEM_FIELDS", "edge_row", "node_row", "property_value"]

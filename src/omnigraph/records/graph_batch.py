@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import Catalog
 from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.json_columns import Doubtful, TypeColumns
+from omnigraph.records.json_columns import TypeColumns
 from omnigraph.records.lines import record_row
 from omnigraph.records.rows import Row
 from omnigraph.records.typed import Reject, TypedRows, open_schema
+from omnigraph.values.columns import Doubtful
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ class GraphBatchReader:
         self.catalog = catalog
         self.fresh = fresh
         self.rejects: list[Reject] = []
-        self._types = [TypeColumns(entity, fresh) for entity in catalog.tables.values()]
+        self._types = [TypeColumns(catalog, entity, fresh) for entity in catalog.tables.values()]
         self._misses: dict[str, int] = {}
 
     def read(self, block: bytes, first_line: int) -> Iterator[TypedRows]:

@@ -30,7 +30,7 @@ def record_row(line: bytes, catalog: Catalog, new_id: Callable[[], str]) -> tupl
         edge = catalog.edges.get(_name(record, "edge"))
         if edge is None:
             raise RecordError(f"unknown edge type '{record['edge']}'", hint=_types_hint(catalog.edges))
-        return edge.table_key, edge_row(edge, record.get("from"), record.get("to"), data, new_id), given
+        return edge.table_key, edge_row(catalog, edge, record.get("from"), record.get("to"), data, new_id), given
     for name in ("from", "to"):
         if name in record:
             raise RecordError(f"'{name}' is for edges only")

@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from omnigraph.errors import InputError, RecordError
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
-from omnigraph.language.identity import node_id
-from omnigraph.records.values import Unfit, shown, typed_value
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, Property
+from omnigraph.language.identity import node_id, referenced_id
+from omnigraph.values.json_values import Unfit, shown, typed_value
+from omnigraph.values.types import PropertyType, Scalar
 
 SYSTEM_FIELDS = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version", "_tombstone"}
 )
 
 Row = dict[str, Any]
+
+_TEXT = PropertyType(Scalar.STRING)
 
 
 def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], str]) -> Row:
@@ -36,16 +39,24 @@ def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], st
 
 
 def edge_row(
-    edge: EdgeType, source: object, target: object, data: Mapping[str, object], new_id: Callable[[], str]
+    catalog: Catalog,
+    edge: EdgeType,
+    source: object,
+    target: object,
+    data: Mapping[str, object],
+    new_id: Callable[[], str],
 ) -> Row:
-    """An edge's id is given in `data` or new; its ends are node ids."""
+    """An edge's id is given in `data` or new; its ends are node ids, in which a date of a key may be ISO text."""
     ends: Row = {}
-    for column, word, value in (("src", "from", source), ("dst", "to", target)):
-        if not isinstance(value, str) or not value:
+    for (column, word, node), given in zip(catalog.ends(edge), (source, target), strict=True):
+        reference = referenced_id(node, given)
+        if not isinstance(reference, str) or not reference:
             raise RecordError(
-                f"{edge.name} needs '{word}', the id of a node; got {shown(value)}", type_name=edge.name, property=word
+                f"{edge.name} needs '{word}', the id of a node; got {shown(given)}",
+                type_name=edge.name,
+                property=word,
             )
-        ends[column] = value
+        ends[column] = _text(edge, word, reference)
     row = _properties(edge, data)
     return {"id": _given_id(edge, data) or new_id(), **ends, **row}
 
@@ -58,7 +69,15 @@ def _given_id(entity: EntityType, data: Mapping[str, object]) -> str | None:
         raise RecordError(
             f"id of {entity.name} expects String, got {shown(given)}", type_name=entity.name, property="id"
         )
-    return given
+    return _text(entity, "id", given)
+
+
+def _text(entity: EntityType, name: str, value: str) -> str:
+    try:
+        typed_value(value, _TEXT)
+    except Unfit as unfit:
+        raise RecordError(unfit.about(f"'{name}' of {entity.name}"), type_name=entity.name, property=name) from None
+    return value
 
 
 def _properties(entity: EntityType, data: Mapping[str, object]) -> Row:
@@ -97,10 +116,9 @@ def property_value(entity: EntityType, property: Property, value: object, entity
     """One value as its column holds it; RecordError when it does not fit."""
     try:
         return typed_value(value, property.type)
-    except Unfit as reason:
-        separator = " " if str(reason).startswith("expects") else ": "
+    except Unfit as unfit:
         raise RecordError(
-            f"{entity.name}.{property.name}{separator}{reason}",
+            unfit.about(f"{entity.name}.{property.name}"),
             type_name=entity.name,
             property=property.name,
             entity_id=entity_id,

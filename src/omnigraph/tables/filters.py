@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Iterable
+
+from omnigraph.values.temporal import utc_without_zone
+from omnigraph.values.types import INTEGER_RANGES, Scalar
+
+_MIN_I64, _ = INTEGER_RANGES[Scalar.I64]
 
 
 def column(name: str) -> str:
@@ -18,22 +22,19 @@ def literal(value: object) -> str:
             return "NULL"
         case bool():
             return "true" if value else "false"
-        case float() if not math.isfinite(value):
-            return f"CAST('{value}' AS DOUBLE)"
+        case int() if value <= _MIN_I64:
+            # The scan reads the digits before the sign, and these do not fit by themselves.
+            return f"CAST('{value}' AS BIGINT)"
         case int() | float():
             return repr(value)
         case str():
             return "'" + value.replace("'", "''") + "'"
         case dt.datetime():
-            return f"timestamp '{_utc(value).isoformat(sep=' ', timespec='milliseconds')}'"
+            return f"timestamp '{utc_without_zone(value).isoformat(sep=' ', timespec='microseconds')}'"
         case dt.date():
             return f"date '{value.isoformat()}'"
         case _:
             raise TypeError(f"no filter text for {type(value).__name__}")
-
-
-def _utc(value: dt.datetime) -> dt.datetime:
-    return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def equals(name: str, value: object) -> str:

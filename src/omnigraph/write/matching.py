@@ -7,7 +7,6 @@ read; it may keep too much, never too little.
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,11 +18,11 @@ from omnigraph.expressions.sql import ExpressionCompiler
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.identity import node_id
 from omnigraph.language.query.plan import Binary, Constant, Expression, Now, Parameter, PropertyRef
-from omnigraph.records import Unfit, typed_value
 from omnigraph.relational import duck
 from omnigraph.relational.sql import column, to_sql
 from omnigraph.tables import filters
 from omnigraph.tables.key_cache import KEY_COLUMNS
+from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.values.types import Scalar
 from omnigraph.views import View
 
@@ -130,7 +129,7 @@ class Matcher:
 
 def _filter(ref: PropertyRef, op: str, value: object) -> str | None:
     """A comparison as text, where the scan compares as SQL does: not lists and bytes, not numbers that it might round."""
-    rounded = isinstance(value, float) and (ref.type.scalar is not Scalar.F64 or not math.isfinite(value))
+    rounded = isinstance(value, float) and ref.type.scalar is not Scalar.F64
     if isinstance(value, list | bytes) or rounded or ref.type.scalar is Scalar.F32:
         return None
     return f"{filters.column(ref.column)} {op} {filters.literal(value)}"

@@ -179,7 +179,7 @@ class Transaction:
         self, type_name: str, source: object, target: object, values: Mapping[str, object], *, strict: bool = True
     ) -> str:
         edge: EdgeType = self._entity(type_name, EdgeType)
-        row = edge_row(edge, source, target, values, self.repository.history.new_id)
+        row = edge_row(self.catalog, edge, source, target, values, self.repository.history.new_id)
         return self._add(edge, row, fresh="id" not in values, strict=strict)
 
     def _insert(self, type_name: str, values: Mapping[str, object], *, strict: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -20,78 +20,35 @@ def declared(type_: str, catalog: Catalog) -> tuple[DeclaredParameter, ...]:
 
 
 ACCEPTED: list[tuple[str, Any, Any]] = [
-    ("String", "text", "text"),
     ("String", "", ""),
-    ("Bool", True, True),
-    ("I32", -(2**31), -(2**31)),
-    ("U32", 2**32 - 1, 2**32 - 1),
-    ("I64", 2**63 - 1, 2**63 - 1),
-    ("I64", "9007199254740993", 9007199254740993),
     ("I64", "-9223372036854775808", -(2**63)),
-    ("U64", "9223372036854775807", 2**63 - 1),
-    ("F64", 1, 1.0),
-    ("F64", 1.5, 1.5),
+    ("U64", 2**64 - 1, 2**64 - 1),
+    ("U64", "18446744073709551615", 2**64 - 1),
     ("F32", -2, -2.0),
-    ("Date", "2024-02-29", date(2024, 2, 29)),
     ("Date", date(2024, 2, 29), date(2024, 2, 29)),
     ("DateTime", "2024-02-29T01:00:00+02:00", datetime(2024, 2, 28, 23, tzinfo=UTC)),
-    ("DateTime", "2024-02-29T01:00:00", datetime(2024, 2, 29, 1, tzinfo=UTC)),
-    ("DateTime", "2024-02-29T01:00:00.123456Z", datetime(2024, 2, 29, 1, 0, 0, 123000, tzinfo=UTC)),
-    ("DateTime", datetime(2024, 2, 29, 1, 0, 0, 999999), datetime(2024, 2, 29, 1, 0, 0, 999000, tzinfo=UTC)),
-    (
-        "DateTime",
-        datetime(2024, 2, 29, 1, tzinfo=timezone(timedelta(hours=2))),
-        datetime(2024, 2, 28, 23, tzinfo=UTC),
-    ),
-    ("[String]", ["a", "b"], ["a", "b"]),
-    ("[I64]", ["1", 2], [1, 2]),
+    ("DateTime", datetime(2024, 2, 29, 1, 0, 0, 999999), datetime(2024, 2, 29, 1, 0, 0, 999999, tzinfo=UTC)),
+    ("[DateTime]", ["2024-02-29T01:00:00Z"], [datetime(2024, 2, 29, 1, tzinfo=UTC)]),
     ("[Date]", ("2024-01-01",), [date(2024, 1, 1)]),
-    ("[Bool]", [], []),
     ("Vector(2)", [1, 2.5], [1.0, 2.5]),
     ("Blob", "base64:aGk=", b"hi"),
-    ("Blob", "base64:", b""),
-    ("Blob", b"raw", b"raw"),
-    ("Blob", "s3://bucket/key", "s3://bucket/key"),
     ("String?", None, None),
-    ("[String]?", None, None),
     ("Vector(2)?", None, None),
 ]
+"""What each type takes is in tests/values; here is what a parameter makes of it."""
 
 REFUSED: list[tuple[str, Any, str]] = [
-    ("String", 1, "$x: expected a string, got 1"),
     ("String", None, "$x: null is not allowed"),
-    ("String", "\ud800", "$x: the text is not valid Unicode"),
-    ("Bool", 1, "$x: expected true or false, got 1"),
-    ("I32", True, "$x: expected a whole number, got true"),
-    ("I32", "1", "$x: expected a whole number, got '1'"),
-    ("I32", 1.0, "$x: expected a whole number, got 1.0"),
-    ("I32", 2**31, "$x: 2147483648 is not between -2147483648 and 2147483647"),
-    ("U32", -1, "$x: -1 is not between 0 and 4294967295"),
-    ("I64", "1.0", "$x: expected a whole number or its digits as a string, got '1.0'"),
-    ("I64", "9223372036854775808", "$x: 9223372036854775808 is not between -9223372036854775808 and 9223372036854775807"),
-    ("I64", 10**50, f"$x: {10**50} is not between -9223372036854775808 and 9223372036854775807"),
-    ("U64", 2**63, "$x: 9223372036854775808 is not between 0 and 9223372036854775807"),
-    ("F64", "1", "$x: expected a number, got '1'"),
-    ("F64", 10**400, "$x: the number is beyond the range of F64"),
-    ("F32", 1e39, "$x: the number is beyond the range of F32"),
-    ("Date", "2024-02-30", "$x: '2024-02-30' is not a date: there is no such day"),
-    ("Date", "2024-02-29T23:00:00-05:00", "$x: '2024-02-29T23:00:00-05:00' is not a date: a date is written YYYY-MM-DD"),
-    ("Date", datetime(2024, 2, 29), "$x: expected a date, got datetime"),
-    ("Date", "20240229", "$x: '20240229' is not a date: a date is written YYYY-MM-DD"),
-    ("DateTime", "2024-02-29", "$x: '2024-02-29' is not an instant: an instant is written YYYY-MM-DDTHH:MM:SS with Z or an offset"),
-    ("DateTime", "2024-02-29T25:00:00Z", "$x: '2024-02-29T25:00:00Z' is not an instant: there is no such day or time"),
-    ("DateTime", "0001-01-01T00:00:00+14:00", "$x: '0001-01-01T00:00:00+14:00' is not an instant: there is no such day or time"),
-    ("DateTime", 0, "$x: expected an instant, got 0"),
-    ("[String]", "a", "$x: expected an array, got 'a'"),
-    ("[String]", ["a", 1], "$x: item 1: expected a string, got 1"),
-    ("[I32]", [None], "$x: item 0: null is not allowed in a list"),
-    ("Vector(2)", [1], "$x: expected 2 numbers, got 1"),
-    ("Vector(2)", [1, float("nan")], "$x: a vector holds finite numbers only"),
-    ("Vector(2)", [1, "2"], "$x: expected a number, got '2'"),
-    ("Blob", "hello", "$x: expected base64:… or a URI, got 'hello'"),
-    ("Blob", "base64:?", "$x: the text after base64: is not base64"),
-    ("String", {"a": 1}, "$x: expected a string, got an object"),
-]  # fmt: skip
+    ("String", {"a": 1}, "$x expects String, got an object"),
+    ("String", "\ud800", r"$x expects valid Unicode, got '\ud800', which holds half of a surrogate pair"),
+    ("I32", 2**31, "$x expects I32 (-2147483648 to 2147483647), got 2147483648"),
+    ("U64", 2**64, f"$x expects U64 (0 to {2**64 - 1}), got {2**64}"),
+    ("F64", float("nan"), "$x expects a finite number, got NaN"),
+    ("Date", "2024-02-30", "$x: invalid Date literal '2024-02-30': there is no such day"),
+    ("[String]", ["a", 1], "$x: item 1 expects String, got 1"),
+    ("Vector(2)", [1], "$x expects Vector(2), got 1 numbers"),
+    ("Blob", "s3://bucket/key", "$x expects Blob as 'base64:...'; external addresses are not allowed"),
+]
 
 
 @pytest.mark.parametrize(("type_", "value", "expected"), ACCEPTED)

@@ -187,6 +187,13 @@ def test_a_change_that_no_rule_names_is_refused() -> None:
     assert (step.code, step.effect) == ("OG-NL-101", "refused")
 
 
+def test_another_order_of_a_key_is_refused_because_ids_would_change() -> None:
+    before = compile_schema("node A { a: I32  b: I32  @key(a, b) }")
+    (step,) = plan_migration(before, "node A { a: I32  b: I32  @key(b, a) }").steps
+    assert (step.code, step.effect) == ("OG-BC-101", "refused")
+    assert plan_migration(before, "node A { b: I32  a: I32  @key(a, b) }").steps == ()
+
+
 def test_widening_a_float_key_is_refused_because_ids_would_change() -> None:
     before = compile_schema("node A { k: F32 @key }")
     (step,) = plan_migration(before, "node A { k: F64 @key }").steps

@@ -19,12 +19,12 @@ ROWS = [
     ("F32", PropertyType(Scalar.F32), pa.float32()),
     ("F64", PropertyType(Scalar.F64), pa.float64()),
     ("Date", PropertyType(Scalar.DATE), pa.date32()),
-    ("DateTime", PropertyType(Scalar.DATETIME), pa.timestamp("ms")),
+    ("DateTime", PropertyType(Scalar.DATETIME), pa.timestamp("us")),
     ("Blob", PropertyType(Scalar.BLOB), pa.large_binary()),
     ("Vector(3)", PropertyType(Scalar.VECTOR, dimension=3), pa.list_(pa.field("item", pa.float32(), True), 3)),
     ("Vector(2147483647)", PropertyType(Scalar.VECTOR, dimension=2**31 - 1), pa.list_(pa.float32(), 2**31 - 1)),
     ("[String]", PropertyType(Scalar.STRING, is_list=True), pa.list_(pa.field("item", pa.utf8(), True))),
-    ("[DateTime]", PropertyType(Scalar.DATETIME, is_list=True), pa.list_(pa.timestamp("ms"))),
+    ("[DateTime]", PropertyType(Scalar.DATETIME, is_list=True), pa.list_(pa.timestamp("us"))),
     ("[F32]", PropertyType(Scalar.F32, is_list=True), pa.list_(pa.float32())),
     ("enum(b, a)", PropertyType(Scalar.STRING, enum=("a", "b")), pa.utf8()),
 ]
@@ -64,4 +64,4 @@ def test_columns_of_a_node_and_of_an_edge() -> None:
 
 def test_a_datetime_column_is_an_instant_in_utc() -> None:
     field = arrow_schema(compile_schema("node A { at: DateTime }").nodes["A"]).field("at")
-    assert (field.type.unit, field.type.tz) == ("ms", None)
+    assert (field.type.unit, field.type.tz) == ("us", None)

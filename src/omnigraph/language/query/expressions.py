@@ -8,11 +8,12 @@ from difflib import get_close_matches
 from typing import Literal as OneOf
 
 from omnigraph.language.catalog import EntityType
-from omnigraph.language.literals import Unfit, compared, fitted, temporal_constant, untyped_constant
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
 from omnigraph.language.query.search import check_ranking, check_text_match
 from omnigraph.language.query.syntax import Position
+from omnigraph.values.json_values import Unfit
+from omnigraph.values.literals import compared, fitted, temporal_constant, untyped_constant
 from omnigraph.values.types import PropertyType, Scalar
 
 Place = OneOf["match", "return", "order", "where"]

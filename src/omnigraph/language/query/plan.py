@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from omnigraph.language.catalog import Metric
+from omnigraph.values.literals import Constant as Constant
 from omnigraph.values.types import PropertyType, Scalar
 
 # ---------------------------------------------------------------- expressions
@@ -24,14 +25,6 @@ AggregateFunction = OneOf["count", "sum", "avg", "min", "max"]
 
 BOOL = PropertyType(Scalar.BOOL)
 NULLABLE_BOOL = PropertyType(Scalar.BOOL, nullable=True)
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A literal, already in its typed form: dates as ISO text, vectors and lists as tuples, null as None."""
-
-    value: str | int | float | bool | tuple[object, ...] | None
-    type: PropertyType
 
 
 @dataclass(frozen=True)

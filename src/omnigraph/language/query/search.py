@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import Metric
-from omnigraph.language.literals import Unfit, fitted
 from omnigraph.language.query import plan, syntax
+from omnigraph.values.json_values import Unfit
+from omnigraph.values.literals import fitted
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:

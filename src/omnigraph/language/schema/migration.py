@@ -387,9 +387,15 @@ def _contains(wider: Constraint, narrower: Constraint) -> bool:
 
 
 def _shape(constraint: Constraint, owner: AnyType) -> tuple[object, ...]:
-    """A constraint by the ids of its members. The order of members has no meaning."""
-    ids = sorted(str(owner.properties[name].id) if name in owner.properties else name for name in constraint.fields)
-    return (constraint.kind, *ids, constraint.minimum, constraint.maximum, constraint.pattern)
+    """A constraint by the ids of its members. Their order has no meaning, except in a key: ids follow it."""
+    ids = [str(owner.properties[name].id) if name in owner.properties else name for name in constraint.fields]
+    return (
+        constraint.kind,
+        *(ids if constraint.kind == "key" else sorted(ids)),
+        constraint.minimum,
+        constraint.maximum,
+        constraint.pattern,
+    )
 
 
 def _cardinality(edge: EdgeType) -> str:

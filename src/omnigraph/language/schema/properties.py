@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
-import struct
-from datetime import date, datetime
-
 from omnigraph.language.catalog import Annotation, Constraint, ConstraintKind, Embed, LiteralValue, Metric, Property
 from omnigraph.language.schema.drafts import PropertyDraft
 from omnigraph.language.schema.rules import SchemaText
@@ -18,6 +13,7 @@ from omnigraph.language.schema.syntax import (
     PropertySyntax,
     TypeSyntax,
 )
+from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 MAX_DIMENSION = 2**31 - 1
@@ -26,8 +22,7 @@ RESERVED_NAMES = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
 ENTITY_COLUMNS = frozenset({"id", "src", "dst"})
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})?")
+EDGE_ENDS = frozenset({"from", "to"})
 
 
 def compile_property(syntax: PropertySyntax, kind: DeclarationKind, owner: str, source: SchemaText) -> PropertyDraft:
@@ -107,13 +102,15 @@ class _PropertyRules:
         name = self.syntax.name
         if name in RESERVED_NAMES:
             raise self.source.error("S111", self.syntax.place, name=name, owner=self.owner)
-        if name in ENTITY_COLUMNS:
+        if name in ENTITY_COLUMNS or (self.kind == "edge" and name in EDGE_ENDS):
             if name == "id":
                 what, kind, advice = (
                     "identity",
                     "node and edge",
                     "mark the property that identifies it with @key, or choose a name such as code",
                 )
+            elif name in EDGE_ENDS:
+                what, kind, advice = "ends", "edge", "choose another name; from and to are the ids of an edge's nodes"
             else:
                 what, kind, advice = (
                     "endpoint columns",
@@ -248,37 +245,15 @@ def typed_literal(argument: ArgumentSyntax, type: PropertyType) -> LiteralValue 
         return value if isinstance(value, str) and value in type.enum else None
     if argument.is_word:
         return None
-    if type.scalar is Scalar.BOOL:
-        return value if isinstance(value, bool) else None
-    if type.scalar is Scalar.STRING:
-        return value if isinstance(value, str) else None
-    if type.scalar in (Scalar.DATE, Scalar.DATETIME):
-        return value if isinstance(value, str) and _is_date(value, type.scalar) else None
-    if isinstance(value, bool | str):
+    is_text = type.scalar in (Scalar.STRING, Scalar.DATE, Scalar.DATETIME)
+    if isinstance(value, str) != is_text:
         return None
-    return _typed_number(value, type.scalar)
-
-
-def _typed_number(value: int | float, scalar: Scalar) -> int | float | None:
-    if scalar.is_integer:
-        low, high = INTEGER_RANGES[scalar]
-        return value if isinstance(value, int) and low <= value <= high else None
-    number = float(value)
-    if scalar is Scalar.F32:
-        try:
-            number = struct.unpack("<f", struct.pack("<f", number))[0]
-        except OverflowError:
-            return None
-    return number if math.isfinite(number) else None
-
-
-def _is_date(text: str, scalar: Scalar) -> bool:
     try:
-        if scalar is Scalar.DATE:
-            return _DATE.fullmatch(text) is not None and date.fromisoformat(text) is not None
-        return _DATETIME.fullmatch(text) is not None and datetime.fromisoformat(text.upper()) is not None
-    except ValueError:
-        return False
+        typed = typed_value(value, type)
+    except Unfit:
+        return None
+    # Dates stay as they were written.
+    return typed if isinstance(typed, str | int | float) else value
 
 
 def _expectation(type: PropertyType) -> tuple[str, str]:

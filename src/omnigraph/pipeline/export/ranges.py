@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import EntityType
-from omnigraph.pipeline.export.encoding import csv_lines, file_columns, json_lines
 from omnigraph.pipeline.load.inputs import Format
 from omnigraph.pipeline.target import Place
+from omnigraph.records.encoding import csv_lines, file_columns, json_lines
 from omnigraph.tables import Table, literal
 
 if TYPE_CHECKING:

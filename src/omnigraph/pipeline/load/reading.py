@@ -18,7 +18,6 @@ from sqlglot import exp
 from omnigraph.errors import UnreadableInput
 from omnigraph.history import new_ulid
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.pipeline.export.encoding import record_text
 from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.load.text import (
     START_BYTES,
@@ -31,6 +30,7 @@ from omnigraph.pipeline.load.text import (
 )
 from omnigraph.pipeline.target import Places, Target
 from omnigraph.records.csv_rows import CsvReader
+from omnigraph.records.encoding import record_text
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
 from omnigraph.records.tabular import TabularReader
@@ -123,7 +123,7 @@ def read_batches(target: Target, key: str, places: Places, index: int, batches: 
         if reader is None:
             names = list(batch.schema.names)
             try:
-                reader = TabularReader(target.catalog.tables[key], names, FreshIds.after(new_ulid()), text=False)
+                reader = TabularReader(target.catalog, key, names, FreshIds.after(new_ulid()), text=False)
             except UnreadableInput as error:
                 found.problem = error
                 return ReadReport([found], writer.types)
@@ -196,7 +196,7 @@ class SplitReader:
 
     def _tabular(self, names: list[str], *, text: bool) -> TabularReader:
         assert self.split.key is not None
-        return TabularReader(self.target.catalog.tables[self.split.key], names, self.split.fresh, text=text)
+        return TabularReader(self.target.catalog, self.split.key, names, self.split.fresh, text=text)
 
 
 def _parquet_batches(stream: Any) -> Iterator[Any]:

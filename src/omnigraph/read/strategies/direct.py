@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.expressions.pushdown import Values
-from omnigraph.language.arrow import arrow_type
 from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
@@ -28,6 +27,7 @@ from omnigraph.language.query.plan import (
     Unary,
 )
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.values.arrow import arrow_type
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.expressions.masks import truth
 from omnigraph.expressions.pushdown import Values, conjunction, fixes, looked_up
-from omnigraph.language.arrow import arrow_type
 from omnigraph.language.catalog import NodeType
-from omnigraph.language.identity import canonical_text
 from omnigraph.language.query.plan import Expression
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, reachable
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.tables.ascending import distinct
+from omnigraph.values.arrow import arrow_type
+from omnigraph.values.canonical import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import View
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from omnigraph.language.query.plan import Constant
-from omnigraph.values.temporal import datetime_text, parse_date, parse_datetime
-from omnigraph.values.types import INTEGER_RANGES, MAX_F32, PropertyType, Scalar
+from omnigraph.values.json_values import Unfit, shown, typed_value
+from omnigraph.values.temporal import instant_text, parse_date, parse_datetime
+from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 
-class Unfit(Exception):
-    """The value does not fit; the message completes "… because"."""
+@dataclass(frozen=True)
+class Constant:
+    """A literal, already in its typed form: dates as ISO text, vectors and lists as tuples, null as None."""
+
+    value: str | int | float | bool | tuple[object, ...] | None
+    type: PropertyType
 
 
 def temporal_constant(kind: str, text: str) -> Constant:
@@ -18,24 +22,25 @@ def temporal_constant(kind: str, text: str) -> Constant:
     try:
         if kind == "date":
             return Constant(parse_date(text).isoformat(), PropertyType(Scalar.DATE))
-        return Constant(datetime_text(parse_datetime(text)), PropertyType(Scalar.DATETIME))
+        return Constant(instant_text(parse_datetime(text)), PropertyType(Scalar.DATETIME))
     except ValueError as error:
         raise Unfit(f"'{text}' is not a {kind}: {error}") from None
 
 
 def untyped_constant(value: str | int | float | bool | None) -> Constant:
-    """A literal by itself: the widest type of its kind. Raises Unfit for an integer beyond 64 bits."""
+    """A literal by itself: the widest type of its kind. Raises Unfit for a number beyond 64 bits."""
     if value is None:
         return Constant(None, PropertyType(Scalar.STRING, nullable=True))
     if isinstance(value, bool):
         return Constant(value, PropertyType(Scalar.BOOL))
     if isinstance(value, int):
         for scalar in (Scalar.I64, Scalar.U64):
-            if _in_range(value, scalar):
+            low, high = INTEGER_RANGES[scalar]
+            if low <= value <= high:
                 return Constant(value, PropertyType(scalar))
-        raise Unfit(f"{value} does not fit in 64 bits")
+        raise Unfit(f"{shown(value)} does not fit in 64 bits")
     if isinstance(value, float):
-        return Constant(value, PropertyType(Scalar.F64))
+        return _number(value, PropertyType(Scalar.F64))
     return Constant(value, PropertyType(Scalar.STRING))
 
 
@@ -64,21 +69,29 @@ def compared(constant: Constant, other: PropertyType, *, check_enum: bool) -> Co
 
 def _fitted_scalar(constant: Constant, target: PropertyType, check_enum: bool) -> Constant:
     value, scalar = constant.value, target.scalar
-    if isinstance(value, bool) or scalar is Scalar.BOOL:
-        if isinstance(value, bool) and scalar is Scalar.BOOL:
-            return Constant(value, target)
-    elif isinstance(value, int) and scalar.is_integer:
-        if not _in_range(value, scalar):
+    match value:
+        case bool():
+            if scalar is Scalar.BOOL:
+                return Constant(value, target)
+        case int() if scalar.is_integer:
             low, high = INTEGER_RANGES[scalar]
-            raise Unfit(f"{value} is not between {low} and {high}, the range of {scalar.value}")
-        return Constant(value, target)
-    elif isinstance(value, int | float) and scalar.is_float:
-        if scalar is Scalar.F32 and abs(value) > MAX_F32:
-            raise Unfit(f"{value} is beyond the range of F32")
-        return Constant(float(value), target)
-    elif isinstance(value, str):
-        return _fitted_text(value, constant.type.scalar, target, check_enum)
-    raise Unfit(f"{_shown(value)} is not a value of {target}")
+            if not low <= value <= high:
+                raise Unfit(f"{shown(value)} is not between {low} and {high}, the range of {scalar.value}")
+            return Constant(value, target)
+        case int() | float() if scalar.is_float:
+            return _number(value, target)
+        case str():
+            return _fitted_text(value, constant.type.scalar, target, check_enum)
+    raise Unfit(f"{_written(value)} is not a value of {target}")
+
+
+def _number(value: int | float, target: PropertyType) -> Constant:
+    try:
+        number = typed_value(value, target)
+    except Unfit:
+        raise Unfit(f"{shown(value)} is beyond the range of {target.scalar.value}") from None
+    assert isinstance(number, float)
+    return Constant(number, target)
 
 
 def _fitted_text(value: str, written: Scalar, target: PropertyType, check_enum: bool) -> Constant:
@@ -95,12 +108,12 @@ def _fitted_text(value: str, written: Scalar, target: PropertyType, check_enum: 
         return replace(temporal_constant("datetime", f"{value}T00:00:00Z"), type=target)
     if scalar is Scalar.BLOB and written is Scalar.STRING:
         return Constant(value, target)
-    raise Unfit(f"{_shown(value)} is not a value of {target}")
+    raise Unfit(f"{_written(value)} is not a value of {target}")
 
 
 def _fitted_list(constant: Constant, target: PropertyType) -> Constant:
     if not isinstance(constant.value, tuple):
-        raise Unfit(f"{_shown(constant.value)} is not a value of {target}")
+        raise Unfit(f"{_written(constant.value)} is not a value of {target}")
     if target.scalar is Scalar.VECTOR:
         if len(constant.value) != target.dimension:
             raise Unfit(f"a list of {len(constant.value)} numbers is not a value of {target}")
@@ -122,14 +135,5 @@ def _item_type(value: object, written: PropertyType) -> PropertyType:
     return untyped_constant(value).type  # type: ignore[arg-type]  # items are scalars
 
 
-def _in_range(value: int, scalar: Scalar) -> bool:
-    low, high = INTEGER_RANGES[scalar]
-    return low <= value <= high
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, str):
-        return f"'{value}'"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if not isinstance(value, tuple) else "a list"
+def _written(value: object) -> str:
+    return "a list" if isinstance(value, tuple) else shown(value)

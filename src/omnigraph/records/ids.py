@@ -1,0 +1,78 @@
+"""Columns of ids: derived from keys, given, or fresh; and the ends of edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.language.catalog import EntityType, NodeType
+from omnigraph.language.identity import has_dates_in_key, node_id, referenced_id
+from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.values.canonical import milliseconds_text
+from omnigraph.values.columns import Doubtful
+from omnigraph.values.types import Scalar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def id_column(
+    entity: EntityType, given: pa.StringArray, columns: dict[str, Any], lines: pa.Int64Array, fresh: FreshIds
+) -> tuple[pa.StringArray, int]:
+    """The id column and how many ids came from outside: derived for keyed nodes, else given or fresh. Raises Doubtful."""
+    import pyarrow.compute as pc
+
+    count = len(given) - given.null_count
+    if count:
+        refuse_empty(given)
+    if isinstance(entity, NodeType) and entity.key:
+        derived = _derived(entity, columns)
+        if count and not pc.all(pc.equal(given, derived)).as_py():
+            raise Doubtful
+        return derived, count
+    if count == len(given):
+        return given, count
+    made = fresh.many(lines)
+    return (pc.coalesce(given, made) if count else made), count
+
+
+def _derived(node: NodeType, columns: dict[str, Any]) -> pa.StringArray:
+    """`identity.node_id` for a whole column; member by member only where no cast gives the canonical text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    members = [columns[name] for name in node.key]
+    if any(member.null_count for member in members):
+        raise Doubtful
+    only, scalar = members[0], node.properties[node.key[0]].type.scalar
+    if len(members) > 1 or scalar.is_float:
+        rows = zip(*(member.to_pylist() for member in members), strict=True)
+        return pa.array([node_id(node, dict(zip(node.key, row, strict=True))) for row in rows], pa.string())
+    match scalar:
+        case Scalar.STRING:
+            refuse_empty(only)
+            return only
+        case Scalar.DATE:
+            return pc.cast(only.cast(pa.int32()), pa.string())
+        case Scalar.DATETIME:
+            return pa.array([milliseconds_text(at) for at in only.cast(pa.int64()).to_pylist()], pa.string())
+    return pc.cast(only, pa.string())
+
+
+def end_column(node: NodeType, references: pa.Array) -> pa.StringArray:
+    """The ids of the nodes at one end of edges. Raises Doubtful."""
+    import pyarrow as pa
+
+    if references.null_count:
+        raise Doubtful
+    refuse_empty(references)
+    if not has_dates_in_key(node):
+        return references
+    return pa.array([referenced_id(node, reference) for reference in references.to_pylist()], pa.string())
+
+
+def refuse_empty(ids: pa.Array) -> None:
+    """Raises Doubtful when one is empty."""
+    import pyarrow.compute as pc
+
+    if pc.any(pc.equal(pc.binary_length(ids), 0)).as_py():
+        raise Doubtful

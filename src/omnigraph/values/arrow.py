@@ -1,0 +1,74 @@
+"""The Arrow type that holds each type of value, and columns as Python values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.values.json_values import typed_value
+from omnigraph.values.types import PropertyType, Scalar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def arrow_type(type: PropertyType) -> pa.DataType:
+    """The Arrow type of a property's values.
+
+    A DateTime is a timestamp in microseconds without zone, meaning UTC: every engine reads that as an instant.
+    """
+    import pyarrow as pa
+
+    if type.dimension is not None:
+        return pa.list_(pa.field("item", pa.float32(), nullable=True), type.dimension)
+    scalar = {
+        Scalar.STRING: pa.utf8,
+        Scalar.BLOB: pa.large_binary,
+        Scalar.BOOL: pa.bool_,
+        Scalar.I32: pa.int32,
+        Scalar.I64: pa.int64,
+        Scalar.U32: pa.uint32,
+        Scalar.U64: pa.uint64,
+        Scalar.F32: pa.float32,
+        Scalar.F64: pa.float64,
+        Scalar.DATE: pa.date32,
+        Scalar.DATETIME: lambda: pa.timestamp("us"),
+    }[type.scalar]()
+    return pa.list_(pa.field("item", scalar, nullable=True)) if type.is_list else scalar
+
+
+def repeated(value: object, type: PropertyType, count: int) -> pa.Array:
+    """A column that holds one value (not yet typed, or null) in every row."""
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(count, arrow_type(type))
+    return pa.array([typed_value(value, type)] * count, arrow_type(type))
+
+
+def python_values(column: pa.ChunkedArray) -> list[Any]:
+    """A column as Python values for whoever asked: instants say that they are in UTC."""
+    values: list[Any] = column.to_pylist()
+    return [with_zone(value) for value in values] if _has_instants(column.type) else values
+
+
+def _has_instants(type: pa.DataType) -> bool:
+    import pyarrow.types as pt
+
+    if pt.is_list(type):
+        return _has_instants(type.value_type)
+    if pt.is_struct(type):
+        return any(_has_instants(field.type) for field in type)
+    return bool(pt.is_timestamp(type))
+
+
+def with_zone(value: Any) -> Any:
+    """A value as it is given to people: columns hold instants without a zone, outside they have one."""
+    match value:
+        case datetime():
+            return value.replace(tzinfo=UTC)
+        case list():
+            return [with_zone(item) for item in value]
+        case dict():
+            return {name: with_zone(item) for name, item in value.items()}
+    return value

@@ -1,0 +1,297 @@
+"""Columns from outside (parsed JSON, cells of CSV, Arrow) as the columns a table holds.
+
+A conversion is by whole columns, and raises Doubtful where one value might not fit. The caller then goes through
+`typed_value`, row by row, which says what is wrong or takes the value after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.values.arrow import arrow_type
+from omnigraph.values.csv_cells import INTEGER, NUMBER, cell_value
+from omnigraph.values.json_values import Unfit, typed_value
+from omnigraph.values.temporal import DAYS, MICROSECONDS, day_at, instant_at
+from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DAY_TEXT = r"^\d{4}-\d\d-\d\d$"
+_INSTANT_TEXT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
+_MILLISECONDS = (MICROSECONDS[0] // 1000, MICROSECONDS[1] // 1000)
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+class Doubtful(Exception):
+    """A value of this column might not fit: look at the values one by one."""
+
+
+# ---------------------------------------------------------------- columns that Arrow's JSON parser made
+
+
+def json_parser_type(type: PropertyType, *, dates_as_text: bool) -> pa.DataType:
+    """What the parser is told to expect: the widest type of the kind, so that a value is never cut unseen."""
+    import pyarrow as pa
+
+    if type.dimension is not None:
+        return pa.list_(pa.float64())
+    date_type = pa.string() if dates_as_text else pa.int64()
+    scalar = {
+        Scalar.STRING: pa.string(),
+        Scalar.BLOB: pa.string(),
+        Scalar.BOOL: pa.bool_(),
+        Scalar.U64: pa.uint64(),
+        Scalar.F32: pa.float64(),
+        Scalar.F64: pa.float64(),
+        Scalar.DATE: date_type,
+        Scalar.DATETIME: date_type,
+    }.get(type.scalar, pa.int64())
+    return pa.list_(scalar) if type.is_list else scalar
+
+
+def parsed_column(raw: pa.Array, type: PropertyType) -> pa.Array:
+    """A column of `json_parser_type` as the column a table holds. Raises Doubtful."""
+    import pyarrow as pa
+
+    try:
+        if type.dimension is not None:
+            return _vectors(raw, type.dimension)
+        if type.is_list:
+            return _lists(raw, lambda items: _parsed_scalars(items, type.scalar))
+        return _parsed_scalars(raw, type.scalar)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise Doubtful from None
+
+
+def _parsed_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_text = pa.types.is_string(raw.type)
+    match scalar:
+        case Scalar.I32 | Scalar.U32:
+            return pc.cast(raw, arrow_type(PropertyType(scalar)))
+        case Scalar.F32 | Scalar.F64:
+            return _floats(raw, scalar)
+        case Scalar.DATE:
+            if is_text:
+                return _days(pc.cast(_matching(raw, _DAY_TEXT), pa.date32()))
+            return pc.cast(pc.cast(_within(raw, DAYS), pa.int32()), pa.date32())
+        case Scalar.DATETIME:
+            if is_text:
+                bare = pc.utf8_rtrim(_matching(raw, _INSTANT_TEXT), characters="Z")
+                return _instants(pc.cast(bare, pa.timestamp("us")))
+            return _instants(pc.cast(_within(raw, _MILLISECONDS), pa.timestamp("ms")))
+        case Scalar.BLOB:
+            return _one_by_one(raw.to_pylist(), PropertyType(scalar))
+    return raw
+
+
+# ---------------------------------------------------------------- columns of text cells
+
+
+def text_column(raw: pa.Array, type: PropertyType) -> pa.Array:
+    """A column of CSV's cells as the column a table holds. Raises Doubtful."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    scalar = type.scalar
+    if raw.null_count == len(raw):
+        return pa.nulls(len(raw), arrow_type(type))
+    if type.is_list or type.dimension is not None:
+        return _one_by_one([cell_value(cell, type) for cell in raw.to_pylist()], type)
+    if scalar is Scalar.STRING or scalar is Scalar.BLOB:
+        return parsed_column(raw, type)
+    if scalar is Scalar.BOOL:
+        return pc.equal(_matching(raw, "^(true|false)$"), "true")
+    numbers = f"^{NUMBER}$" if scalar.is_float else f"^{INTEGER}$"
+    try:
+        if scalar in (Scalar.DATE, Scalar.DATETIME):
+            if not pc.any(pc.match_substring_regex(raw, numbers)).as_py():
+                return parsed_column(raw, type)
+            return parsed_column(pc.cast(_matching(raw, numbers), pa.int64()), type)
+        target = json_parser_type(type, dates_as_text=True)
+        return parsed_column(pc.cast(_matching(raw, numbers), target), type)
+    except pa.ArrowInvalid:
+        raise Doubtful from None
+
+
+# ---------------------------------------------------------------- columns that have a type already
+
+
+def arrow_column(raw: pa.Array, type: PropertyType) -> pa.Array:
+    """A column of Parquet or of a data frame as the column a table holds. Raises Doubtful."""
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    try:
+        if raw.null_count == len(raw):
+            return pa.nulls(len(raw), arrow_type(type))
+        if type.is_list or type.dimension is not None:
+            if not (pt.is_list(raw.type) or pt.is_large_list(raw.type) or pt.is_fixed_size_list(raw.type)):
+                raise Doubtful
+            listed = raw.cast(pa.list_(raw.type.value_type))
+            if type.dimension is not None:
+                return _vectors(listed, type.dimension)
+            return _lists(listed, lambda items: _arrow_scalars(items, type.scalar))
+        return _arrow_scalars(raw, type.scalar)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise Doubtful from None
+
+
+def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as pt
+
+    match scalar:
+        case Scalar.STRING if pt.is_string(raw.type):
+            return raw
+        case Scalar.BOOL if pt.is_boolean(raw.type):
+            return raw
+        case Scalar.DATE if pt.is_date(raw.type):
+            return _days(pc.cast(raw, pa.date32()))
+        case Scalar.DATETIME if pt.is_timestamp(raw.type):
+            return _instants(raw)
+        case Scalar.BLOB if pt.is_binary(raw.type) or pt.is_large_binary(raw.type):
+            return pc.cast(raw, pa.large_binary())
+        case _ if scalar.is_integer and (pt.is_integer(raw.type) or pt.is_decimal(raw.type)):
+            return pc.cast(raw, arrow_type(PropertyType(scalar)))
+        case _ if scalar.is_integer and pt.is_floating(raw.type):
+            # Columns of integers with gaps are floats in some data frames.
+            exact = _within(raw, (-MAX_SAFE_INTEGER, MAX_SAFE_INTEGER))
+            return pc.cast(exact, arrow_type(PropertyType(scalar)))
+        case _ if scalar.is_float and pt.is_decimal(raw.type):
+            return _one_by_one(raw.to_pylist(), PropertyType(scalar))
+        case _ if scalar.is_float and (pt.is_integer(raw.type) or pt.is_floating(raw.type)):
+            return _floats(raw, scalar)
+    raise Doubtful
+
+
+def plain_values(column: pa.Array) -> list[Any]:
+    """The values of a column for `typed_value`, which refuses those that no property holds."""
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    type = column.type
+    if pt.is_timestamp(type):
+        unit = _NANOSECONDS[type.unit]
+        ticks = column.cast(pa.timestamp(type.unit)).cast(pa.int64()).to_pylist()
+        return [None if tick is None else _plain_instant(tick * unit) for tick in ticks]
+    if pt.is_date(type):
+        days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
+        return [day if day is None or not DAYS[0] <= day <= DAYS[1] else day_at(day) for day in days]
+    if pt.is_list(type) or pt.is_large_list(type) or pt.is_fixed_size_list(type):
+        return [None if not item.is_valid else plain_values(item.values) for item in column]
+    if pt.is_time(type) or pt.is_duration(type):
+        return [None if not item.is_valid else item for item in column]
+    return column.to_pylist()  # type: ignore[no-any-return]  # Arrow is not checked
+
+
+def _plain_instant(nanoseconds: int) -> object:
+    """An instant; as text when it is finer, as milliseconds when it is out of range: `typed_value` refuses both."""
+    microseconds, rest = divmod(nanoseconds, 1000)
+    if not MICROSECONDS[0] <= microseconds <= MICROSECONDS[1]:
+        return nanoseconds // 1_000_000
+    instant = instant_at(microseconds)
+    return f"{instant.isoformat(timespec='microseconds')}{rest:03}Z" if rest else instant
+
+
+# ---------------------------------------------------------------- shared
+
+
+def _lists(raw: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if raw.values.null_count:
+        raise Doubtful
+    items = convert(raw.values)
+    item = pa.field("item", items.type, nullable=True)
+    return pa.ListArray.from_arrays(raw.offsets, items, type=pa.list_(item), mask=pc.is_null(raw))
+
+
+def _vectors(raw: pa.Array, dimension: int) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as pt
+
+    if not (pt.is_floating(raw.type.value_type) or pt.is_integer(raw.type.value_type)):
+        raise Doubtful
+    values = raw.flatten()
+    if pc.any(pc.not_equal(pc.list_value_length(raw), dimension)).as_py() or values.null_count:
+        raise Doubtful
+    numbers = _floats(values, Scalar.F32)
+    type = arrow_type(PropertyType(Scalar.VECTOR, dimension=dimension))
+    vectors = pa.FixedSizeListArray.from_arrays(numbers, type=type)
+    # A null takes no values in a list, but `dimension` of them in a list of fixed size.
+    return pc.take(vectors, _ranks(raw)) if raw.null_count else vectors
+
+
+def _ranks(raw: pa.Array) -> pa.Array:
+    """For each row its number among the rows that are not null; null for the others."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    valid = pc.is_valid(raw)
+    rank = pc.subtract(pc.cumulative_sum(pc.cast(valid, pa.int64())), 1)
+    return pc.if_else(valid, rank, pa.scalar(None, pa.int64()))
+
+
+def _floats(raw: pa.Array, scalar: Scalar) -> pa.Array:
+    """The nearest float of each number; Doubtful when one of them is not finite."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pc.cast(raw, pa.float64(), safe=False)
+    if scalar is Scalar.F32:
+        numbers = pc.cast(numbers, pa.float32(), safe=False)
+    if pc.any(pc.invert(pc.is_finite(numbers))).as_py():
+        raise Doubtful
+    return numbers
+
+
+def _days(days: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    _within(pc.cast(days, pa.int32()), DAYS)
+    return days
+
+
+def _instants(raw: pa.Array) -> pa.Array:
+    """Timestamps of any unit and zone as a column holds them; ArrowInvalid when one is finer than a microsecond."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    instants = pc.cast(pc.cast(raw, pa.timestamp(raw.type.unit)), pa.timestamp("us"))
+    _within(pc.cast(instants, pa.int64()), MICROSECONDS)
+    return instants
+
+
+def _matching(texts: pa.Array, pattern: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    if pc.any(pc.invert(pc.match_substring_regex(texts, pattern))).as_py():
+        raise Doubtful
+    return texts
+
+
+def _within(numbers: pa.Array, bounds: tuple[int, int]) -> pa.Array:
+    import pyarrow.compute as pc
+
+    extent = pc.min_max(numbers).as_py()
+    if extent["min"] is not None and not (bounds[0] <= extent["min"] and extent["max"] <= bounds[1]):
+        raise Doubtful
+    return numbers
+
+
+def _one_by_one(values: list[Any], type: PropertyType) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array([typed_value(value, type) for value in values], arrow_type(type))
+    except Unfit:
+        raise Doubtful from None

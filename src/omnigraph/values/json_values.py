@@ -1,0 +1,325 @@
+"""One value from outside (JSON or Python) as the value its column holds, and back as JSON.
+
+Strict on the way in: nothing is guessed, cut or nulled. What goes out as JSON comes in again as the same value.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import struct
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+from omnigraph.values.temporal import (
+    TOO_FINE,
+    day_at,
+    instant_at,
+    instant_text,
+    parse_date,
+    parse_datetime,
+    utc_without_zone,
+)
+from omnigraph.values.types import INTEGER_RANGES, MAX_SAFE_INTEGER, PropertyType, Scalar
+
+MAX_SHOWN = 80
+"""Characters of a value that a message repeats."""
+
+_DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+
+
+class Unfit(ValueError):
+    """The value does not fit the type; the text says why, without naming the property."""
+
+    def about(self, target: str) -> str:
+        """The text as a sentence about what was to hold the value: "Person.age expects I32, got 'x'"."""
+        separator = " " if str(self).startswith("expects") else ": "
+        return f"{target}{separator}{self}"
+
+
+# ---------------------------------------------------------------- in
+
+
+def typed_value(value: object, type: PropertyType) -> object:
+    """The value as the column's own Python type (an instant without zone, meaning UTC). Raises Unfit.
+
+    None stays None, and a word that no enum has stays a word: these are rules of the data, not of the type, and are
+    reported in the order of the other rules.
+    """
+    if value is None:
+        return None
+    if type.dimension is not None:
+        return _vector(value, type.dimension)
+    if type.is_list:
+        return _list(value, _SCALARS[type.scalar])
+    return _SCALARS[type.scalar](value)
+
+
+def shown(value: object) -> str:
+    """A value in a message: short, as JSON would write it where JSON can."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            text = f"'{value}'".encode("utf-8", "backslashreplace").decode()
+        case float() if not math.isfinite(value):
+            return _non_finite(value)
+        case int() if abs(value) >= 10**40:
+            return "a very large number"
+        case int() | float() | Decimal() | list() | tuple():
+            text = str(value)
+        case Mapping():
+            return "an object"
+        case datetime():
+            return f"the instant {value.isoformat()}"
+        case date():
+            return f"the day {value.isoformat()}"
+        case bytes():
+            return f"{len(value)} bytes"
+        case _:
+            return type(value).__name__
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def _items(value: object, expected: str) -> list[object]:
+    """The items of a list, a tuple, or an array of a numeric library."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    to_list = getattr(value, "tolist", None)
+    if to_list is not None and isinstance(items := to_list(), list):
+        return items
+    raise Unfit(f"expects {expected}, got {shown(value)}")
+
+
+def _list(value: object, convert: Callable[[object], object]) -> list[object]:
+    items: list[object] = []
+    for index, item in enumerate(_items(value, "a list")):
+        if item is None:
+            raise Unfit("expects a list without nulls")
+        try:
+            items.append(convert(item))
+        except Unfit as unfit:
+            raise Unfit(unfit.about(f"item {index}")) from None
+    return items
+
+
+def _vector(value: object, dimension: int) -> list[float]:
+    items = _items(value, f"Vector({dimension})")
+    if len(items) != dimension:
+        raise Unfit(f"expects Vector({dimension}), got {len(items)} numbers")
+    numbers: list[float] = []
+    for index, item in enumerate(items):
+        try:
+            numbers.append(_float32(item))
+        except Unfit as unfit:
+            raise Unfit(unfit.about(f"item {index}")) from None
+    return numbers
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise Unfit(f"expects String, got {shown(value)}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Unfit(f"expects valid Unicode, got {shown(value)}, which holds half of a surrogate pair") from None
+    return value
+
+
+def _bool(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Unfit(f"expects Bool, got {shown(value)}")
+    return value
+
+
+def _integer(scalar: Scalar) -> Callable[[object], int]:
+    low, high = INTEGER_RANGES[scalar]
+    as_text = high > MAX_SAFE_INTEGER
+
+    def convert(value: object) -> int:
+        number: int | None = None
+        match value:
+            case bool():
+                pass
+            case Integral():
+                number = int(value)
+            case Decimal() if value.is_finite() and value.adjusted() < 20 and value == value.to_integral_value():
+                number = int(value)
+            case str() if as_text and _DIGITS.fullmatch(value):
+                number = int(value)  # 64-bit integers may come as text, because many JSON tools round them
+        if number is None:
+            raise Unfit(f"expects {scalar.value}, got {shown(value)}")
+        if not low <= number <= high:
+            raise Unfit(f"expects {scalar.value} ({low} to {high}), got {shown(number)}")
+        return number
+
+    return convert
+
+
+def _float64(value: object) -> float:
+    if isinstance(value, Decimal):
+        return _from_decimal(value, Scalar.F64)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise Unfit(f"expects a number, got {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise Unfit(f"expects F64, got {shown(value)}") from None
+    if not math.isfinite(number):
+        raise Unfit(f"expects a finite number, got {shown(number)}")
+    return number
+
+
+def _float32(value: object) -> float:
+    """The nearest 32-bit float."""
+    if isinstance(value, Decimal):
+        return _from_decimal(value, Scalar.F32)
+    number = _float64(value)
+    rounded = as_f32(number)
+    if rounded is None:
+        raise Unfit(f"expects F32, got {shown(number)}")
+    return rounded
+
+
+def _from_decimal(value: Decimal, scalar: Scalar) -> float:
+    """A decimal has digits that somebody chose: it is taken only where the float gives all of them back."""
+    number = float(value) if value.is_finite() else math.nan
+    rounded = as_f32(number) if scalar is Scalar.F32 else number
+    if rounded is None or not math.isfinite(rounded) or Decimal(float_digits(rounded, scalar)) != value:
+        raise Unfit(f"expects {scalar.value}, which has no value {shown(value)}")
+    return rounded
+
+
+def as_f32(value: float) -> float | None:
+    """The nearest 32-bit float; None when the number is beyond its range."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return None
+
+
+def float_digits(value: float, scalar: Scalar) -> str:
+    """The shortest digits that give a float back at its width."""
+    if scalar is Scalar.F32:
+        for precision in range(1, 9):
+            text = f"{value:.{precision}g}"
+            if as_f32(float(text)) == value:
+                return text
+        return f"{value:.9g}"
+    return repr(value)
+
+
+def _date(value: object) -> date:
+    match value:
+        case datetime():
+            raise Unfit(f"expects Date, got {shown(value)}")
+        case date():
+            return value
+        case bool():
+            pass
+        case Integral():
+            try:
+                return day_at(int(value))
+            except OverflowError:
+                raise Unfit(f"Date value out of range: {shown(int(value))}") from None
+        case str():
+            try:
+                return parse_date(value)
+            except ValueError as error:
+                raise Unfit(f"invalid Date literal {shown(value)}: {error}") from None
+    raise Unfit(f"expects Date, got {shown(value)}")
+
+
+def _datetime(value: object) -> datetime:
+    match value:
+        case datetime():
+            if getattr(value, "nanosecond", 0):
+                raise Unfit(f"expects DateTime, got {shown(value)}: {TOO_FINE}")
+            try:
+                moment = utc_without_zone(value)
+            except OverflowError:
+                raise Unfit(f"DateTime value out of range: {value.isoformat()}") from None
+            # Libraries have instants of their own kind; a column's are Python's.
+            return datetime.combine(moment.date(), moment.time()) if type(moment) is not datetime else moment
+        case bool():
+            pass
+        case Integral():
+            try:
+                return instant_at(int(value) * 1000)
+            except OverflowError:
+                raise Unfit(f"DateTime value out of range: {shown(int(value))}") from None
+        case str():
+            try:
+                return parse_datetime(value).replace(tzinfo=None)
+            except ValueError as error:
+                raise Unfit(f"invalid DateTime literal {shown(value)}: {error}") from None
+    raise Unfit(f"expects DateTime, got {shown(value)}")
+
+
+def _blob(value: object) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if not isinstance(value, str):
+        raise Unfit(f"expects Blob, got {shown(value)}")
+    if not value.startswith(_BASE64):
+        raise Unfit("expects Blob as 'base64:...'; external addresses are not allowed")
+    try:
+        return base64.b64decode(value.removeprefix(_BASE64), validate=True)
+    except ValueError:
+        raise Unfit("expects Blob as valid base64") from None
+
+
+_BASE64 = "base64:"
+_SCALARS: Mapping[Scalar, Callable[[object], object]] = {
+    Scalar.STRING: _string,
+    Scalar.BLOB: _blob,
+    Scalar.BOOL: _bool,
+    Scalar.F32: _float32,
+    Scalar.F64: _float64,
+    Scalar.DATE: _date,
+    Scalar.DATETIME: _datetime,
+    **{scalar: _integer(scalar) for scalar in INTEGER_RANGES},
+}
+
+
+# ---------------------------------------------------------------- out
+
+
+def json_value(value: object) -> Any:
+    """A value as JSON: dates and instants as ISO text, bytes as base64, integers that a float cannot hold as text.
+
+    NaN and the infinities, which a computed number may be though no column holds them, are words.
+    """
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else str(value)
+        case float():
+            return value if math.isfinite(value) else _non_finite(value)
+        case datetime():
+            return instant_text(value)
+        case date():
+            return value.isoformat()
+        case bytes():
+            return blob_text(value)
+        case list():
+            return [json_value(item) for item in value]
+        case dict():
+            return {name: json_value(item) for name, item in value.items()}
+    raise TypeError(f"{type(value).__name__} is not a value of a graph")
+
+
+def blob_text(value: bytes) -> str:
+    return _BASE64 + base64.b64encode(value).decode()
+
+
+def _non_finite(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
