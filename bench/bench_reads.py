@@ -34,6 +34,7 @@ from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import run_read
 from omnigraph.views import Repository, View
+from omnigraph.write.publishing import publish
 
 SCHEMA = """
 node Person {
@@ -266,7 +267,8 @@ def load(folder: Path, tables: dict[str, pa.Table]) -> View:
 
 def _publish(repository: Repository, view: View, changes: tuple[TableChange, ...]) -> None:
     entry = repository.history.chain.head(MAIN)
-    repository.history.publisher.publish(
+    publish(
+        repository.history,
         PublishPlan(
             commit_id=new_ulid(), branch=MAIN, incarnation=entry.incarnation, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=changes,

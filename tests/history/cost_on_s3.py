@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from s3_server import S3Server
 
-from omnigraph.history import History, Member, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.history import History, PublishPlan, TableChange, TableState, new_ulid
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
+from omnigraph.write.publishing import Submission, publish, publish_group
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("n", pa.int64())])
 KEY, PATH = "node:Measured", "nodes/Measured-1"
@@ -76,7 +77,7 @@ class MeasuredGraph:
             assert state is not None
             self.version += 1
             following = TableState(state.path, 2 * 10**18 + self.version, state.generation + 1, state.rows + 1)
-            self.history.publisher.publish(self._plan("main", (TableChange("node:T0", "insert", state, following),)))
+            publish(self.history, self._plan("main", (TableChange("node:T0", "insert", state, following),)))
 
     def append(self, branch: str, others: tuple[TableChange, ...] = ()) -> bool:
         """One row, as a warm process writes it; whether the write also folded."""
@@ -88,7 +89,7 @@ class MeasuredGraph:
         self.tables.sync([staged])
         generation = state.generation if state else 0
         after = TableState(PATH, staged.version, generation + 1, staged.rows)
-        self.history.publisher.publish(self._plan(branch, (TableChange(KEY, "insert", state, after), *others)))
+        publish(self.history, self._plan(branch, (TableChange(KEY, "insert", state, after), *others)))
         return sum(file.startswith("data/") for file in staged.files) > 1
 
     def _plan(self, branch: str, changes: tuple[TableChange, ...]) -> PublishPlan:
@@ -150,7 +151,7 @@ def group_of_writers(s3: S3Server, writers: int) -> int:
     assert cached is not None
     changes = [TableChange(f"node:G{n}", "insert", None, TableState("x", n, 1, 1)) for n in range(writers)]
     s3.reset()
-    graph.history.publisher.publish_group([Member(graph._plan("main", (change,))) for change in changes])
+    publish_group(graph.history, [Submission(graph._plan("main", (change,))) for change in changes])
     return len(s3.requests())
 
 

@@ -10,7 +10,6 @@ from omnigraph.history import (
     CommitRef,
     Entry,
     History,
-    Member,
     PublishPlan,
     Snapshot,
     TableChange,
@@ -18,6 +17,7 @@ from omnigraph.history import (
 )
 from omnigraph.storage import Store, open_store
 from omnigraph.testing import CountingStore
+from omnigraph.write.publishing import Submission, publish, publish_group
 
 _versions = itertools.count(1)
 
@@ -89,15 +89,15 @@ class SmallGraph:
         )
 
     def commit(self, branch: str = "main", table: str = "node:P", **extra: object) -> Commit:
-        return self.history.publisher.publish(self.plan(branch, table, **extra))
+        return publish(self.history, self.plan(branch, table, **extra))
 
     def commits(self, count: int, branch: str = "main") -> list[Commit]:
         return [self.commit(branch) for _ in range(count)]
 
     def group(self, count: int, branch: str = "main") -> list[Commit]:
         """Several commits in one entry, of tables of their own."""
-        members = [Member(self.plan(branch, f"node:G{number}")) for number in range(count)]
-        outcomes = self.history.publisher.publish_group(members)
+        members = [Submission(self.plan(branch, f"node:G{number}")) for number in range(count)]
+        outcomes = publish_group(self.history, members)
         return [outcome for outcome in outcomes if isinstance(outcome, Commit)]
 
     def branch(self, name: str, source: str = "main", at: Snapshot | None = None) -> Entry:

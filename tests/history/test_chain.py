@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import pytest
 from history.small_graph import SmallGraph, reapply
@@ -17,6 +17,7 @@ from omnigraph.history import check_branch_name, sweep_chain
 from omnigraph.history.chain import PROBE_WINDOW_S, encode_entry, key_of, position_of
 from omnigraph.storage import open_store
 from omnigraph.testing import Fault, FaultyStore
+from omnigraph.write.publishing import publish
 
 
 @pytest.mark.parametrize("depth", [1, 10, 200])
@@ -95,10 +96,10 @@ def test_a_store_that_stays_silent_leaves_the_outcome_unknown() -> None:
         inner, Fault("refused", "create", "branches/*", times=99), Fault("refused", "get", "branches/*", times=99)
     )
     with pytest.raises(OutcomeUnknown) as caught:
-        graph.history.publisher.publish(plan)
+        publish(graph.history, plan)
     assert caught.value.commit_id == plan.commit_id
     graph.store.inner = inner
-    assert graph.history.publisher.publish(plan).id == plan.commit_id
+    assert publish(graph.history, plan).id == plan.commit_id
 
 
 def test_an_entry_reads_back_as_it_was_written() -> None:
@@ -195,7 +196,7 @@ def test_a_writer_that_was_away_during_a_sweep_does_not_reuse_a_position() -> No
     sweep_chain(graph.history.chain, "main", keep=1, protected=list)
     away.history.chain.cached_head = lambda branch: cached  # type: ignore[method-assign] # still believes in it
     away.clock.now += PROBE_WINDOW_S
-    commit = away.history.publisher.publish(plan, reapply)
+    commit = publish(away.history, plan, reapply)
     assert commit.ref.position == 6
     assert graph.history.chain.find("main", 1) is None
     assert graph.again().head().head.table("node:P").rows == 6  # type: ignore[union-attr]
@@ -210,8 +211,8 @@ def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> N
     plan = slow.plan()
     create = slow.store.create
 
-    def create_then_sleep(key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
-        create(key, data, before_visible=before_visible)
+    def create_then_sleep(key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
+        create(key, data, sync_first=sync_first)
         slow.store.create = create  # type: ignore[method-assign]
         graph.commits(3)
         aged(graph)
@@ -219,7 +220,7 @@ def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> N
         assert sweep_chain(graph.history.chain, "main", keep=1, protected=list) > 1
 
     slow.store.create = create_then_sleep  # type: ignore[method-assign]
-    commit = slow.history.publisher.publish(plan, reapply)
+    commit = publish(slow.history, plan, reapply)
     assert commit.ref.position == 1
     log = [each.id for each in graph.history.log.walk(graph.again().head())]
     assert log.count(commit.id) == 1

@@ -16,7 +16,8 @@ from omnigraph.errors import (
     KeyConflict,
     PreconditionFailed,
 )
-from omnigraph.history import Commit, Member, Prepared, PublishPlan, Snapshot, TableChange
+from omnigraph.history import Commit, Prepared, PublishPlan, Snapshot, TableChange
+from omnigraph.write.publishing import Submission, publish, publish_group
 
 
 def test_a_commit_says_who_when_and_what() -> None:
@@ -39,15 +40,15 @@ def test_publishing_on_the_cached_head_is_one_request() -> None:
     graph = SmallGraph()
     plan = graph.plan()
     graph.store.reset()
-    graph.history.publisher.publish(plan)
+    publish(graph.history, plan)
     assert graph.store.snapshot().by_kind == {"create": 1}
 
 
 def test_disjoint_tables_are_carried_over() -> None:
     graph = SmallGraph()
     a, b = graph.plan(table="node:A", mode="strict"), graph.plan(table="node:B", mode="strict")
-    graph.history.publisher.publish(a)
-    graph.history.publisher.publish(b)
+    publish(graph.history, a)
+    publish(graph.history, b)
     head = graph.head().head
     assert head.tables.keys() == {"node:A", "node:B"}
 
@@ -58,7 +59,7 @@ def test_a_strict_change_that_lost_says_what_it_expected() -> None:
     plan = graph.plan(mode="strict")
     graph.commits(2)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        graph.history.publisher.publish(plan, reapply)
+        publish(graph.history, plan, reapply)
     assert (caught.value.table_key, caught.value.expected, caught.value.actual) == ("node:P", 4, 6)
     assert graph.head().head.table("node:P").generation == 6  # type: ignore[union-attr]
 
@@ -69,7 +70,7 @@ def test_an_insert_without_a_rebase_says_what_it_expected() -> None:
     plan = graph.plan()
     graph.commit()
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        graph.history.publisher.publish(plan)
+        publish(graph.history, plan)
     assert (caught.value.expected, caught.value.actual) == (2, 3)
 
 
@@ -86,7 +87,7 @@ def test_an_insert_is_rebased_as_often_as_needed() -> None:
 
     plan = graph.plan()
     other.commit()
-    commit = graph.history.publisher.publish(plan, rebase)
+    commit = publish(graph.history, plan, rebase)
     assert seen == [1, 2, 3]
     assert (commit.ref.seq, commit.id) == (4, plan.commit_id)
     assert graph.head().head.table("node:P").rows == 4  # type: ignore[union-attr]
@@ -101,7 +102,7 @@ def test_a_rebase_may_refuse() -> None:
         raise KeyConflict("P", "ann")
 
     with pytest.raises(KeyConflict):
-        graph.history.publisher.publish(plan, rebase)
+        publish(graph.history, plan, rebase)
     assert graph.again().head().head.commit.ref.seq == 1
 
 
@@ -117,14 +118,14 @@ def test_a_table_that_was_read_is_checked_again_when_it_moved() -> None:
         return plan
 
     graph.commit(table="node:R")
-    graph.history.publisher.publish(plan, rebase)
+    publish(graph.history, plan, rebase)
     assert asked == []
     again = graph.plan(reads=("node:Q",), read_states={"node:Q": state})
     moved = graph.commit(table="node:Q")
-    graph.history.publisher.publish(again, rebase)
+    publish(graph.history, again, rebase)
     assert asked == [moved.id]
     with pytest.raises(ExpectedVersionMismatch):
-        graph.history.publisher.publish(replace(again, commit_id=graph.ids()))
+        publish(graph.history, replace(again, commit_id=graph.ids()))
 
 
 def test_another_schema_is_a_mismatch_of_the_schema() -> None:
@@ -132,7 +133,7 @@ def test_another_schema_is_a_mismatch_of_the_schema() -> None:
     plan = graph.plan()
     graph.commit(table="node:Q", new_schema="other")
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        graph.history.publisher.publish(plan, reapply)
+        publish(graph.history, plan, reapply)
     assert caught.value.table_key == "schema"
     assert graph.head().head.schema == "other"
 
@@ -140,10 +141,10 @@ def test_another_schema_is_a_mismatch_of_the_schema() -> None:
 def test_if_commit_is_met_or_refused() -> None:
     graph = SmallGraph()
     at = graph.commit()
-    graph.history.publisher.publish(graph.plan(if_commit=at.id))
+    publish(graph.history, graph.plan(if_commit=at.id))
     stale = graph.plan(if_commit=at.id)
     with pytest.raises(PreconditionFailed) as caught:
-        graph.history.publisher.publish(stale, reapply)
+        publish(graph.history, stale, reapply)
     assert (caught.value.expected, caught.value.actual) == (at.id, graph.head().head.commit.id)
 
 
@@ -151,7 +152,7 @@ def test_a_dropped_table_is_gone_from_the_snapshot() -> None:
     graph = SmallGraph()
     graph.commit()
     plan = graph.plan(mode="strict")
-    graph.history.publisher.publish(replace(plan, changes=(replace(plan.changes[0], state=None),)))
+    publish(graph.history, replace(plan, changes=(replace(plan.changes[0], state=None),)))
     assert graph.again().head().head.table("node:P") is None
 
 
@@ -161,13 +162,13 @@ def test_a_writer_of_a_deleted_branch_is_told() -> None:
     plan, other = graph.plan("x"), graph.again()
     other.history.branches.delete("x")
     with pytest.raises(BranchReplaced):
-        graph.history.publisher.publish(plan, reapply)
+        publish(graph.history, plan, reapply)
     other.branch("x")
     with pytest.raises(BranchReplaced):
-        graph.history.publisher.publish(plan, reapply)
+        publish(graph.history, plan, reapply)
     assert graph.head("x").head.table("node:P") is None
     with pytest.raises(BranchNotFound):
-        graph.history.publisher.publish(replace(plan, branch="never"))
+        publish(graph.history, replace(plan, branch="never"))
 
 
 def test_a_plan_made_on_a_newer_head_than_the_cached_one_is_not_refused_for_it() -> None:
@@ -176,21 +177,21 @@ def test_a_plan_made_on_a_newer_head_than_the_cached_one_is_not_refused_for_it()
     other = graph.again()
     other.commits(2)
     plan = other.plan(mode="strict")
-    assert graph.history.publisher.publish(plan).ref.seq == 3
+    assert publish(graph.history, plan).ref.seq == 3
     other.branch("x")
     graph.head("x")
     other.history.branches.delete("x")
     other.branch("x")
-    assert graph.history.publisher.publish(other.plan("x", mode="strict")).ref.seq == 4
+    assert publish(graph.history, other.plan("x", mode="strict")).ref.seq == 4
 
 
 def test_publishing_a_plan_again_gives_the_same_commit() -> None:
     graph = SmallGraph(max_tail=2)
     plan = graph.plan()
-    commit = graph.history.publisher.publish(plan, reapply)
+    commit = publish(graph.history, plan, reapply)
     graph.commits(7)
     for process in (graph, graph.again()):
-        assert process.history.publisher.publish(plan, reapply) == commit
+        assert publish(process.history, plan, reapply) == commit
     assert graph.head().head.table("node:P").rows == 8  # type: ignore[union-attr]
 
 
@@ -204,10 +205,10 @@ def test_two_processes_publish_one_plan_as_one_commit() -> None:
 
     def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         result = reapply(plan, snapshot)
-        rebased_elsewhere.append(other.history.publisher.publish(plan, reapply))
+        rebased_elsewhere.append(publish(other.history, plan, reapply))
         return result
 
-    commit = graph.history.publisher.publish(plan, rebase)
+    commit = publish(graph.history, plan, rebase)
     assert commit == rebased_elsewhere[0]
     graph.commit()
     assert graph.again().head().head.table("node:P").rows == 3  # type: ignore[union-attr]
@@ -225,7 +226,7 @@ def test_endless_contention_ends_with_an_error_to_retry() -> None:
     plan = graph.plan()
     other.commit()
     with pytest.raises(Contention) as caught:
-        graph.history.publisher.publish(plan, rebase)
+        publish(graph.history, plan, rebase)
     assert caught.value.retry
 
 
@@ -236,7 +237,7 @@ def test_a_group_is_one_entry_and_a_commit_each() -> None:
     graph = SmallGraph()
     plans = [graph.plan() for _ in range(4)]
     graph.store.reset()
-    outcomes = graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    outcomes = publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
     assert graph.store.snapshot().by_kind == {"create": 1}
     assert [outcome.id for outcome in outcomes if isinstance(outcome, Commit)] == [plan.commit_id for plan in plans]
     head = graph.again().head()
@@ -250,7 +251,7 @@ def test_a_member_that_does_not_fit_fails_alone() -> None:
     graph = SmallGraph()
     graph.commit()
     plans = [graph.plan(mode="strict"), graph.plan(mode="strict"), graph.plan(table="node:Q")]
-    first, second, third = graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    first, second, third = publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
     assert isinstance(first, Commit)
     assert isinstance(second, ExpectedVersionMismatch)
     assert isinstance(third, Commit)
@@ -261,7 +262,7 @@ def test_a_group_that_lost_the_race_loses_no_rows() -> None:
     graph = SmallGraph()
     plans = [graph.plan() for _ in range(3)]
     graph.again().commit()
-    graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
     assert graph.head().head.table("node:P").rows == 4  # type: ignore[union-attr]
 
 
@@ -273,7 +274,7 @@ def test_a_member_refused_for_a_neighbour_that_did_not_get_in_is_tried_again() -
     lost = replace(lost, changes=(*lost.changes, TableChange("node:Q", "strict", None, following(None))))
     fine = graph.plan(mode="strict")
     graph.again().commit(table="node:Q")
-    first, second = graph.history.publisher.publish_group([Member(lost), Member(fine)])
+    first, second = publish_group(graph.history, [Submission(lost), Submission(fine)])
     assert isinstance(first, ExpectedVersionMismatch)
     assert first.table_key == "node:Q"
     assert isinstance(second, Commit)
@@ -285,7 +286,7 @@ def test_a_merge_stands_alone_in_its_entry() -> None:
     graph.branch("x")
     tip = graph.commit("x")
     plans = [graph.plan(), graph.plan(table="node:Q", merged=tip.ref, kind="merge"), graph.plan(table="node:R")]
-    outcomes = graph.history.publisher.publish_group([Member(plan, reapply) for plan in plans])
+    outcomes = publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
     assert [outcome.ref.position for outcome in outcomes if isinstance(outcome, Commit)] == [1, 2, 3]
     before = graph.history.revisions.snapshot(outcomes[0].ref)  # type: ignore[union-attr]
     entry = graph.branch("y", at=before)
@@ -311,7 +312,7 @@ def test_a_prepared_plan_is_a_value_that_another_process_publishes() -> None:
     other = graph.again()
     (found,) = other.history.recovery.list()
     assert found == Prepared(plan, 7, {"rows": 3})
-    commit = other.history.publisher.publish(found.plan)
+    commit = publish(other.history, found.plan)
     other.history.recovery.remove(commit.id)
     assert graph.history.recovery.list() == []
 

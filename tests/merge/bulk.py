@@ -45,7 +45,8 @@ def publish(graph: og.Graph, branch: str, rows: pa.Table, *, remove: Iterable[in
     base, old = view.table_or_new(KEY), view.state(KEY)
     staged = repository.tables.stage(base, rows=rows, remove=remove, fold=False)
     state = TableState(base.path, staged.version, (old.generation if old else 0) + 1, staged.rows)
-    repository.history.publisher.publish(
+    publish(
+        repository.history,
         PublishPlan(
             commit_id=repository.history.new_id(),
             branch=branch,
@@ -54,5 +55,5 @@ def publish(graph: og.Graph, branch: str, rows: pa.Table, *, remove: Iterable[in
             schema=entry.head.schema,
             changes=(TableChange(KEY, "strict", old, state),),
             kind="load",
-        )
+        ),
     )

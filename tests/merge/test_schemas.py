@@ -11,6 +11,7 @@ from omnigraph.errors import MergeConflicts, SchemaBoundary
 from omnigraph.history import PublishPlan, TableChange
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.views import encode_catalog, new_table_id
+from omnigraph.write.publishing import publish
 
 PERSON = "node Person {{ name: String @key\n age: I32?\n mail: String?{mail}\n{body} }}\n"
 SCHEMA = PERSON.format(mail="", body="") + "node City { name: String @key }\n"
@@ -30,7 +31,8 @@ def apply_schema(graph: og.Graph, branch: str, text: str, *, renamed: tuple[str,
         old, new = renamed
         state = view.state(old)
         changes = [TableChange(old, "strict", state, None), TableChange(new, "strict", None, state)]
-    repository.history.publisher.publish(
+    publish(
+        repository.history,
         PublishPlan(
             commit_id=repository.history.new_id(),
             branch=branch,
@@ -40,7 +42,7 @@ def apply_schema(graph: og.Graph, branch: str, text: str, *, renamed: tuple[str,
             changes=tuple(changes),
             kind="schema",
             new_schema=repository.history.schemas.put(encode_catalog(catalog)),
-        )
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from processes.writing import Writer
 from omnigraph.errors import GraphNotFound
 from omnigraph.history import History, Prepared, sweep_chain
 from omnigraph.storage import open_store
+from omnigraph.write.publishing import publish
 
 TABLE = "node:P"
 OTHER = "node:Q"
@@ -98,8 +99,8 @@ def append_that_loses(root: str) -> None:
     """Two writers of one process: the second one meets the first one's commit and puts its rows on top."""
     first, second = Writer(root), Writer(root)
     plan = second.plan(OTHER, [101])
-    first.history.publisher.publish(first.plan(OTHER, [100]), first.rebase)
-    second.history.publisher.publish(plan, second.rebase)
+    publish(first.history, first.plan(OTHER, [100]), first.rebase)
+    publish(second.history, plan, second.rebase)
 
 
 def strict_update(root: str) -> None:
@@ -146,7 +147,7 @@ def prepared(root: str) -> None:
     writer = Writer(root)
     plan = writer.plan(TABLE, [100])
     writer.history.recovery.keep(Prepared(plan, 2, {}))
-    writer.history.publisher.publish(plan, writer.rebase)
+    publish(writer.history, plan, writer.rebase)
     writer.history.recovery.remove(plan.commit_id)
 
 
@@ -154,7 +155,7 @@ def recover(root: str) -> None:
     """Finish what somebody else prepared."""
     writer = Writer(root)
     for each in writer.history.recovery.list():
-        writer.history.publisher.publish(each.plan, writer.rebase)
+        publish(writer.history, each.plan, writer.rebase)
         writer.history.recovery.remove(each.commit_id)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.history import Commit, History, PublishPlan, Snapshot, TableChange, TableState, new_ulid
 from omnigraph.storage import open_store
+from omnigraph.write.publishing import publish
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,7 @@ class Writer:
         from omnigraph.tables import Staged
 
         self.tables.sync([Staged.from_json(dict(change.staged))])
-        return self.history.publisher.publish(self._plan(snapshot, incarnation, branch, change), self.rebase)
+        return publish(self.history, self._plan(snapshot, incarnation, branch, change), self.rebase)
 
     def rebase(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         from omnigraph.tables import Staged

@@ -21,6 +21,7 @@ from omnigraph.read import Mode, Result, run_read
 from omnigraph.values.temporal import parse_date, parse_datetime
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View
+from omnigraph.write.publishing import publish
 
 Record = Mapping[str, Any]
 
@@ -54,7 +55,8 @@ def commit(
         state = TableState(staged.path, staged.version, (old.generation if old else 0) + 1, staged.rows)
         changes.append(TableChange(key, "strict", old, state, staged.to_json()))
     repository.tables.sync(staged_all)
-    repository.history.publisher.publish(
+    publish(
+        repository.history,
         PublishPlan(
             commit_id=new_ulid(), branch=branch, incarnation=entry.incarnation, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=tuple(changes),

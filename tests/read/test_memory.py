@@ -12,6 +12,7 @@ import pytest
 from read.graphs import new_graph
 
 from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.write.publishing import publish
 
 ROWS, WIDTH, CHUNK = 200_000, 3_072, 5_000
 SCHEMA = f"node Doc {{ slug: String @key  year: I32  vec: Vector({WIDTH}) }}"
@@ -23,6 +24,7 @@ def peak_mb():  # not getrusage: its peak is carried over from the process that 
 sys.path.insert(0, sys.argv[2])
 from read.graphs import query
 from omnigraph.views import Stores
+from omnigraph.write.publishing import publish
 import duckdb, lance, numpy, pandas
 view = Stores.open(sys.argv[1]).head()[1]
 view.table("node:Doc")
@@ -51,7 +53,8 @@ def test_a_count_over_wide_vectors_stays_small(tmp_path: Path) -> None:
     reader = pa.RecordBatchReader.from_batches(schema, batches())
     staged = repository.tables.stage(view.table_or_new("node:Doc"), rows=reader)
     state = TableState(staged.path, staged.version, 1, staged.rows)
-    repository.history.publisher.publish(
+    publish(
+        repository.history,
         PublishPlan(
             commit_id=new_ulid(), branch=MAIN, incarnation=entry.incarnation, base=view.snapshot.commit.ref,
             schema=view.snapshot.schema, changes=(TableChange("node:Doc", "strict", None, state),),

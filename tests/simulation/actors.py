@@ -15,7 +15,6 @@ from omnigraph.history import (
     Entry,
     History,
     Identity,
-    Member,
     Prepared,
     PublishPlan,
     Snapshot,
@@ -23,6 +22,7 @@ from omnigraph.history import (
     sweep_chain,
 )
 from omnigraph.testing import SimulatedCrash
+from omnigraph.write.publishing import Submission, publish, publish_group
 
 TABLES = ("node:A", "node:B", "edge:C")
 BRANCHES = ("main", "dev")
@@ -110,8 +110,8 @@ class Actor:
         for plan in plans:
             self.model.meant(plan, head.head)
         staged = count == 2
-        members = [Member(plan, self._rebase, staged) for plan in plans]
-        outcomes = self.history.publisher.publish_group(members, together=self._together)
+        members = [Submission(plan, self._rebase, staged) for plan in plans]
+        outcomes = publish_group(self.history, members, stage_together=self._stage_together)
         for plan, outcome in zip(plans, outcomes, strict=True):
             if isinstance(outcome, Commit):
                 self.model.acknowledged(outcome)
@@ -128,12 +128,12 @@ class Actor:
 
     def recover(self) -> None:
         for prepared in self.history.recovery.list():
-            self.model.acknowledged(self.history.publisher.publish(prepared.plan, self._rebase))
+            self.model.acknowledged(publish(self.history, prepared.plan, self._rebase))
             self.history.recovery.remove(prepared.commit_id)
 
     def _publish(self, plan: PublishPlan, snapshot: Snapshot) -> None:
         self.model.meant(plan, snapshot)
-        self.model.acknowledged(self.history.publisher.publish(plan, self._rebase))
+        self.model.acknowledged(publish(self.history, plan, self._rebase))
 
     def _plan(self, branch: str, modes: tuple[str, ...], reads: int = 0) -> tuple[PublishPlan, Snapshot]:
         head = self._head(branch)
@@ -170,7 +170,7 @@ class Actor:
             changes.append(change)
         return replace(plan, changes=tuple(changes))
 
-    def _together(self, snapshot: Snapshot, plans: Mapping[int, PublishPlan]) -> Mapping[int, PublishPlan]:
+    def _stage_together(self, snapshot: Snapshot, plans: Mapping[int, PublishPlan]) -> Mapping[int, PublishPlan]:
         """The changes of several plans, each on top of the one before it; the last of three goes by itself."""
         tables = dict(snapshot.tables)
         staged = {}

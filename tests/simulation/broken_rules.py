@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.errors import ObjectExists, StorageTransient
-from omnigraph.history import branches, publish, retention, tags
+from omnigraph.history import PublishPlan, branches, retention, tags
 from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
-from omnigraph.history.publish import Member, Publisher, PublishPlan
-from omnigraph.history.values import Entry, Snapshot
+from omnigraph.history.publish import Attempt
+from omnigraph.history.values import Entry
+from omnigraph.write.publishing import Submission
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-_onto = Publisher._onto
 
 
 def taken_position_is_ours(patch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def taken_position_is_anothers(patch: pytest.MonkeyPatch) -> None:
         return entry
 
     patch.setattr(Chain, "_create", create)
-    patch.setattr(Publisher, "_published", lambda *_: None)
+    patch.setattr(Attempt, "published", lambda *_: None)
 
 
 def own_bytes_are_remembered(patch: pytest.MonkeyPatch) -> None:
@@ -49,59 +49,47 @@ def own_bytes_are_remembered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         Chain,
         "_create",
-        lambda self, entry, before_visible: entry if create(self, entry, before_visible) is not None else None,
+        lambda self, entry, sync_first: entry if create(self, entry, sync_first) is not None else None,
     )
 
 
 def published_plans_are_published_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Publisher, "_published", lambda *_: None)
+    patch.setattr(Attempt, "published", lambda *_: None)
 
 
 def strict_changes_are_carried_over(patch: pytest.MonkeyPatch) -> None:
     """Nothing is checked again when somebody else was first."""
 
-    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        return replace(member.plan, base=snapshot.commit.ref, incarnation=head.incarnation)
+    def placed(self: Submission, attempt: Attempt) -> Submission:
+        return replace(self, plan=self.plan.on(attempt.snapshot), staged=True)
 
-    patch.setattr(Publisher, "_onto", onto)
+    patch.setattr(Submission, "placed", placed)
 
 
 def read_tables_may_move(patch: pytest.MonkeyPatch) -> None:
     """Tables a plan relied on are not looked at (write skew)."""
-
-    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        plan = member.plan
-        blind = _onto(self, replace(member, plan=replace(plan, reads=())), head, snapshot)
-        return replace(blind, reads=plan.reads)
-
-    patch.setattr(Publisher, "_onto", onto)
+    moved = Attempt._moved
+    patch.setattr(Attempt, "_moved", lambda self, plan: moved(self, replace(plan, reads=())))
 
 
 def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
     """A plan rebased on a neighbour of its group stays there although that neighbour moved."""
+    moved = Attempt._moved
 
-    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        plan = member.plan
-        if plan.base.id == snapshot.commit.id and plan.incarnation == head.incarnation:
-            return plan
-        return _onto(self, member, head, snapshot)
+    def by_id(self: Attempt, plan: PublishPlan) -> set[str]:
+        return set() if plan.base.id == self.snapshot.commit.id else moved(self, plan)
 
-    patch.setattr(Publisher, "_onto", onto)
+    patch.setattr(Attempt, "_moved", by_id)
 
 
 def deleted_branches_are_written(patch: pytest.MonkeyPatch) -> None:
     """The incarnation of a branch is not looked at: a plan goes to whatever has the name now."""
-
-    def onto(self: Publisher, member: Member, head: Entry, snapshot: Snapshot) -> PublishPlan:
-        plan = replace(member.plan, incarnation=head.incarnation)
-        return _onto(self, replace(member, plan=plan), replace(head, op="commit"), snapshot)
-
-    patch.setattr(Publisher, "_onto", onto)
+    patch.setattr(Attempt, "_check_incarnation", lambda self, plan: None)
 
 
 def everybody_may_join(patch: pytest.MonkeyPatch) -> None:
     """Plans that are staged together are not asked whether they fit."""
-    patch.setattr(publish, "_may_join", lambda member, head: not member.staged)
+    patch.setattr(Attempt, "adds_only", lambda self, plan: True)
 
 
 def incarnations_are_named_by_branch_alone(patch: pytest.MonkeyPatch) -> None:

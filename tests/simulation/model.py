@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from omnigraph.history import chain as chain_module
 from omnigraph.history.chain import position_of
-from omnigraph.history.publish import PublishPlan
+from omnigraph.history.plan import PublishPlan
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState
 
 Content = tuple[str, ...]

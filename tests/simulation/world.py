@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -148,14 +148,12 @@ class SimStore(Store):
     def put(self, key: str, data: bytes) -> None:
         self._call(key, lambda: self.world.write(key, data))
 
-    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
+    def create(self, key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
         def apply() -> None:
             if key in self.world.objects.held:
                 raise ObjectExists("exists", key=key)
             self.world.write(key, data)
 
-        if before_visible is not None:
-            before_visible()
         self._call(key, apply, data)
 
     def list(self, prefix: str, *, limit: int | None = None) -> builtins.list[ObjectInfo]:

@@ -19,7 +19,7 @@ from omnigraph.errors import (
     StoragePermanent,
     StorageTransient,
 )
-from omnigraph.storage import Durability, LocalStore, open_store, sync_files
+from omnigraph.storage import LocalStore, open_store, sync_files
 
 
 class Trace:
@@ -116,21 +116,35 @@ def test_a_failed_sync_of_a_folder_is_not_remembered(tmp_path: Path, monkeypatch
     assert folders_synced(trace, tmp_path) == {"a", "."}
 
 
-@pytest.mark.parametrize("durability", ["disk", "process"])
-def test_what_must_be_finished_first_is_finished_before_the_object_is_seen(
-    tmp_path: Path, durability: Durability
+def test_files_to_sync_first_are_durable_before_the_object_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = LocalStore(tmp_path, durability=durability)
-    seen: list[bool] = []
-    store.create("a", b"", before_visible=lambda: seen.append((tmp_path / "a").exists()))
-    assert seen == [False]
+    store = LocalStore(tmp_path)
+    store.put("tables/t/1", b"rows")
+    trace = Trace(monkeypatch)
+    store.create("a", b"", sync_first=[str(tmp_path / "tables/t/1")])
+    synced_before = {path for call, path in trace.calls[: trace.calls.index(("link", str(tmp_path / "a")))]}
+    assert {str(tmp_path / "tables/t/1"), str(tmp_path / "tables/t")} <= synced_before
 
-    def fail() -> None:
-        raise StorageTransient("the sync failed", key="t")
 
-    with pytest.raises(StorageTransient, match="the sync failed"):
-        store.create("b", b"", before_visible=fail)
-    assert [info.key for info in store.list("")] == ["a"]
+@pytest.mark.parametrize("number", [errno.EIO, errno.EINTR, errno.ENOSPC])
+def test_a_file_that_cannot_be_synced_first_is_never_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The system forgets what it could not write: the second sync would succeed. So the error is none to retry."""
+    store = LocalStore(tmp_path)
+    store.put("t", b"rows")
+    real = os.fsync
+
+    def fails_for_the_table(handle: int) -> None:
+        if os.readlink(f"/proc/self/fd/{handle}") == str(tmp_path / "t"):
+            raise OSError(number, os.strerror(number))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fails_for_the_table)
+    with pytest.raises(StoragePermanent):
+        store.create("b", b"", sync_first=[str(tmp_path / "t")])
+    assert [info.key for info in store.list("")] == ["t"]
 
 
 def test_process_durability_syncs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

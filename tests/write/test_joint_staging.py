@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,12 @@ from write.crowd import Crowd, person
 
 import omnigraph as og
 from omnigraph.errors import KeyConflict, StorageTransient
-from omnigraph.history import PublishPlan, Rebase, Snapshot
+from omnigraph.history import PublishPlan, Snapshot
 from omnigraph.storage import LocalStore
 from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.write import Transaction as WriteTransaction
 from omnigraph.write.joint import JointStage
-from omnigraph.write.proposal import Proposal
-from omnigraph.write.staging import Sync
+from omnigraph.write.proposal import Proposal, propose
 
 SCHEMA = """
 node Person { name: String @key  nick: String? @unique }
@@ -39,18 +39,13 @@ def graph(tmp_path: Path) -> og.Graph:
 def alone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Commits of members that were staged by themselves."""
     seen: list[str] = []
-    real = Proposal.rebase
+    real = Proposal.staged_on
 
-    def watched(proposal: Proposal, sync: Sync) -> Rebase:
-        rebase = real(proposal, sync)
+    def watched(proposal: Proposal, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        seen.append(str(plan.message))
+        return real(proposal, plan, snapshot)
 
-        def onto(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
-            seen.append(str(plan.message))
-            return rebase(plan, snapshot)
-
-        return onto
-
-    monkeypatch.setattr(Proposal, "rebase", watched)
+    monkeypatch.setattr(Proposal, "staged_on", watched)
     return seen
 
 
@@ -174,13 +169,10 @@ def test_nobody_relies_on_a_neighbour(graph: og.Graph, alone: list[str]) -> None
         ),
     )
     waiting = crowd.graph._committer._queues["main"]
-    proposals = {each.member.plan.message: each.proposal for each in waiting}
+    proposals = {each.proposal.plan.message: each.proposal for each in waiting}
     edge, node, least = (proposals[name] for name in ("edge", "node", "least"))
-    assert edge is not None
     assert edge.needs == {("node:Person", "a"), ("node:Person", "b")}
-    assert node is not None
     assert node.writes == {("node:Person", "b2")}
-    assert least is not None
     assert not least.only_adds, "a least number is kept by rows of others too"
     crowd.release()
     assert set(alone) == {"None", "first", "least"}
@@ -193,14 +185,14 @@ def test_a_pair_that_relies_on_each_other_is_not_chosen(graph: og.Graph) -> None
     def proposal(statements: Callable[[WriteTransaction], object]) -> Proposal:
         tx = WriteTransaction(graph._repository, graph._committer)
         statements(tx)
-        return Proposal(tx.view, tx._deltas(), {}, {})
+        return replace(propose(tx.view, tx.entry, tx._deltas()), addresses={})
 
     edge = proposal(lambda tx: tx.insert("Knows", from_="a", to="b"))
     node = proposal(lambda tx: tx.upsert("Person", name="b"))
     other = proposal(lambda tx: tx.insert("Person", name="c"))
-    stage = JointStage(graph._repository, [edge, node, other], lambda _: None)
+    stage = JointStage(graph._repository, [edge, node, other])
     assert list(stage._apart(range(3))) == [0, 2]
-    stage = JointStage(graph._repository, [node, edge, other], lambda _: None)
+    stage = JointStage(graph._repository, [node, edge, other])
     assert list(stage._apart(range(3))) == [0, 2]
 
 
@@ -228,8 +220,8 @@ def test_the_answer_of_the_put_is_lost(graph: og.Graph, monkeypatch: pytest.Monk
     real = LocalStore.create
     lost: list[str] = []
 
-    def create(store: LocalStore, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
-        real(store, key, data, before_visible=before_visible)
+    def create(store: LocalStore, key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
+        real(store, key, data, sync_first=sync_first)
         if key.startswith("branches/") and not lost:
             lost.append(key)
             raise StorageTransient("no answer", key=key)

@@ -17,6 +17,7 @@ from omnigraph.errors import (
 )
 from omnigraph.testing.failpoints import Failpoint, arm, raising
 from omnigraph.write import Transaction as WriteTransaction
+from omnigraph.write.proposal import propose
 
 
 @pytest.fixture
@@ -184,11 +185,11 @@ def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
     tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     tx.insert("Knows", id="k9", from_="Dee", to="Bob")
-    proposed = tx._proposal(tx._deltas())
+    proposal = propose(tx.view, tx.entry, tx._deltas())
     with graph.transaction() as other:
         other.insert("Person", name="Eve")
         other.insert("Knows", id="k8", from_="Eve", to="Eve")
-    graph._committer.propose(*proposed)
+    graph._committer.publish(proposal)
     assert content(graph) == changed(
         FILLED,
         node_Person={"Dee": {"name": "Dee", "nick": "d"}, "Eve": {"name": "Eve"}},
@@ -199,10 +200,10 @@ def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
 def test_a_proposal_is_checked_again_against_what_arrived(graph: og.Graph) -> None:
     tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
-    proposed = tx._proposal(tx._deltas())
+    proposal = propose(tx.view, tx.entry, tx._deltas())
     with graph.transaction() as other:
         other.insert("Person", name="Eve", nick="d")
     before = content(graph)
     with pytest.raises(OmnigraphError, match=r"@unique violation on Person\.nick: value 'd' held by 'Eve' and 'Dee'"):
-        graph._committer.propose(*proposed)
+        graph._committer.publish(proposal)
     assert content(graph) == before

@@ -4,7 +4,8 @@ from omnigraph.history.attribution import check_attribution
 from omnigraph.history.chain import check_branch_name
 from omnigraph.history.genesis import MAIN, Identity
 from omnigraph.history.history import History, new_ulid
-from omnigraph.history.publish import ChangeMode, Member, PublishPlan, Rebase, TableChange
+from omnigraph.history.plan import ChangeMode, PublishPlan, TableChange
+from omnigraph.history.publish import Attempt
 from omnigraph.history.recovery import Prepared
 from omnigraph.history.retention import sweep_chain
 from omnigraph.history.times import from_microseconds, to_microseconds
@@ -12,6 +13,7 @@ from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snaps
 
 __all__ = [
     "MAIN",
+    "Attempt",
     "ChangeMode",
     "Commit",
     "CommitKind",
@@ -19,10 +21,8 @@ __all__ = [
     "Entry",
     "History",
     "Identity",
-    "Member",
     "Prepared",
     "PublishPlan",
-    "Rebase",
     "Snapshot",
     "TableChange",
     "TableState",

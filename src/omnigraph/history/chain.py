@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
@@ -175,18 +175,15 @@ class Chain:
 
     # ------------------------------------------------------------ writing
 
-    def append(
-        self, entry: Entry, *, prepared_at: float, before_visible: Callable[[], None] | None = None
-    ) -> Entry | None:
+    def append(self, entry: Entry, *, prepared_at: float, sync_first: Sequence[str] = ()) -> Entry | None:
         """Create the entry at its position, and give it as it stands in the chain. None: it is not there and cannot get there.
 
         `prepared_at` is when the entry before it was last known to be the head. OutcomeUnknown only if the store stays
         silent: an answer that got lost is looked up, and a request that may still arrive is repeated at the same
-        position, where it can win at most once. `before_visible` must be finished before the entry may be seen; it may be called
-        again.
+        position, where it can win at most once. `sync_first` are local files that must be durable before the entry may be seen.
         """
         check_writable(entry.write_features, f"branch '{entry.branch}'")
-        held = self._create(entry, before_visible)
+        held = self._create(entry, sync_first)
         if held is None:
             return None
         stale = self.clock() - prepared_at >= PROBE_WINDOW_S
@@ -195,30 +192,19 @@ class Chain:
         reach(Failpoint.PUBLISH_BEFORE_ACK)
         return self._remember(held, prepared_at)
 
-    def _create(self, entry: Entry, before_visible: Callable[[], None] | None) -> Entry | None:
+    def _create(self, entry: Entry, sync_first: Sequence[str]) -> Entry | None:
         """Put the entry at its position. None when another one holds it.
 
         An entry of the same id is ours. Its bytes need not be: two processes may publish the same prepared plan.
         """
         key, data = key_of(entry.branch, entry.position), encode_entry(entry)
-        unfinished = False
-
-        def first() -> None:
-            nonlocal unfinished
-            assert before_visible is not None
-            unfinished = True
-            before_visible()
-            unfinished = False
-
         for _ in range(CREATE_ATTEMPTS):
             try:
                 reach(Failpoint.PUBLISH_BEFORE_CREATE)
-                self.store.create(key, data, before_visible=first if before_visible else None)
+                self.store.create(key, data, sync_first=sync_first)
                 reach(Failpoint.PUBLISH_AFTER_CREATE)
                 return entry
             except (ObjectExists, StorageTransient):
-                if unfinished:
-                    raise  # It failed, not the create. And a sync that failed once may not be believed the second time.
                 reach(Failpoint.PUBLISH_BEFORE_READBACK)
                 try:
                     holder = self.find(entry.branch, entry.position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 
@@ -36,13 +37,15 @@ class History:
         new_id: Callable[[], str] = new_ulid,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] | None = None,
+        jitter: Callable[[], float] = random.random,
         max_tail: int = MAX_TAIL,
     ) -> None:
         self.store = store
         self.identity = identity
         self.new_id = new_id
         self.clock = clock
+        self.sleep = sleep
+        self.jitter = jitter
         self.log = Log(store, new_id, max_tail=max_tail)
         self.chain = Chain(store, self.log, clock=clock)
         self.lineage = Lineage(self.chain, new_id)
@@ -51,16 +54,7 @@ class History:
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)
         self.revisions = Revisions(self.chain, self.log, self.lineage, self.tags)
-        extra = {} if jitter is None else {"jitter": jitter}
-        self.publisher = Publisher(
-            self.chain,
-            self.log,
-            self.lineage,
-            new_id,
-            clock_us=lambda: int(clock() * 1_000_000),
-            sleep=sleep,
-            **extra,
-        )
+        self.publisher = Publisher(self.chain, self.log, self.lineage, new_id, lambda: int(clock() * 1_000_000))
 
     @classmethod
     def create(

@@ -13,7 +13,7 @@ from typing import Any
 from omnigraph.errors import NotFound, ObjectMissing
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.envelope import read_as, seal, unseal
-from omnigraph.history.publish import PublishPlan
+from omnigraph.history.plan import PublishPlan
 from omnigraph.storage import Store
 
 

@@ -7,6 +7,7 @@ from omnigraph.history import Commit, PublishPlan, TableChange, TableState, chec
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
+from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 5
 
@@ -31,7 +32,7 @@ def maintain(repository: Repository, branch: str, *, rewrite: bool, actor: str |
             actor=actor,
         )
         try:
-            return repository.history.publisher.publish(plan)
+            return publish(repository.history, plan)
         except ExpectedVersionMismatch:
             if attempt == MAX_ATTEMPTS:
                 raise

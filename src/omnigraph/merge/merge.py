@@ -39,6 +39,7 @@ from omnigraph.merge.rule import By, Winner
 from omnigraph.merge.sides import Side
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
+from omnigraph.write.publishing import publish
 
 Strategy = Literal["fail", "ours", "theirs"]
 Outcome = Literal["already_up_to_date", "fast_forward", "merged"]
@@ -297,7 +298,7 @@ class _Attempt:
             merged=self.source.head.commit.ref,
             new_schema=schema if schema != target.schema else None,
         )
-        commit = self.repository.history.publisher.publish(plan, self._carried_over)
+        commit = publish(self.repository.history, plan, self._carried_over)
         reach(Failpoint.MERGE_AFTER_PUBLISH)
         return commit
 

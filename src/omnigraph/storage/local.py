@@ -12,14 +12,14 @@ import contextlib
 import heapq
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from omnigraph.errors import ObjectExists, ObjectMissing, StoragePermanent
 from omnigraph.storage.os_errors import typed_os_error
 from omnigraph.storage.store import TEMPORARY_PREFIX, ObjectInfo, Store, checked_key, checked_prefix
-from omnigraph.storage.syncing import Durability, sync_folders, sync_if_there, sync_in_background
+from omnigraph.storage.syncing import Durability, sync_before_create, sync_folders, sync_if_there, sync_in_background
 
 _FOLDER_ATTEMPTS = 20
 """How often a write makes its folder anew when a concurrent delete keeps taking the empty folder away."""
@@ -46,10 +46,10 @@ class LocalStore(Store):
         with self._typed("write", key):
             self._write(key, data, os.replace)
 
-    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
+    def create(self, key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
         path = self._path(key)
         try:
-            self._write(key, data, _link_and_drop, before_visible)
+            self._write(key, data, _link_and_drop, sync_first)
         except FileExistsError as error:
             if os.path.isdir(path):
                 raise StoragePermanent(
@@ -128,20 +128,15 @@ class LocalStore(Store):
             else:
                 yield _joined(folder, name)
 
-    def _write(
-        self,
-        key: str,
-        data: bytes,
-        finish: Callable[[str, str], None],
-        before_visible: Callable[[], None] | None = None,
-    ) -> None:
+    def _write(self, key: str, data: bytes, finish: Callable[[str, str], None], sync_first: Sequence[str] = ()) -> None:
         path = self._path(key)
         temporary, handle, made = self._open_temporary(os.path.dirname(path))
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                self._sync_while(file.fileno(), before_visible)
+                if self.durability == "disk":
+                    self._sync(file.fileno(), sync_first)
             finish(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -149,19 +144,16 @@ class LocalStore(Store):
         if self.durability == "disk":
             sync_folders(os.path.dirname(path), self.root, made)
 
-    def _sync_while(self, handle: int, before_visible: Callable[[], None] | None) -> None:
-        """Sync an open file, and do the other work at the same time."""
-        if before_visible is None:
-            if self.durability == "disk":
-                os.fsync(handle)
-        elif self.durability == "disk":
-            syncing = sync_in_background(handle)
-            try:
-                before_visible()
-            finally:
-                syncing.result()
-        else:
-            before_visible()
+    def _sync(self, handle: int, others: Sequence[str]) -> None:
+        """Sync an open file, and the other files at the same time."""
+        if not others:
+            os.fsync(handle)
+            return
+        syncing = sync_in_background(handle)
+        try:
+            sync_before_create(others, self.root)
+        finally:
+            syncing.result()
 
     def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
         """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""

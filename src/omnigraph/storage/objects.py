@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +30,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.options import scheme_of, storage_options_for
 from omnigraph.storage.store import ObjectInfo, Store, checked_key, checked_prefix
+from omnigraph.storage.syncing import sync_before_create
 
 _STORES = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _CLIENT_OPTIONS = {
@@ -74,9 +75,8 @@ class ObjectStore(Store):
         with self._typed("write", checked_key(key)):
             obstore.put(self._client, key, data)
 
-    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
-        if before_visible is not None:
-            before_visible()
+    def create(self, key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
+        sync_before_create(sync_first)
         with self._typed("create", checked_key(key)):
             obstore.put(self._client, key, data, mode="create")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import builtins
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,11 +43,11 @@ class Store(abc.ABC):
         """Write or replace, atomically: a reader sees the old bytes or the new ones."""
 
     @abc.abstractmethod
-    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
+    def create(self, key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
         """Write only if the key is free, atomically: of any number of callers exactly one succeeds.
 
-        `before_visible` is work that must be finished before the object may be seen; a store may write meanwhile. What it raises
-        is raised here, and nothing is created.
+        `sync_first` are local files, below the root, that must be durable before the object may be seen. If one of them cannot
+        be made so, that is `StoragePermanent` and nothing is created: a sync that failed may not be believed when it is repeated.
 
         `ObjectExists` otherwise. When an answer was lost on the way and the request was repeated below, the caller
         can meet `ObjectExists` for its own object: only reading it back tells.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
-from omnigraph.errors import ObjectMissing
+from omnigraph.errors import ObjectMissing, StoragePermanent, StorageTransient
 from omnigraph.storage.os_errors import typed_os_error
 
 Durability = Literal["disk", "process"]
@@ -44,6 +44,17 @@ def sync_files(
         return
     with _new_names(parents, os.path.abspath(root)) as folders:
         _side_by_side(_sync_typed, [*files, *folders])
+
+
+def sync_before_create(paths: Sequence[str], root: str | None = None) -> None:
+    """Make files durable that an object is about to name. StoragePermanent when that fails, whatever the reason.
+
+    The system forgets what it could not write: a second sync would succeed, and the bytes would be gone all the same.
+    """
+    try:
+        sync_files(paths, root=root)
+    except StorageTransient as error:
+        raise StoragePermanent(error.message, key=error.key, hint="write again; nothing was committed") from error
 
 
 def sync_folders(folder: str, root: str, more: Sequence[str] = ()) -> None:

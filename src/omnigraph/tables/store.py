@@ -187,10 +187,14 @@ class Tables:
 
     def sync(self, staged: Iterable[Staged]) -> None:
         """Make every file of these versions durable: on local disk nothing else would. Called before a publish."""
+        if files := self.unsynced(staged):
+            sync_files(files, root=self._folder)
+
+    def unsynced(self, staged: Iterable[Staged]) -> tuple[str, ...]:
+        """The files of these versions, when they are local and have to be made durable."""
         if self._folder is None or not self._durable:
-            return
-        files = [self._folder / one.path / file for one in staged for file in one.files]
-        sync_files(files, root=self._folder)
+            return ()
+        return tuple(str(self._folder / version.path / file) for version in staged for file in version.files)
 
     def remember(self, table: Table) -> Table:
         with self._lock:

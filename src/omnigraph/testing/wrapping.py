@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 from omnigraph.storage.store import ObjectInfo, Store
@@ -30,10 +30,8 @@ class WrappedStore(Store):
     def put(self, key: str, data: bytes) -> None:
         self._around("put", key, data, lambda: self.inner.put(key, data))
 
-    def create(self, key: str, data: bytes, *, before_visible: Callable[[], None] | None = None) -> None:
-        if before_visible is not None:
-            before_visible()
-        self._around("create", key, data, lambda: self.inner.create(key, data))
+    def create(self, key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
+        self._around("create", key, data, lambda: self.inner.create(key, data, sync_first=sync_first))
 
     def list(self, prefix: str, *, limit: int | None = None) -> builtins.list[ObjectInfo]:
         return self._around("list", prefix, b"", lambda: self.inner.list(prefix, limit=limit))

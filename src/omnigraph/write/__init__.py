@@ -2,6 +2,7 @@
 
 from omnigraph.write.group import GroupCommitter
 from omnigraph.write.mutations import run_mutation
+from omnigraph.write.publishing import publish
 from omnigraph.write.receipt import Receipt, TypeCounts
 from omnigraph.write.transaction import Transaction
 
@@ -10,5 +11,6 @@ __all__ = [
     "Receipt",
     "Transaction",
     "TypeCounts",
+    "publish",
     "run_mutation",
 ]

@@ -7,15 +7,14 @@ by then. Each member gets its own commit or its own error. What the members only
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
-from omnigraph.history import Commit, Member, PublishPlan
-from omnigraph.tables import Staged
+from omnigraph.history import Commit
 from omnigraph.views import Repository
 from omnigraph.write.joint import JointStage
 from omnigraph.write.proposal import Proposal
+from omnigraph.write.publishing import Outcome, Submission, publish_group
 
 MAX_GROUP = 64
 
@@ -24,28 +23,22 @@ MAX_GROUP = 64
 class _Waiting:
     """`woken` without an outcome: this one leads now."""
 
-    member: Member
-    proposal: Proposal | None = None
+    proposal: Proposal
     woken: threading.Event = field(default_factory=threading.Event)
-    outcome: Commit | OmnigraphError | None = None
+    outcome: Outcome | None = None
 
 
 class GroupCommitter:
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
-        self._staged = threading.local()
-        """The versions made for this thread's group: they are made durable together, before the publish."""
         self._queues: dict[str, list[_Waiting]] = {}
         """By branch; the first of a queue leads. No queue: nobody is publishing."""
         self._lock = threading.Lock()
 
-    def propose(self, proposal: Proposal, plan: PublishPlan) -> Commit:
-        """Publish a write whose rows are there and whose versions are not."""
-        member = Member(plan, proposal.rebase(self._sync_later), staged=False)
-        return self._publish_waiting(_Waiting(member, proposal))
-
-    def _publish_waiting(self, waiting: _Waiting) -> Commit:
-        branch = waiting.member.plan.branch
+    def publish(self, proposal: Proposal) -> Commit:
+        """Publish a write, together with those that other threads hand in for the same branch meanwhile."""
+        waiting = _Waiting(proposal)
+        branch = proposal.plan.branch
         with self._lock:
             queue = self._queues.setdefault(branch, [])
             queue.append(waiting)
@@ -94,31 +87,22 @@ class GroupCommitter:
         elif queue[0] is not first:
             queue[0].woken.set()
 
-    def _publish(self, group: list[_Waiting]) -> list[Commit | OmnigraphError]:
+    def _publish(self, group: list[_Waiting]) -> list[Outcome]:
         """The outcomes of the group, or of its first member alone."""
-        publisher = self.repository.history.publisher
-        self._staged.versions = []
+        proposals = [waiting.proposal for waiting in group]
         try:
-            return publisher.publish_group(
-                [waiting.member for waiting in group],
-                together=JointStage(self.repository, [waiting.proposal for waiting in group], self._sync_later),
-                before_create=self._sync_staged,
-            )
+            return self._publish_together(proposals)
         except OutcomeUnknown as error:
-            return [OutcomeUnknown(error.message, commit_id=waiting.member.plan.commit_id) for waiting in group]
+            return [OutcomeUnknown(error.message, commit_id=proposal.plan.commit_id) for proposal in proposals]
         except OmnigraphError as error:
             return [error for _ in group]
         except (OSError, RuntimeError, ValueError):
-            # Something that one member met while it was rebased: the others do not pay for it.
+            # Something that one member met while it was staged: the others do not pay for it.
             if len(group) == 1:
                 raise
-            return publisher.publish_group([group[0].member], before_create=self._sync_staged)
+            return self._publish_together(proposals[:1])
 
-    def _sync_later(self, versions: Sequence[Staged]) -> None:
-        """Called while a group is published, by the thread that does it."""
-        self._staged.versions += versions
-
-    def _sync_staged(self) -> None:
-        if self._staged.versions:
-            self.repository.tables.sync(self._staged.versions)
-            self._staged.versions = []
+    def _publish_together(self, proposals: list[Proposal]) -> list[Outcome]:
+        submissions = [Submission(proposal.plan, proposal.staged_on, staged=False) for proposal in proposals]
+        joint = JointStage(self.repository, proposals) if len(proposals) > 1 else None
+        return publish_group(self.repository.history, submissions, stage_together=joint)

@@ -19,7 +19,7 @@ from omnigraph.views import Repository, View
 from omnigraph.write.constraints import check_deltas
 from omnigraph.write.delta import Delta
 from omnigraph.write.proposal import Proposal
-from omnigraph.write.staging import Sync, folds, rows_to_write, side_by_side, table_change
+from omnigraph.write.staging import folds, rows_to_write, side_by_side, table_change
 
 MAX_ROWS = 1_000
 """A member with more rows is staged by itself: the rows of a run are written a second time, as one fragment."""
@@ -30,29 +30,29 @@ Members = Mapping[int, Proposal]
 class JointStage:
     """For one publish of one group: called with each head that is tried."""
 
-    def __init__(self, repository: Repository, proposals: Sequence[Proposal | None], sync: Sync) -> None:
+    def __init__(self, repository: Repository, proposals: Sequence[Proposal]) -> None:
         self._repository = repository
         self._proposals = proposals
-        self._sync = sync
-        self._last: tuple[Snapshot, Members, dict[int, PublishPlan]] | None = None
+        self._has_staged = False
 
     def __call__(self, snapshot: Snapshot, plans: Mapping[int, PublishPlan]) -> Mapping[int, PublishPlan]:
         members = self._apart(plans)
         if len(members) < 2:
             return {}
-        if self._last is not None and self._last[:2] == (snapshot, members):
-            return self._last[2]
         view = self._repository.view(snapshot)
         deltas = _joined(members.values())
         try:
             if any(check_deltas(view, deltas, again=True).values()):
                 return {}  # Rows have arrived that some members replace.
-            changes = self._stage(view, deltas, members)
+            staged = self._stage(view, deltas, members)
         except OmnigraphError:
             return {}
-        staged = {index: replace(plans[index], changes=tuple(changes[index])) for index in members}
-        self._last = (snapshot, members, staged)
-        return staged
+        self._has_staged = True
+        return {index: self._planned(plans[index], staged[index]) for index in members}
+
+    def _planned(self, plan: PublishPlan, staged: Sequence[tuple[TableChange, Staged]]) -> PublishPlan:
+        unsynced = self._repository.tables.unsynced(version for _, version in staged)
+        return replace(plan, changes=tuple(change for change, _ in staged), unsynced=unsynced)
 
     def _apart(self, indexes: Iterable[int]) -> Members:
         """Members that only add, in order, none of which needs a node that another one writes."""
@@ -61,7 +61,7 @@ class JointStage:
         needed: set[tuple[str, str]] = set()
         for index in indexes:
             proposal = self._proposals[index]
-            if proposal is None or not proposal.only_adds or proposal.rows > MAX_ROWS:
+            if not proposal.only_adds or proposal.rows > MAX_ROWS:
                 continue
             if written.isdisjoint(proposal.needs) and needed.isdisjoint(proposal.writes):
                 chosen[index] = proposal
@@ -69,16 +69,17 @@ class JointStage:
                 needed |= proposal.needs
         return chosen
 
-    def _stage(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, list[TableChange]]:
+    def _stage(
+        self, view: View, deltas: Mapping[str, Delta], members: Members
+    ) -> dict[int, list[tuple[TableChange, Staged]]]:
         """Each member's changes; a table's versions in the order of the members."""
-        after_lost_race = self._last is not None
         tables = self._repository.tables
 
-        def one(delta: Delta) -> list[tuple[int, TableChange, Staged]]:
+        def stage(delta: Delta) -> list[tuple[int, TableChange, Staged]]:
             base = view.table_or_new(delta.key)
             own = {index: member for index, member in members.items() if delta.key in member.deltas}
             additions = [member.fragments[delta.key] for member in own.values()]
-            run = tables.stage_run(base, additions, rows_to_write(view, delta), fold=folds(base, after_lost_race))
+            run = tables.stage_run(base, additions, rows_to_write(view, delta), fold=folds(base, self._has_staged))
             before = view.state(delta.key)
             changes = []
             for (index, member), staged in zip(own.items(), run, strict=True):
@@ -87,11 +88,10 @@ class JointStage:
                 changes.append((index, change, staged))
             return changes
 
-        result: dict[int, list[TableChange]] = {index: [] for index in members}
-        for changes in side_by_side(one, list(deltas.values())):
-            self._sync([staged for _, _, staged in changes])
-            for index, change, _ in changes:
-                result[index].append(change)
+        result: dict[int, list[tuple[TableChange, Staged]]] = {index: [] for index in members}
+        for changes in side_by_side(stage, list(deltas.values())):
+            for index, change, staged in changes:
+                result[index].append((change, staged))
         return result
 
 

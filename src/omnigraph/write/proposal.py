@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from omnigraph.history import Entry, PublishPlan, Rebase, Snapshot, TableChange
+from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
-from omnigraph.write.constraints import Addresses, Deltas, affected_reads, checks_of_deltas
-from omnigraph.write.staging import Fragments, Sync, check_again, stage_versions
+from omnigraph.write.constraints import Addresses, Deltas, affected_reads, check_deltas, checks_of_deltas
+from omnigraph.write.staging import Fragments, check_again, stage_versions, write_rows
 
 Ids = frozenset[tuple[str, str]]
 """(table key, entity id)"""
@@ -20,60 +20,29 @@ Ids = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Proposal:
-    """`deltas` were checked against `view`, where they supersede the rows at `addresses`."""
+    """`deltas` were checked against `view`, where they supersede the rows at `addresses`.
+
+    `plan` is the write as far as it is known: each table's state is still the one before it.
+    """
 
     view: View
     deltas: Deltas
     addresses: Addresses
     fragments: Fragments
+    plan: PublishPlan
 
-    def plan(
-        self,
-        entry: Entry,
-        *,
-        commit_id: str,
-        actor: str | None = None,
-        message: str | None = None,
-        if_commit: str | None = None,
-    ) -> PublishPlan:
-        """The plan as far as it is known: each table's state is the one before it."""
-        changes = []
-        for key, delta in self.deltas.items():
-            before = self.view.state(key)
-            changes.append(TableChange(key, delta.mode, before, before))
-        reads = affected_reads(self.view, self.deltas)
-        return PublishPlan(
-            commit_id=commit_id,
-            branch=entry.branch,
-            incarnation=entry.incarnation,
-            base=self.view.snapshot.commit.ref,
-            schema=self.view.snapshot.schema,
-            changes=tuple(changes),
-            reads=reads,
-            read_states={key: self.view.state(key) for key in reads},
-            kind="mutation",
-            actor=actor,
-            message=message,
-            if_commit=if_commit,
-        )
+    def staged_on(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        """The plan with its versions made on a snapshot. What was checked is checked again only where it moved."""
+        view = self.view.repository.view(snapshot)
+        addresses = check_again(view, plan, self.deltas) if self._moved(snapshot) else self.addresses
+        lost = any(change.state != change.base for change in plan.changes)
+        staged = stage_versions(view, self.deltas, addresses, self.fragments, after_lost_race=lost)
+        unsynced = view.repository.tables.unsynced(version for _, version in staged)
+        return replace(plan, changes=tuple(change for change, _ in staged), unsynced=unsynced)
 
-    def rebase(self, sync: Sync) -> Rebase:
-        """Makes the versions, on any snapshot. What was checked is checked again only where it moved."""
-        tried = False
-
-        def onto(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
-            nonlocal tried
-            view = self.view.repository.view(snapshot)
-            addresses = check_again(view, plan, self.deltas) if self._moved(plan, snapshot) else self.addresses
-            changes = stage_versions(view, self.deltas, addresses, self.fragments, sync, after_lost_race=tried)
-            tried = True
-            return replace(plan, changes=changes)
-
-        return onto
-
-    def _moved(self, plan: PublishPlan, snapshot: Snapshot) -> bool:
+    def _moved(self, snapshot: Snapshot) -> bool:
         checked = self.view.snapshot
-        return any(checked.table(key) != snapshot.table(key) for key in (*self.deltas, *plan.reads))
+        return any(checked.table(key) != snapshot.table(key) for key in (*self.deltas, *self.plan.reads))
 
     # ------------------------------------------------------------ what it has to do with its neighbours
 
@@ -107,3 +76,33 @@ class Proposal:
                 for column, node in (("src", delta.entity.source), ("dst", delta.entity.target)):
                     ends.update((f"node:{node}", id) for id in delta.rows.column(column).to_pylist())
         return frozenset(ends) - self.writes
+
+
+def propose(
+    view: View,
+    entry: Entry,
+    deltas: Deltas,
+    *,
+    actor: str | None = None,
+    message: str | None = None,
+    if_commit: str | None = None,
+) -> Proposal:
+    """Check deltas against the view of an entry's head and write their rows."""
+    addresses = check_deltas(view, deltas)
+    fragments = write_rows(view, deltas)
+    reads = affected_reads(view, deltas)
+    plan = PublishPlan(
+        commit_id=view.repository.history.new_id(),
+        branch=entry.branch,
+        incarnation=entry.incarnation,
+        base=view.snapshot.commit.ref,
+        schema=view.snapshot.schema,
+        changes=tuple(TableChange(key, delta.mode, view.state(key), view.state(key)) for key, delta in deltas.items()),
+        reads=reads,
+        read_states={key: view.state(key) for key in reads},
+        kind="mutation",
+        actor=actor,
+        message=message,
+        if_commit=if_commit,
+    )
+    return Proposal(view, deltas, addresses, fragments, plan)

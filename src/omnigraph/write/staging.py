@@ -1,8 +1,4 @@
-"""From deltas to a plan: stage each table, name what was read; and the same again on a newer snapshot.
-
-A plan that is staged is enough to rebase it: the new rows are read back from the fragments it staged. A writer that still
-holds the rows passes them, which saves the reading.
-"""
+"""From deltas to versions of tables: rows written as fragments, fragments put on the tables of a snapshot."""
 
 from __future__ import annotations
 
@@ -21,8 +17,6 @@ from omnigraph.write.delta import Delta
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Sync = Callable[[Sequence[Staged]], None]
-"""Makes versions durable, or sees to it that somebody does before they are published."""
 Fragments = Mapping[str, tuple[str, ...]]
 """Per table key: the written fragments."""
 
@@ -36,12 +30,12 @@ def write_rows(view: View, deltas: Deltas) -> Fragments:
     """The rows of every delta as fragments of its table, tables side by side; no version holds them yet."""
     reach(Failpoint.TXN_BEFORE_STAGE)
 
-    def one(delta: Delta) -> tuple[str, ...]:
+    def write(delta: Delta) -> tuple[str, ...]:
         if not delta.rows.num_rows:
             return ()
         return view.repository.tables.write_fragments(view.table_or_new(delta.key), rows_to_write(view, delta))
 
-    written = side_by_side(one, list(deltas.values()))
+    written = side_by_side(write, list(deltas.values()))
     reach(Failpoint.TXN_AFTER_STAGE)
     return dict(zip(deltas, written, strict=True))
 
@@ -54,16 +48,22 @@ def rows_to_write(view: View, delta: Delta) -> pa.Table:
 
 
 def stage_versions(
-    view: View, deltas: Deltas, addresses: Addresses, fragments: Fragments, sync: Sync, *, after_lost_race: bool = False
-) -> tuple[TableChange, ...]:
-    """One version a table, on top of the view's, with the fragments that were written before. `sync` hears of them all."""
+    view: View, deltas: Deltas, addresses: Addresses, fragments: Fragments, *, after_lost_race: bool = False
+) -> list[tuple[TableChange, Staged]]:
+    """One version a table, on top of the view's, with the fragments that were written before. Nothing is durable yet."""
 
-    def one(delta: Delta) -> tuple[TableChange, Staged]:
-        return _stage(view, delta, addresses.get(delta.key, {}), fragments[delta.key], after_lost_race)
+    def stage(delta: Delta) -> tuple[TableChange, Staged]:
+        base = view.table_or_new(delta.key)
+        superseded = addresses.get(delta.key, {})
+        staged = view.repository.tables.stage(
+            base,
+            fragments=fragments[delta.key],
+            remove=[address for id, address in superseded.items() if id in delta.superseded],
+            fold=folds(base, after_lost_race),
+        )
+        return table_change(delta, view.state(delta.key), staged), staged
 
-    staged = side_by_side(one, [delta for delta in deltas.values() if not delta.is_empty])
-    sync([version for _, version in staged])
-    return tuple(change for change, _ in staged)
+    return side_by_side(stage, [delta for delta in deltas.values() if not delta.is_empty])
 
 
 def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> list[Result]:
@@ -77,16 +77,6 @@ def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> lis
 def folds(base: Table, after_lost_race: bool) -> bool:
     """Who lost a race is in a hurry; but where every write loses one, somebody has to fold."""
     return not after_lost_race or len(base.fragments) > MAX_FRAGMENTS_AFTER_LOST_RACE
-
-
-def _stage(
-    view: View, delta: Delta, addresses: Mapping[str, int], fragments: tuple[str, ...], after_lost_race: bool
-) -> tuple[TableChange, Staged]:
-    base = view.table_or_new(delta.key)
-    remove = [address for id, address in addresses.items() if id in delta.superseded]
-    fold = folds(base, after_lost_race)
-    staged = view.repository.tables.stage(base, fragments=fragments, remove=remove, fold=fold)
-    return table_change(delta, view.state(delta.key), staged), staged
 
 
 def table_change(delta: Delta, before: TableState | None, staged: Staged) -> TableChange:

@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
-from omnigraph.history import Commit, PublishPlan, check_attribution
+from omnigraph.history import Commit, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.query.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
 from omnigraph.views import Repository, View
-from omnigraph.write.constraints import check_deltas, superseded_addresses
+from omnigraph.write.constraints import superseded_addresses
 from omnigraph.write.delta import Delta
 from omnigraph.write.group import GroupCommitter
 from omnigraph.write.matching import Matcher, Row
 from omnigraph.write.pending import Pending
-from omnigraph.write.proposal import Proposal
+from omnigraph.write.proposal import propose
 from omnigraph.write.receipt import Receipt
 from omnigraph.write.staging import stage_versions, write_rows
 
@@ -239,9 +239,9 @@ class Transaction:
         addresses = superseded_addresses(self.view, deltas)
         fragments = write_rows(self.view, deltas)
         # Nobody else will ever read these versions: they need not be durable.
-        changes = stage_versions(self.view, deltas, addresses, fragments, lambda _: None)
+        staged = stage_versions(self.view, deltas, addresses, fragments)
         tables = dict(self.view.snapshot.tables)
-        tables.update({change.key: change.state for change in changes if change.state is not None})
+        tables.update({change.key: change.state for change, _ in staged if change.state is not None})
         return self.repository.view(replace(self.view.snapshot, tables=tables))
 
     def _deltas(self) -> dict[str, Delta]:
@@ -256,23 +256,13 @@ class Transaction:
         self._finished = True
         commit: Commit | None = None
         if deltas:
-            commit = self.committer.propose(*self._proposal(deltas))
+            proposal = propose(
+                self.view, self.entry, deltas, actor=self.actor, message=self.message, if_commit=self.if_commit
+            )
+            commit = self.committer.publish(proposal)
         types = {key: pending.counts() for key, pending in self._pending.items()}
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt
-
-    def _proposal(self, deltas: Mapping[str, Delta]) -> tuple[Proposal, PublishPlan]:
-        """Checked, with the rows written."""
-        addresses = check_deltas(self.view, deltas)
-        proposal = Proposal(self.view, deltas, addresses, write_rows(self.view, deltas))
-        plan = proposal.plan(
-            self.entry,
-            commit_id=self.repository.history.new_id(),
-            actor=self.actor,
-            message=self.message,
-            if_commit=self.if_commit,
-        )
-        return proposal, plan
 
 
 def _records(rows: Any) -> Iterator[Mapping[str, object]]:

@@ -39,6 +39,7 @@ from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.target import NO_VERSION, Place, Places, Target
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
+from omnigraph.write.publishing import publish as publish_plan
 
 if TYPE_CHECKING:
     pass
@@ -322,7 +323,7 @@ def say_prepared(error: OmnigraphError, plan: PublishPlan) -> None:
 def _published(repository: Repository, plan: PublishPlan, rebase: LoadRebase, until: float) -> Commit:
     while True:
         try:
-            return repository.history.publisher.publish(plan, rebase)
+            return publish_plan(repository.history, plan, rebase)
         except Contention:
             if time.monotonic() > until:
                 raise

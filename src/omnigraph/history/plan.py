@@ -1,0 +1,103 @@
+"""The plan of a write: what it changes and what it relied on. A plain value, made against one pinned snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from omnigraph.history.values import CommitKind, CommitRef, Snapshot, TableState
+
+ChangeMode = Literal["insert", "upsert", "strict", "merge"]
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """One table's new state. `staged` is the writer's own note of what it staged, for putting it elsewhere."""
+
+    key: str
+    mode: ChangeMode
+    base: TableState | None
+    state: TableState | None
+    staged: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "mode": self.mode,
+            "base": self.base and self.base.to_json(),
+            "state": self.state and self.state.to_json(),
+            "staged": dict(self.staged),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableChange:
+        return cls(
+            value["key"],
+            value["mode"],
+            value["base"] and TableState.from_json(value["base"]),
+            value["state"] and TableState.from_json(value["state"]),
+            value["staged"],
+        )
+
+
+@dataclass(frozen=True)
+class PublishPlan:
+    """Everything a publish needs; a value that can be stored and published by another process.
+
+    `reads` names tables whose rows the plan relied on (endpoints, incident edges): it is checked again when they move.
+    """
+
+    commit_id: str
+    branch: str
+    incarnation: str
+    base: CommitRef
+    schema: str
+    changes: tuple[TableChange, ...]
+    reads: tuple[str, ...] = ()
+    read_states: Mapping[str, TableState | None] = field(default_factory=dict)
+    kind: CommitKind = "mutation"
+    actor: str | None = None
+    message: str | None = None
+    if_commit: str | None = None
+    merged: CommitRef | None = None
+    new_schema: str | None = None
+    """The schema after this commit, when it changes."""
+    unsynced: tuple[str, ...] = field(default=(), compare=False)
+    """Local files that the plan names and that must be durable before it may be seen. Not stored: what is stored is durable."""
+
+    def bases(self) -> dict[str, TableState | None]:
+        """Each table that the plan changes or has read, as the plan knows it."""
+        read = {key: self.read_states.get(key) for key in self.reads}
+        return read | {change.key: change.base for change in self.changes}
+
+    def on(self, snapshot: Snapshot) -> PublishPlan:
+        """The plan as one that was made, and checked, on this snapshot."""
+        states = {key: snapshot.table(key) for key in self.reads}
+        return replace(self, base=snapshot.commit.ref, read_states=states)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            "base": self.base.to_json(),
+            "changes": [change.to_json() for change in self.changes],
+            "reads": list(self.reads),
+            "read_states": {key: state and state.to_json() for key, state in self.read_states.items()},
+            "merged": self.merged and self.merged.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> PublishPlan:
+        return cls(
+            **{name: value[name] for name in _PLAIN_FIELDS},
+            base=CommitRef.from_json(value["base"]),
+            changes=tuple(TableChange.from_json(change) for change in value["changes"]),
+            reads=tuple(value["reads"]),
+            read_states={key: state and TableState.from_json(state) for key, state in value["read_states"].items()},
+            merged=value["merged"] and CommitRef.from_json(value["merged"]),
+        )
+
+
+_PLAIN_FIELDS = (
+    "commit_id", "branch", "incarnation", "schema", "kind", "actor", "message", "if_commit", "new_schema",
+)  # fmt: skip

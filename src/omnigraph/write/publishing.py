@@ -1,0 +1,120 @@
+"""From a plan to its commit: attempt after attempt, each on the newest head, until the plan is in or refused.
+
+Several plans of one branch may share an entry. Each is put on top of the one before it, and gets its own commit or its own
+error; a plan that is refused for what a neighbour does is tried again when that neighbour does not get in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import Contention, OmnigraphError
+from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
+
+MAX_ATTEMPTS = 64
+INITIAL_BACKOFF_S = 0.002
+MAX_BACKOFF_S = 0.25
+
+Outcome = Commit | OmnigraphError
+
+Rebase = Callable[[PublishPlan, Snapshot], PublishPlan]
+"""Check a plan against a newer snapshot and put its rows on it; raise a Conflict or InputError when it no longer fits."""
+
+StageTogether = Callable[[Snapshot, Mapping[int, PublishPlan]], Mapping[int, PublishPlan]]
+"""Put several plans on a snapshot at once, each on top of the one before it in the order of the answer. A plan that is left
+out goes on by itself, after them: leaving one out is always right."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A plan handed in to be published, and how to put it on another snapshot (None: it cannot be).
+
+    Not `staged`: its tables have no new versions yet, and `rebase` makes them on whatever snapshot is the newest.
+    """
+
+    plan: PublishPlan
+    rebase: Rebase | None = None
+    staged: bool = True
+
+    def placed(self, attempt: Attempt) -> Submission:
+        """The submission with its plan staged on the attempt's snapshot."""
+        if attempt.carries(self.plan) and self.staged:
+            plan = self.plan
+        elif self.rebase is None:
+            raise attempt.lost(self.plan)
+        else:
+            plan = self.rebase(self.plan, attempt.snapshot)
+        return replace(self, plan=plan.on(attempt.snapshot), staged=True)
+
+
+def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -> Commit:
+    """One plan, one commit; or the error that says why not."""
+    (outcome,) = publish_group(history, [Submission(plan, rebase)])
+    if isinstance(outcome, OmnigraphError):
+        raise outcome
+    return outcome
+
+
+def publish_group(
+    history: History, submissions: Sequence[Submission], *, stage_together: StageTogether | None = None
+) -> list[Outcome]:
+    """Several plans of one branch as one entry: the outcome of each. `stage_together` stages those that it can at once.
+
+    The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
+    """
+    if len(submissions) > 1 and any(submission.plan.merged for submission in submissions):
+        # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours.
+        return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
+    branch = submissions[0].plan.branch
+    group = list(submissions)
+    head = history.publisher.likely_head(branch, [submission.plan for submission in group])
+    for number in range(MAX_ATTEMPTS):
+        attempt = Attempt(history.publisher, head)
+        outcomes = _put_on(attempt, group, stage_together)
+        if not head.confirmed and any(isinstance(outcome, OmnigraphError) for outcome in outcomes.values()):
+            newest = history.publisher.newest_head(branch)
+            if newest.entry.id != head.entry.id:
+                head = newest
+                continue
+        commits = attempt.publish()
+        if commits is not None:
+            published = {commit.id: commit for commit in commits}
+            return [outcomes.get(index) or published[each.plan.commit_id] for index, each in enumerate(group)]
+        if number:
+            history.sleep(history.jitter() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**number))
+        head = history.publisher.newest_head(branch)
+    contention = Contention(
+        f"branch '{branch}' moved {MAX_ATTEMPTS} times while this write was published",
+        hint="retry; many writers are at work",
+    )
+    return [contention for _ in submissions]
+
+
+def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageTogether | None) -> dict[int, Outcome]:
+    """Add every plan that fits, and keep it in the group as it is staged now. The outcomes of the others, by index: the commit
+    that a plan has already, or why it does not fit."""
+    outcomes: dict[int, Outcome] = {}
+    for index, submission in enumerate(group):
+        try:
+            if (commit := attempt.published(submission.plan)) is not None:
+                outcomes[index] = commit
+        except OmnigraphError as error:
+            outcomes[index] = error
+    waiting = [index for index in range(len(group)) if index not in outcomes]
+    together: Mapping[int, PublishPlan] = {}
+    if stage_together is not None:
+        able = {index: group[index].plan for index in waiting if _may_be_staged_together(group[index], attempt)}
+        together = stage_together(attempt.snapshot, able) if able else {}
+    for index in (*together, *(index for index in waiting if index not in together)):
+        try:
+            if index not in together:
+                group[index] = group[index].placed(attempt)
+            attempt.add(together.get(index) or group[index].plan)
+        except OmnigraphError as error:
+            outcomes[index] = error
+    return outcomes
+
+
+def _may_be_staged_together(submission: Submission, attempt: Attempt) -> bool:
+    return not submission.staged and attempt.adds_only(submission.plan)
