@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 
 import pytest
 
@@ -33,16 +34,30 @@ def test_an_error_survives_pickling(error: errors.OmnigraphError) -> None:
     assert copy.to_json() == error.to_json()
 
 
-def test_every_kind_is_drawn_in_the_tree_at_the_top() -> None:
-    assert errors.__doc__ is not None
-    missing = [kind.__name__ for kind in KINDS if kind.__name__ not in errors.__doc__]
-    assert missing == []
+def test_the_tree_at_the_top_is_the_tree_of_classes() -> None:
+    drawn: dict[str, str | None] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.fullmatch(r"    (?P<bars>(?:[│ ] {3})*)(?:[├└]── )?(?P<name>[A-Z]\w+)", line)
+        if found is not None:
+            depth = 0 if found["name"] == "OmnigraphError" else 1 + len(found["bars"]) // 4
+            above[depth:] = [found["name"]]
+            drawn[found["name"]] = above[depth - 1] if depth else None
+    assert drawn == {
+        kind.__name__: None if kind is errors.OmnigraphError else kind.__bases__[0].__name__ for kind in KINDS
+    }
 
 
-def test_codes_are_stable_words_of_their_own() -> None:
-    codes = [kind.code for kind in KINDS if "code" in vars(kind)]
-    assert len(codes) == len(set(codes))
-    assert all("code" in vars(kind) for kind in KINDS)
+def test_a_code_is_the_name_of_its_class() -> None:
+    assert errors.ExpectedVersionMismatch.code == "expected_version_mismatch"
+    assert errors.NotFound.code == "not_found"
+    for kind in KINDS:
+        assert "".join(word.capitalize() for word in kind.code.split("_")) == kind.__name__
+
+
+def test_every_class_says_what_happened_in_one_sentence() -> None:
+    for kind in KINDS:
+        assert re.match(r"[A-Z@][^.]*\.", kind.__doc__ or ""), kind.__name__
 
 
 def test_only_silence_of_the_store_leaves_the_outcome_unknown() -> None:

@@ -1,48 +1,59 @@
 """Every error a caller can catch.
 
     OmnigraphError
-    ├── LanguageError            text of a schema or query is wrong; carries file, line, column, marked source
-    │   ├── SchemaError          .pg
-    │   ├── QueryError           .gq
-    │   └── ParameterError       a parameter's value does not fit its declared type
-    ├── InputError               data that may not be written; nothing was written
-    │   ├── RecordError          a record cannot be read as its type (unknown property, wrong JSON type ...)
-    │   ├── ValueViolation       required, enum, @range, @check
-    │   ├── UniqueViolation      @key / @unique broken by the batch or by the branch
-    │   ├── EndpointMissing      an edge names a node that is not there
-    │   ├── CardinalityViolation @card broken
-    │   ├── RejectedRecords      a load refused records; carries all of them (or a bounded sample)
-    │   └── UnreadableInput      a file or data frame cannot be read as its type: encoding, format, columns
-    ├── UsageError               the call itself is wrong (bad option, main as a branch name ...)
-    │   ├── AmbiguousRevision    a name that is both a branch and a tag
-    │   └── CursorRejected       a change cursor or page token that does not belong to this graph, branch or filter
-    ├── ArithmeticOverflow       a query computes a number beyond the range of its type
-    ├── NotFound                 GraphNotFound, BranchNotFound, CommitNotFound, TagNotFound
-    ├── AlreadyExists            the graph, branch, tag or file exists
-    ├── BranchNotMerged          deleting the branch would leave commits that no other branch or tag reaches
-    ├── Conflict                 somebody else was first; not committed
-    │   ├── ExpectedVersionMismatch  a strict change lost the race for its table: read again and redo
-    │   ├── KeyConflict          the key was inserted by somebody else meanwhile, or before (append)
-    │   ├── PreconditionFailed   the branch is not at the expected commit (exit code 4, HTTP 412)
-    │   ├── BranchReplaced       the branch was deleted (and perhaps made anew) under the writer
-    │   ├── Contention           lost the race too often: simply retry
-    │   └── MergeConflicts       a merge found conflicts; carries every one
-    ├── HistoryGap               the commits asked for were swept by cleanup
-    ├── SchemaBoundary           two snapshots whose schemas cannot be compared or merged
-    ├── ParentlessCommit         the first commit of a graph has no changes: there is nothing before it
-    ├── UnsupportedFormat        the graph needs features that this omnigraph does not have: upgrade
-    ├── Damaged                  a stored file is missing or does not hold what was written; names it, and what it affects
-    ├── OutcomeUnknown           the store stopped answering during publish; the commit may or may not be there
-    ├── ResourceExhausted        the work does not fit in process; says to use engine="spark"
-    ├── PipelineFailed           Spark itself stopped (workers lost, cluster gone); nothing was committed
-    └── StorageError             the store: ObjectMissing, ObjectExists, StorageDenied, StorageTransient, StoragePermanent
+    ├── LanguageError
+    │   ├── SchemaError
+    │   └── QueryError
+    ├── ParameterError
+    ├── InputError
+    │   ├── RecordError
+    │   ├── ValueViolation
+    │   ├── UniqueViolation
+    │   ├── EndpointMissing
+    │   ├── CardinalityViolation
+    │   ├── RejectedRecords
+    │   └── UnreadableInput
+    ├── UsageError
+    │   ├── AmbiguousRevision
+    │   └── CursorRejected
+    ├── ArithmeticOverflow
+    ├── NotFound
+    │   ├── GraphNotFound
+    │   ├── BranchNotFound
+    │   ├── CommitNotFound
+    │   └── TagNotFound
+    ├── AlreadyExists
+    ├── BranchNotMerged
+    ├── Conflict
+    │   ├── ExpectedVersionMismatch
+    │   ├── KeyConflict
+    │   ├── PreconditionFailed
+    │   ├── BranchReplaced
+    │   ├── Contention
+    │   └── MergeConflicts
+    ├── HistoryGap
+    ├── SchemaBoundary
+    ├── ParentlessCommit
+    ├── UnsupportedFormat
+    ├── Damaged
+    ├── OutcomeUnknown
+    ├── ResourceExhausted
+    ├── PipelineFailed
+    └── StorageError
+        ├── ObjectMissing
+        ├── ObjectExists
+        ├── StorageDenied
+        ├── StorageTransient
+        └── StoragePermanent
 
-Each error has a stable `code`, says whether an unchanged retry can help (`retry`), and whether anything
-may have been committed (`outcome`: "not_committed" or "unknown").
+Each class says in its first sentence what happened. Each error has a stable `code` (its class's name in snake case), says
+whether an unchanged retry can help (`retry`), and whether anything may have been committed (`outcome`: "not_committed" or
+"unknown").
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -50,11 +61,15 @@ Outcome = Literal["not_committed", "unknown"]
 
 
 class OmnigraphError(Exception):
-    """Root of every error raised on purpose."""
+    """Something that the library refuses or cannot do: the root of every error that leaves it."""
 
-    code: ClassVar[str] = "error"
+    code: ClassVar[str] = "omnigraph_error"
     retry: ClassVar[bool] = False
     outcome: ClassVar[Outcome] = "not_committed"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -89,9 +104,7 @@ def _rebuilt(kind: type[OmnigraphError], args: tuple[object, ...], state: dict[s
 
 
 class LanguageError(OmnigraphError):
-    """A place in a source text that is wrong. `rule` is the stable code of the rule (T5, S12, Q000 ...)."""
-
-    code = "language"
+    """The text of a schema or a query is wrong. `rule` is the stable code of the rule (T5, S112, Q000 ...)."""
 
     def __init__(
         self,
@@ -126,15 +139,15 @@ class LanguageError(OmnigraphError):
 
 
 class SchemaError(LanguageError):
-    code = "schema"
+    """The text of a schema (`.pg`) is wrong; the rules are below."""
 
 
 class QueryError(LanguageError):
-    code = "query"
+    """The text of a query (`.gq`) is wrong; the rules are below."""
 
 
 class ParameterError(OmnigraphError):
-    code = "parameter"
+    """A parameter of a query is missing, unknown, or does not fit its declared type."""
 
     def __init__(self, message: str, *, parameter: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -149,8 +162,6 @@ class ParameterError(OmnigraphError):
 
 class InputError(OmnigraphError):
     """Data that may not be written. Names what it can: type, property, entity id, value, file and line."""
-
-    code = "input"
 
     def __init__(
         self,
@@ -185,29 +196,27 @@ class InputError(OmnigraphError):
 
 
 class RecordError(InputError):
-    code = "record"
+    """A record cannot be read as its type: an unknown property, a value of another type, a missing end."""
 
 
 class ValueViolation(InputError):
-    code = "value_constraint_violation"
+    """A value breaks its property's rule: required, enum, @range, @check."""
 
 
 class UniqueViolation(InputError):
-    code = "unique_violation"
+    """@key or @unique is broken by the data itself or by the branch."""
 
 
 class EndpointMissing(InputError):
-    code = "endpoint_missing"
+    """An edge names a node that is not there."""
 
 
 class CardinalityViolation(InputError):
-    code = "cardinality_violation"
+    """@card is broken."""
 
 
 class RejectedRecords(InputError):
     """A load refused records. `rejects` is a bounded sample, `total` the whole number."""
-
-    code = "rejected_records"
 
     def __init__(
         self, message: str, *, rejects: Sequence[Mapping[str, Any]], total: int, hint: str | None = None
@@ -223,8 +232,6 @@ class RejectedRecords(InputError):
 class UnreadableInput(InputError):
     """A file or data frame that cannot be read at all. `problems` is a bounded list of all of the load's, `total` their
     number."""
-
-    code = "unreadable_input"
 
     def __init__(
         self,
@@ -246,11 +253,11 @@ class UnreadableInput(InputError):
 
 
 class UsageError(OmnigraphError):
-    code = "usage"
+    """The call itself is wrong: an option, a name, a combination of them."""
 
 
 class ArithmeticOverflow(OmnigraphError):
-    code = "arithmetic_overflow"
+    """A query computes a number beyond the range of its type."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -260,17 +267,11 @@ class ArithmeticOverflow(OmnigraphError):
 
 
 class AmbiguousRevision(UsageError):
-    code = "ambiguous_revision"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"'{name}' is a branch and a tag",
-            hint=f"'{name}~0' is the branch; `omnigraph tag delete {name}` takes the tag away",
-        )
+    """A revision names more than one commit."""
 
 
 class CursorRejected(UsageError):
-    code = "change_cursor_rejected"
+    """A change cursor or page token does not belong to this graph, branch or filter."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -282,33 +283,31 @@ class CursorRejected(UsageError):
 
 
 class NotFound(OmnigraphError):
-    code = "not_found"
+    """There is no such thing."""
 
 
 class GraphNotFound(NotFound):
-    code = "graph_not_found"
+    """There is no graph at the address."""
 
 
 class BranchNotFound(NotFound):
-    code = "branch_not_found"
+    """There is no branch of that name."""
 
 
 class CommitNotFound(NotFound):
-    code = "commit_not_found"
+    """There is no commit that the revision names."""
 
 
 class TagNotFound(NotFound):
-    code = "tag_not_found"
+    """There is no tag of that name."""
 
 
 class AlreadyExists(OmnigraphError):
-    code = "already_exists"
+    """The graph, branch, tag or file is there already."""
 
 
 class BranchNotMerged(OmnigraphError):
-    """`commits`: how many would become unreachable. Nothing was deleted."""
-
-    code = "branch_not_merged"
+    """Deleting the branch would leave commits that no other branch or tag reaches. `commits` says how many."""
 
     def __init__(self, branch: str, commits: int, head: str) -> None:
         count = "1 commit" if commits == 1 else f"{commits} commits"
@@ -329,13 +328,9 @@ class BranchNotMerged(OmnigraphError):
 class Conflict(OmnigraphError):
     """Somebody else was first. Nothing of this write is visible."""
 
-    code = "conflict"
-
 
 class ExpectedVersionMismatch(Conflict):
     """A change that depends on the exact state of a table met a newer state. Versions are the small numbers."""
-
-    code = "expected_version_mismatch"
 
     def __init__(self, table_key: str, expected: int, actual: int) -> None:
         super().__init__(
@@ -351,7 +346,7 @@ class ExpectedVersionMismatch(Conflict):
 
 
 class KeyConflict(Conflict):
-    code = "key_conflict"
+    """The id was inserted by somebody else meanwhile, or before (append)."""
 
     def __init__(self, type_name: str, entity_id: str, *, hint: str | None = None) -> None:
         super().__init__(
@@ -366,7 +361,7 @@ class KeyConflict(Conflict):
 
 
 class PreconditionFailed(Conflict):
-    code = "precondition_failure"
+    """The branch is not at the expected commit."""
 
     def __init__(self, branch: str, expected: str, actual: str) -> None:
         super().__init__(
@@ -381,18 +376,17 @@ class PreconditionFailed(Conflict):
 
 
 class BranchReplaced(Conflict):
-    code = "branch_replaced"
+    """The branch was deleted, and perhaps made anew, under the writer."""
 
 
 class Contention(Conflict):
-    code = "contention"
+    """The race for the next commit was lost too often: simply retry."""
+
     retry = True
 
 
 class MergeConflicts(Conflict):
-    """`conflicts` holds one value per conflicting entity."""
-
-    code = "merge_conflicts"
+    """A merge found conflicts. `conflicts` holds one value per conflicting entity."""
 
     def __init__(self, message: str, *, conflicts: Sequence[Any], hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -403,21 +397,19 @@ class MergeConflicts(Conflict):
 
 
 class HistoryGap(OmnigraphError):
-    code = "change_feed_gap"
+    """The commits asked for were removed by cleanup."""
 
 
 class SchemaBoundary(OmnigraphError):
-    code = "schema_boundary"
+    """Two snapshots have schemas that cannot be compared or merged."""
 
 
 class ParentlessCommit(OmnigraphError):
-    code = "parentless_commit"
+    """The first commit of a graph has no changes: there is nothing before it."""
 
 
 class UnsupportedFormat(OmnigraphError):
-    """A stored object needs `features` that this version does not have."""
-
-    code = "unsupported_format"
+    """The graph needs `features` that this omnigraph does not have: upgrade."""
 
     def __init__(self, message: str, *, features: Sequence[str], hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -429,8 +421,6 @@ class UnsupportedFormat(OmnigraphError):
 
 class Damaged(OmnigraphError):
     """A stored file does not hold what was written. `commits` are the ids that are known to need it."""
-
-    code = "damaged"
 
     def __init__(
         self,
@@ -453,9 +443,11 @@ class Damaged(OmnigraphError):
 
 
 class OutcomeUnknown(OmnigraphError):
-    """Only when the store stays unreachable: the commit id tells, once the store answers again."""
+    """The store stopped answering in the middle of a publish: the commit may or may not be there.
 
-    code = "outcome_unknown"
+    The commit id tells, once the store answers again.
+    """
+
     outcome = "unknown"
 
     def __init__(self, message: str, *, commit_id: str) -> None:
@@ -467,11 +459,12 @@ class OutcomeUnknown(OmnigraphError):
 
 
 class ResourceExhausted(OmnigraphError):
-    code = "resource_exhausted"
+    """The work does not fit in this process: use Spark (engine="spark")."""
 
 
 class PipelineFailed(OmnigraphError):
-    code = "pipeline_failed"
+    """Spark itself stopped: workers lost, cluster gone. Nothing was committed."""
+
     retry = True
 
 
@@ -480,8 +473,6 @@ class PipelineFailed(OmnigraphError):
 
 class StorageError(OmnigraphError):
     """The store answered with an error. `key` is relative to the graph's root."""
-
-    code = "storage"
 
     def __init__(self, message: str, *, key: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -492,24 +483,23 @@ class StorageError(OmnigraphError):
 
 
 class ObjectMissing(StorageError):
-    code = "object_missing"
+    """A file of the graph is not there."""
 
 
 class ObjectExists(StorageError):
-    code = "object_exists"
+    """A file that was to be made is there already."""
 
 
 class StorageDenied(StorageError):
-    code = "storage_denied"
+    """The credentials or permissions do not suffice."""
 
 
 class StorageTransient(StorageError):
     """No answer, or an answer that says "later". A write may or may not have been applied."""
 
-    code = "storage_transient"
     retry = True
     outcome = "unknown"
 
 
 class StoragePermanent(StorageError):
-    code = "storage_permanent"
+    """The store refused for good."""

@@ -6,6 +6,7 @@ python -m omnigraph.cli.reference docs        # writes docs/commands.md and docs
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,35 +143,12 @@ def _error_row(kind: type[OmnigraphError]) -> str:
     code = exit_code(kind.__new__(kind))
     retry = "yes" if kind.retry else "no"
     outcome = " Outcome unknown." if kind.outcome == "unknown" else ""
-    return f"| `{kind.code}` | {kind.__name__} | {_cell(_meanings()[kind.__name__])}.{outcome} | {retry} | {code} |"
+    return f"| `{kind.code}` | {kind.__name__} | {_cell(_meaning(kind))}{outcome} | {retry} | {code} |"
 
 
-def _meanings() -> dict[str, str]:
-    """What the tree at the top of errors.py says of each class, in words that can stand alone."""
-    told: dict[str, str] = {}
-    for line in (errors.__doc__ or "").splitlines():
-        _, mark, rest = line.partition("── ")
-        if mark:
-            name, _, meaning = rest.partition(" ")
-            told[name] = meaning.strip()
-    return told | _ALONE
-
-
-_ALONE = {
-    "SchemaError": "a `.pg` text is wrong; the rules are below",
-    "QueryError": "a `.gq` text is wrong; the rules are below",
-    "ValueViolation": "a value breaks its property's rule: required, enum, @range, @check",
-    "NotFound": "there is no such thing",
-    "GraphNotFound": "there is no graph at the address",
-    "BranchNotFound": "there is no branch of that name",
-    "CommitNotFound": "there is no commit, branch, tag or time like that",
-    "TagNotFound": "there is no tag of that name",
-    "ObjectMissing": "a file of the graph is not there",
-    "ObjectExists": "a file that was to be made is there already",
-    "StorageDenied": "the credentials or permissions do not suffice",
-    "StorageTransient": 'no answer, or one that says "later"',
-    "StoragePermanent": "the store refused for good",
-}
+def _meaning(kind: type[OmnigraphError]) -> str:
+    """The first sentence of the class's docstring."""
+    return re.split(r"(?<=\.)\s", inspect.getdoc(kind) or "", maxsplit=1)[0]
 
 
 def _table(rows: Iterator[tuple[str, str]]) -> list[str]:

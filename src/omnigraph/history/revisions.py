@@ -102,7 +102,10 @@ class Revisions:
             return None
         if name != MAIN and self._untagged.get(name) != head.incarnation:
             if self.tags.find(name) is not None:
-                raise AmbiguousRevision(name)
+                raise AmbiguousRevision(
+                    f"'{name}' is a branch and a tag",
+                    hint=f"'{name}~0' is the branch; 'omnigraph tag delete {name}' removes the tag",
+                )
             self._untagged[name] = head.incarnation
         return head
 
@@ -112,7 +115,9 @@ class Revisions:
             found |= {commit.id: commit for commit in self.log.starting_with(entry, prefix)}
         if len(found) > 1:
             shown = ", ".join(sorted(found)[:AMBIGUOUS_SHOWN])
-            raise UsageError(f"{len(found)} commit ids begin with '{prefix}'", hint=f"write more of one: {shown}")
+            raise AmbiguousRevision(
+                f"{len(found)} commit ids begin with '{prefix}'", hint=f"write more of one: {shown}"
+            )
         if not found:
             raise _unknown(prefix)
         return found.popitem()[1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.changes.projection import kind_of
-from omnigraph.errors import InputError
+from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
 from omnigraph.language.catalog import EntityType
 
 ConflictKind = Literal[
@@ -19,11 +19,11 @@ ConflictKind = Literal[
     "value_constraint_violation",
 ]
 
-KIND_OF_ERROR: dict[str, ConflictKind] = {
-    "endpoint_missing": "orphan_edge",
-    "unique_violation": "unique_violation",
-    "cardinality_violation": "cardinality_violation",
-    "value_constraint_violation": "value_constraint_violation",
+KIND_OF_ERROR: dict[type[InputError], ConflictKind] = {
+    EndpointMissing: "orphan_edge",
+    UniqueViolation: "unique_violation",
+    CardinalityViolation: "cardinality_violation",
+    ValueViolation: "value_constraint_violation",
 }
 
 
@@ -42,7 +42,7 @@ class MergeConflict:
 
     @classmethod
     def of_violation(cls, entity: EntityType, error: InputError) -> MergeConflict:
-        return cls(kind_of(entity), entity.name, error.entity_id, KIND_OF_ERROR[error.code], error.message)
+        return cls(kind_of(entity), entity.name, error.entity_id, KIND_OF_ERROR[type(error)], error.message)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.errors import ExpectedVersionMismatch, InputError
+from omnigraph.errors import EndpointMissing, ExpectedVersionMismatch, InputError
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.tables import Staged, Table
@@ -95,7 +95,7 @@ def check_again(view: View, plan: PublishPlan, deltas: Deltas) -> Addresses:
 def _lost_to(plan: PublishPlan, deltas: Deltas, snapshot: Snapshot, error: InputError) -> Exception:
     """A removal that met a new edge lost a race; everything else says what is wrong with the data now."""
     removing = [delta for delta in deltas.values() if delta.removed]
-    if not removing or error.code != "endpoint_missing":
+    if not removing or not isinstance(error, EndpointMissing):
         return error
     key = f"edge:{error.type_name}"
     before, now = plan.read_states.get(key), snapshot.table(key)

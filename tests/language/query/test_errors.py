@@ -61,7 +61,7 @@ def test_the_error_is_for_machines_too(library: Catalog) -> None:
     with pytest.raises(QueryError) as caught:
         compile_query("query q() {\n  match { $p: Persn }\n  return { $p }\n}", library, file="q.gq")
     assert caught.value.to_json() == {
-        "code": "query",
+        "code": "query_error",
         "message": "unknown node type Persn",
         "retry": False,
         "hint": "did you mean 'Person'?",

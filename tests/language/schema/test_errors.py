@@ -72,7 +72,7 @@ def test_an_error_as_json_carries_rule_and_place() -> None:
     with pytest.raises(SchemaError) as caught:
         compile_schema("node A {}\nnode A {}", "people.pg")
     assert caught.value.to_json() == {
-        "code": "schema",
+        "code": "schema_error",
         "message": "duplicate node type: A",
         "retry": False,
         "hint": "the first is on line 1; rename one, or put both into one declaration",

@@ -113,7 +113,7 @@ class _PropertyRules:
                 what, kind, advice = "ends", "edge", "choose another name; from and to are the ids of an edge's nodes"
             else:
                 what, kind, advice = (
-                    "endpoint columns",
+                    "ends",
                     "edge",
                     "choose another name; queries read an edge's ends as from and to",
                 )
