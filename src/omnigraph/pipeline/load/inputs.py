@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import UnreadableInput, UsageError
-from omnigraph.language.catalog import Catalog
+from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.pipeline.load.files import InputFile, find_files
 from omnigraph.pipeline.load.text import UTF_8, TextOptions
 from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.values.arrow import arrow_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +68,7 @@ class Frame:
         """What messages call it."""
         return f"{self.key.partition(':')[2]} (DataFrame)"
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, entity: EntityType) -> pa.Table:
         """UsageError when it is no data frame, UnreadableInput when a column of it has no type."""
         import pyarrow as pa
 
@@ -78,10 +79,10 @@ class Frame:
             return rows.toArrow()
         try:
             if type(rows).__module__.startswith("pandas"):
-                return pa.Table.from_pandas(rows, preserve_index=False)
+                return _from_pandas(rows, entity)
             if isinstance(rows, pa.Table) or hasattr(rows, "__arrow_c_stream__"):
                 return pa.table(rows)
-        except (pa.ArrowException, ValueError, TypeError) as error:
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UnreadableInput(
                 f"the columns cannot be converted to Arrow: {said}",
@@ -92,6 +93,18 @@ class Frame:
             f"expected a DataFrame for {self.key.partition(':')[2]}, got {type(rows).__name__}",
             hint="give a Spark, pandas, Polars or Arrow table",
         )
+
+
+def _from_pandas(frame: Any, entity: EntityType) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except OverflowError:
+        # Arrow takes integers among Python objects for signed ones; the property may know better.
+        types = {property.name: arrow_type(property.type) for property in entity.properties.values()}
+        columns = [pa.Array.from_pandas(frame[name], type=types.get(name)) for name in frame.columns]
+        return pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ class _Load:
                 return read_batches(target, key, places, number, batches)
 
             return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
-        batches = frame.to_arrow().to_batches(max_chunksize=FRAME_BATCH_ROWS)
+        batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
         return [read_batches(target, frame.key, places, number, batches)]
 
     def _set_aside(self, report: ReadReport) -> int:
