@@ -10,6 +10,7 @@ import pytest
 
 from omnigraph.errors import ObjectMissing, UsageError
 from omnigraph.storage import open_store, storage_options_for
+from omnigraph.storage.options import options_shared_with
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +50,80 @@ def test_object_stores_open_without_asking_anything(uri: str, options: dict[str,
     assert open_store(uri, storage_options=options).uri == shown
 
 
-def test_local_and_memory_need_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_and_memory_take_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "r")
-    assert storage_options_for("/some/path", {"aws_region": "x"}) == {}
+    assert storage_options_for("/some/path") == {}
     assert storage_options_for("memory://x") == {}
+    for uri in ("/some/path", "memory://x"):
+        with pytest.raises(UsageError, match="takes no storage options"):
+            open_store(uri, storage_options={"aws_region": "x"})
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "resolved"),
+    [
+        ("az://c/g", {"endpoint": "http://h:1"}, {"azure_storage_endpoint": "http://h:1", "allow_http": "true"}),
+        ("az://c/g", {"azure_allow_http": "true"}, {"allow_http": "true"}),
+        ("az://c/g", {"AZURE_STORAGE_ALLOW_HTTP": "1"}, {"allow_http": "true"}),
+        (
+            "az://c/g",
+            {"token": "t", "account_name": "a"},
+            {"azure_storage_token": "t", "azure_storage_account_name": "a"},
+        ),
+        ("az://c/g", {"azure_endpoint": "https://e"}, {"azure_storage_endpoint": "https://e"}),
+        ("gs://b/g", {"endpoint": "https://e"}, {"google_base_url": "https://e"}),
+        ("gs://b/g", {"skip_signature": "TRUE"}, {"google_skip_signature": "true"}),
+        ("s3://b/g", {"token": "t"}, {"aws_session_token": "t"}),
+        ("s3://b/g", {"skip_signature": True}, {"aws_skip_signature": "true"}),
+        ("s3://b/g", {"endpoint": "https://short", "aws_endpoint": "https://long"}, {"aws_endpoint": "https://long"}),
+    ],
+)
+def test_a_short_name_means_the_option_of_its_scheme(
+    uri: str, options: dict[str, str], resolved: dict[str, str]
+) -> None:
+    assert storage_options_for(uri, options) == resolved
+    assert storage_options_for(uri, resolved) == resolved, "what is resolved stays as it is on another machine"
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "said"),
+    [
+        ("az://c/g", {"aws_region": "r"}, "'aws_region' is not a storage option of az://"),
+        (
+            "s3://b/g",
+            {"azure_storage_account_name": "a"},
+            "'azure_storage_account_name' is not a storage option of s3://",
+        ),
+        ("gs://b/g", {"region": "r"}, "'region' is not a storage option of gs://"),
+        ("s3://b/g", {"regoin": "r"}, "did you mean 'region'?"),
+        ("s3://b/g", {"allow_http": "perhaps"}, "'allow_http' must be true or false, got 'perhaps'"),
+        ("az://c/g", {"azure_allow_http": "yes"}, "'azure_allow_http' must be true or false, got 'yes'"),
+        ("s3://b/g", {"client_max_retries": "many"}, "'client_max_retries' must be a whole number, got 'many'"),
+        ("s3://b/g", {"region": None}, "must be a text, got NoneType"),
+        ("s3://b/g", {7: "r"}, "storage option 7 must be a text"),
+    ],
+)
+def test_an_option_that_the_scheme_does_not_have_is_refused_by_name(
+    uri: str, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_store(uri, storage_options=options)
+    assert said in f"{caught.value} {caught.value.hint}"
+
+
+def test_the_environment_counts_under_full_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TOKEN", "REGION", "ENDPOINT", "TIMEOUT", "ALLOW_HTTP"):
+        monkeypatch.setenv(name, "1")
+    assert storage_options_for("s3://b/g") == {}
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert storage_options_for("s3://b/g") == {"allow_http": "true"}
+
+
+def test_a_graph_shares_its_options_with_stores_of_its_scheme_only() -> None:
+    options = storage_options_for("s3://b/g", {"region": "r", "allow_http": "true"})
+    assert options_shared_with("s3a://other/file.jsonl", options) == options
+    for elsewhere in ("az://c/file.jsonl", "gs://b/file.jsonl", "/a/file.jsonl"):
+        assert options_shared_with(elsewhere, options) == {}
 
 
 @pytest.mark.parametrize(

@@ -89,5 +89,5 @@ class GraphBranches:
             delete_branch=delete_branch,
             actor=actor,
             message=message,
-            workers=workers_of(engine),
+            workers=workers_of(engine, self._repository.store.uri),
         )

@@ -245,7 +245,7 @@ class Graph:
         """
         view = self._view(revision, as_of)
         plan, bound = compiled_read(gq, view, params, name)
-        session = session_of(engine)
+        session = session_of(engine, self.uri)
         if session is not None:
             from omnigraph.pipeline.spark.queries import run_read_on_spark
 
@@ -300,7 +300,7 @@ class Graph:
         """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`."""
         from omnigraph.pipeline.spark.frames import GraphTables
 
-        session = session_of(engine)
+        session = session_of(engine, self.uri)
         if session is None:
             raise UsageError(
                 "DataFrames of Spark need Spark", hint='engine="spark", a Spark master, or a Spark session'
@@ -376,7 +376,7 @@ class Graph:
 
         before, after = self._repository.resolve(a), self._repository.resolve(b)
         only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
-        return diff(before, after, only=only, workers=workers_of(engine))
+        return diff(before, after, only=only, workers=workers_of(engine, self.uri))
 
     def commit_changes(
         self,

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from omnigraph.errors import UsageError
+from omnigraph.storage.options import scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,10 +18,12 @@ Engine: TypeAlias = "str | SparkSession"
 _MASTER = re.compile(r"local\[.+\]|yarn|(spark|k8s|mesos|sc)://.+")
 
 
-def session_of(engine: Engine) -> SparkSession | None:
-    """The Spark session that an engine names, started if need be; None: the work is done in this process."""
+def session_of(engine: Engine, graph: str) -> SparkSession | None:
+    """The Spark session that an engine names for a graph (its address), started if need be; None: the work is done in
+    this process."""
     if engine == "local":
         return None
+    refuse_memory(graph)
     from omnigraph.pipeline.spark.session import spark_session
 
     if engine == "spark":
@@ -35,11 +38,19 @@ def session_of(engine: Engine) -> SparkSession | None:
     )
 
 
-def workers_of(engine: Engine) -> Workers:
+def refuse_memory(graph: str) -> None:
+    if scheme_of(graph) == "memory":
+        raise UsageError(
+            f"{graph} lives in the memory of one process, where Spark's workers cannot reach it",
+            hint='use engine="local", or a graph on disk or in an object store',
+        )
+
+
+def workers_of(engine: Engine, graph: str) -> Workers:
     """Who compares rows for a merge or a diff."""
     from omnigraph.changes.workers import IN_PROCESS, OnSpark
 
-    session = session_of(engine)
+    session = session_of(engine, graph)
     if session is None:
         return IN_PROCESS
     from omnigraph.pipeline.spark.runner import SparkRunner

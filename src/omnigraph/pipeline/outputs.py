@@ -22,7 +22,7 @@ from typing import IO, Protocol
 
 from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, OmnigraphError, UsageError
 from omnigraph.storage import open_store
-from omnigraph.storage.options import scheme_of
+from omnigraph.storage.options import options_shared_with, scheme_of
 from omnigraph.storage.os_errors import typed_os_error
 from omnigraph.storage.store import TEMPORARY_PREFIX
 
@@ -234,7 +234,7 @@ class _RemoteObject:
     def __init__(self, address: str, options: Mapping[str, str]) -> None:
         self.address = address
         folder, _, self._name = address.rpartition("/")
-        self._store = open_store(folder, storage_options=options or None)
+        self._store = open_store(folder, storage_options=options_shared_with(folder, options))
         self._gathered: IO[bytes] | None = None
 
     def check(self, *, replace: bool) -> None:

@@ -11,6 +11,8 @@ import contextlib
 import itertools
 import re
 import threading
+import uuid
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -28,31 +30,16 @@ from omnigraph.errors import (
     StorageTransient,
     UsageError,
 )
-from omnigraph.storage.options import scheme_of, storage_options_for
+from omnigraph.storage.options import CLIENT_OPTIONS, FLAGS, RETRY_OPTIONS, scheme_of, storage_options_for
 from omnigraph.storage.store import ObjectInfo, Store, checked_key, checked_prefix
 from omnigraph.storage.syncing import sync_before_create
 
 _STORES = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
-_CLIENT_OPTIONS = {
-    "allow_http",
-    "allow_invalid_certificates",
-    "connect_timeout",
-    "pool_idle_timeout",
-    "pool_max_idle_per_host",
-    "proxy_url",
-    "timeout",
-    "user_agent",
-}
-_CLIENT_FLAGS = {"allow_http", "allow_invalid_certificates"}
-_LANCE_ONLY = {"download_retry_count"}
 _CLIENT_DEFAULTS = {"connect_timeout": "5s", "timeout": "30s"}
 _MAX_RETRIES = 4
 _RETRY_SECONDS = 30
 _PAGE = 1000
 _NO_BUCKET = "the bucket does not exist: create it, or check the address"
-
-_memories: dict[str, MemoryStore] = {}
-_memories_lock = threading.Lock()
 
 
 class ObjectStore(Store):
@@ -121,13 +108,40 @@ class ObjectStore(Store):
             raise typed_client_error(error, doing, key, self.uri) from error
 
 
-def open_memory(uri: str) -> ObjectStore:
-    """`memory://name` is one store per name and process; `memory://` alone is a new one each time."""
+class Memory:
+    """What lives under one `memory://` address: its objects, and what else those share who open it."""
+
+    def __init__(self) -> None:
+        self.client = MemoryStore()
+        self.shared: dict[str, Any] = {}
+
+
+_named: dict[str, Memory] = {}
+_unnamed: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
+"""A memory without a name of its own lives as long as somebody holds it."""
+_memories_lock = threading.Lock()
+
+
+def open_memory(uri: str) -> MemoryObjects:
+    """`memory://name` is one store per name, for as long as the process lives. `memory://` alone is a new one each time,
+    with an address of its own."""
     name = uri.removeprefix("memory://").strip("/")
-    if not name:
-        return ObjectStore("memory://", MemoryStore())
+    address = f"memory://{name or f'unnamed-{uuid.uuid4().hex}'}"
     with _memories_lock:
-        return ObjectStore(f"memory://{name}", _memories.setdefault(name, MemoryStore()))
+        memory = _unnamed.get(address) or _named.get(address) or Memory()
+        if not name:
+            _unnamed[address] = memory
+        elif address not in _unnamed:
+            _named[address] = memory
+    return MemoryObjects(address, memory)
+
+
+class MemoryObjects(ObjectStore):
+    """A store in the memory of this process."""
+
+    def __init__(self, uri: str, memory: Memory) -> None:
+        super().__init__(uri, memory.client)
+        self.memory = memory
 
 
 def open_object_store(uri: str, options: Mapping[str, str] | None) -> ObjectStore:
@@ -135,20 +149,16 @@ def open_object_store(uri: str, options: Mapping[str, str] | None) -> ObjectStor
     scheme = scheme_of(uri)
     address = f"{scheme}://{uri.partition('://')[2].strip('/')}"
     config = storage_options_for(uri, options)
-    client = {name: config.pop(name) for name in sorted(config.keys() & _CLIENT_OPTIONS)}
-    retries = int(config.pop("client_max_retries", _MAX_RETRIES))
-    retry_seconds = int(config.pop("client_retry_timeout", _RETRY_SECONDS))
-    for name in _LANCE_ONLY:
-        config.pop(name, None)
+    client = {name: config.pop(name) for name in CLIENT_OPTIONS if name in config}
+    repeating = {name: config.pop(name) for name in RETRY_OPTIONS if name in config}
+    retries = int(repeating.get("client_max_retries", _MAX_RETRIES))
+    retry_seconds = int(repeating.get("client_retry_timeout", _RETRY_SECONDS))
     try:
         store = _STORES[scheme].from_url(
             address,
             config=config,
             client_options=_CLIENT_DEFAULTS
-            | {
-                name: value.lower() in ("1", "true") if name in _CLIENT_FLAGS else value
-                for name, value in client.items()
-            },
+            | {name: value == "true" if name in FLAGS else value for name, value in client.items()},
             retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=retry_seconds)},
         )
     except exceptions.UnknownConfigurationKeyError as error:

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import UsageError
 from omnigraph.storage.local import LocalStore
-from omnigraph.storage.options import scheme_of
+from omnigraph.storage.options import scheme_of, storage_options_for
 from omnigraph.storage.store import Store
 from omnigraph.storage.syncing import Durability
 
@@ -18,6 +18,8 @@ def open_store(uri: str, *, storage_options: Mapping[str, str] | None = None, du
     Nothing is read or made yet. `durability` matters on local disk only: object stores answer when data is safe.
     """
     scheme = scheme_of(uri)
+    if scheme in ("file", "memory"):
+        storage_options_for(uri, storage_options)  # refuses any: there is nothing to set
     if scheme == "file":
         path = unquote(urlsplit(uri).path) if "://" in uri else uri
         if not path:

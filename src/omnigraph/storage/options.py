@@ -1,86 +1,94 @@
 """Storage options: one set of names and values that obstore, Lance and Spark executors all understand.
 
-A caller gives options in any usual spelling (`AWS_REGION`, `region`, `aws_region`); what is not given comes from the
-process's environment. `storage_options_for` returns the resolved set, so a process on another machine, without that
-environment, opens the same store with the same credentials.
+A caller gives options in any usual spelling: `AWS_REGION`, `aws_region` or just `region`. Which option a short name means
+depends on the scheme (`endpoint` of `az://` is Azure's), and a name that the scheme does not have is refused. What is not
+given comes from the environment, under its full name only. `storage_options_for` returns the resolved set, so a process
+on another machine, without that environment, opens the same store with the same credentials.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-_S3 = (
-    "aws_access_key_id",
-    "aws_secret_access_key",
-    "aws_session_token",
-    "aws_region",
-    "aws_endpoint",
-    "aws_virtual_hosted_style_request",
-    "aws_skip_signature",
-    "aws_unsigned_payload",
-    "aws_request_payer",
-    "aws_server_side_encryption",
-    "aws_sse_kms_key_id",
-    "aws_web_identity_token_file",
-    "aws_role_arn",
-    "aws_role_session_name",
-    "aws_container_credentials_relative_uri",
-    "aws_container_credentials_full_uri",
-    "aws_container_authorization_token_file",
+from omnigraph.errors import UsageError
+
+CLIENT_OPTIONS = (
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_url",
+    "timeout",
+    "user_agent",
 )
-_GCS = (
-    "google_service_account",
-    "google_service_account_key",
-    "google_application_credentials",
-    "google_base_url",
-    "google_skip_signature",
+"""How the HTTP client behaves, for every object store."""
+RETRY_OPTIONS = ("client_max_retries", "client_retry_timeout", "download_retry_count")
+FLAGS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "aws_virtual_hosted_style_request",
+        "aws_skip_signature",
+        "aws_unsigned_payload",
+        "aws_request_payer",
+        "google_skip_signature",
+        "azure_storage_use_emulator",
+        "azure_skip_signature",
+        "azure_use_azure_cli",
+    }
 )
-_AZURE = (
-    "azure_storage_account_name",
-    "azure_storage_account_key",
-    "azure_storage_sas_token",
-    "azure_storage_token",
-    "azure_storage_client_id",
-    "azure_storage_client_secret",
-    "azure_storage_tenant_id",
-    "azure_storage_endpoint",
-    "azure_storage_use_emulator",
-    "azure_federated_token_file",
-    "azure_skip_signature",
-    "azure_use_azure_cli",
-)
-_ALIASES = {
-    "access_key_id": "aws_access_key_id",
-    "secret_access_key": "aws_secret_access_key",
-    "session_token": "aws_session_token",
-    "aws_token": "aws_session_token",
-    "token": "aws_session_token",
-    "region": "aws_region",
-    "aws_default_region": "aws_region",
-    "default_region": "aws_region",
-    "endpoint": "aws_endpoint",
-    "endpoint_url": "aws_endpoint",
-    "aws_endpoint_url_s3": "aws_endpoint",
-    "aws_endpoint_url": "aws_endpoint",
-    "virtual_hosted_style_request": "aws_virtual_hosted_style_request",
-    "skip_signature": "aws_skip_signature",
-    "aws_allow_http": "allow_http",
-    "service_account": "google_service_account",
-    "service_account_path": "google_service_account",
-    "google_service_account_path": "google_service_account",
-    "service_account_key": "google_service_account_key",
-    "application_credentials": "google_application_credentials",
-    "account_name": "azure_storage_account_name",
-    "azure_account_name": "azure_storage_account_name",
-    "account_key": "azure_storage_account_key",
-    "azure_account_key": "azure_storage_account_key",
-    "sas_token": "azure_storage_sas_token",
-    "azure_client_id": "azure_storage_client_id",
-    "azure_client_secret": "azure_storage_client_secret",
-    "azure_tenant_id": "azure_storage_tenant_id",
+WHOLE_NUMBERS = frozenset({*RETRY_OPTIONS, "pool_max_idle_per_host"})
+
+_S3_CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_S3: dict[str, tuple[str, ...]] = {
+    "aws_access_key_id": (),
+    "aws_secret_access_key": (),
+    "aws_session_token": ("token",),
+    "aws_region": ("default_region",),
+    "aws_endpoint": ("endpoint_url_s3", "endpoint_url"),
+    "aws_virtual_hosted_style_request": (),
+    "aws_skip_signature": (),
+    "aws_unsigned_payload": (),
+    "aws_request_payer": (),
+    "aws_server_side_encryption": (),
+    "aws_sse_kms_key_id": (),
+    "aws_web_identity_token_file": (),
+    "aws_role_arn": (),
+    "aws_role_session_name": (),
+    "aws_container_credentials_relative_uri": (),
+    "aws_container_credentials_full_uri": (),
+    "aws_container_authorization_token_file": (),
 }
-_OF_SCHEME = {"s3": _S3, "gs": _GCS, "az": _AZURE}
+_GCS: dict[str, tuple[str, ...]] = {
+    "google_service_account": ("service_account_path",),
+    "google_service_account_key": (),
+    "google_application_credentials": (),
+    "google_base_url": ("endpoint_url", "endpoint"),
+    "google_skip_signature": (),
+}
+_AZURE: dict[str, tuple[str, ...]] = {
+    "azure_storage_account_name": (),
+    "azure_storage_account_key": ("access_key",),
+    "azure_storage_sas_token": ("sas_key",),
+    "azure_storage_token": ("bearer_token",),
+    "azure_storage_client_id": (),
+    "azure_storage_client_secret": (),
+    "azure_storage_tenant_id": ("authority_id",),
+    "azure_storage_endpoint": ("endpoint_url",),
+    "azure_storage_use_emulator": (),
+    "azure_federated_token_file": (),
+    "azure_skip_signature": (),
+    "azure_use_azure_cli": (),
+}
+_SCHEMES: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
+    "s3": (("aws_",), _S3),
+    "gs": (("google_",), _GCS),
+    "az": (("azure_storage_", "azure_"), _AZURE),
+}
+"""For each scheme: its prefixes, longest first, and its options with the other short names that each one has."""
 
 
 def scheme_of(uri: str) -> str:
@@ -94,26 +102,97 @@ def scheme_of(uri: str) -> str:
 def storage_options_for(uri: str, options: Mapping[str, str] | None = None) -> dict[str, str]:
     """The resolved options for the store at `uri`: given ones first, then the environment's, in Lance's names.
 
-    Empty for local disk and memory. When no credentials are found anywhere, none are put in: each client then asks the
-    machine it runs on (instance role, workload identity).
+    UsageError for a name that the scheme does not have, or a value that cannot be one. When no credentials are found
+    anywhere, none are put in: each client then asks the machine it runs on (instance role, workload identity).
     """
-    names = _OF_SCHEME.get(scheme_of(uri))
-    if names is None:
+    scheme = scheme_of(uri)
+    if scheme not in _SCHEMES:
+        if options:
+            place = "local disk" if scheme == "file" else f"{scheme}://"
+            raise UsageError(f"{place} takes no storage options, and '{next(iter(options))}' was given")
         return {}
-    given = _canonical(options or {})
-    # A half-given pair must not be completed from the environment: key and secret belong together.
-    skipped = set(_S3[:3]) if given.keys() & set(_S3[:3]) else set()
-    wanted = (*names, "allow_http") if names is _S3 else names
-    inherited = _canonical(os.environ)
-    resolved = {name: inherited[name] for name in wanted if inherited.get(name) and name not in skipped}
-    resolved.update(given)
-    if resolved.get("aws_endpoint", "").startswith("http://"):
+    given = _given(scheme, options or {})
+    inherited = _inherited(scheme)
+    if given.keys() & set(_S3_CREDENTIALS):
+        # A half-given pair must not be completed from the environment: key and secret belong together.
+        inherited = {name: value for name, value in inherited.items() if name not in _S3_CREDENTIALS}
+    resolved = inherited | given
+    if any(resolved.get(name, "").startswith("http://") for name in _endpoints(scheme)):
         resolved.setdefault("allow_http", "true")
     return resolved
 
 
-def _canonical(options: Mapping[str, str]) -> dict[str, str]:
-    """Names in their one spelling. Of two spellings the canonical name wins, then the one that is earlier in `_ALIASES`."""
-    lowered = {name.lower(): str(value) for name, value in options.items()}
-    canonical = {target: lowered[alias] for alias, target in reversed(_ALIASES.items()) if alias in lowered}
-    return canonical | {name: value for name, value in lowered.items() if name not in _ALIASES}
+def options_shared_with(uri: str, options: Mapping[str, str]) -> dict[str, str]:
+    """What the resolved options of a graph say about another address: all of it in a store of the same scheme, else
+    nothing."""
+    _, table = _SCHEMES.get(scheme_of(uri), ((), {}))
+    return dict(options) if table.keys() & options.keys() else {}
+
+
+def _endpoints(scheme: str) -> Sequence[str]:
+    return [name for name in _SCHEMES[scheme][1] if name.endswith(("endpoint", "base_url"))]
+
+
+def _spellings(scheme: str) -> dict[str, str]:
+    """Each name of an option that does not need its prefix, and what it means. An earlier spelling wins over a later."""
+    prefixes, table = _SCHEMES[scheme]
+    found: dict[str, str] = {}
+    for name, others in table.items():
+        own = next(name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix))
+        for short in (own, *others):
+            found.setdefault(short, name)
+    return found | {name: name for name in CLIENT_OPTIONS}
+
+
+def _given(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
+    prefixes, table = _SCHEMES[scheme]
+    spellings = _spellings(scheme)
+    order = {short: rank for rank, short in enumerate(spellings)}
+    ranked: dict[str, tuple[tuple[int, int], str]] = {}
+    for spelled, value in options.items():
+        if not isinstance(spelled, str) or not isinstance(value, (str, bool, int)):
+            raise UsageError(
+                f"storage option {spelled!r} must be a text, got {type(value).__name__}",
+                hint='give a dict of texts, such as {"region": "eu-west-1"}',
+            )
+        lowered = spelled.lower()
+        short = next((lowered.removeprefix(prefix) for prefix in prefixes if lowered.startswith(prefix)), lowered)
+        name = lowered if lowered in table or lowered in RETRY_OPTIONS else spellings.get(short)
+        if name is None:
+            raise _unknown(scheme, spelled, [*table, *CLIENT_OPTIONS, *RETRY_OPTIONS], list(spellings))
+        rank = (0 if lowered == name else 1, order.get(short, 0))
+        if name not in ranked or rank < ranked[name][0]:
+            ranked[name] = (rank, _checked(name, spelled, value))
+    return {name: value for name, (_, value) in ranked.items()}
+
+
+def _inherited(scheme: str) -> dict[str, str]:
+    """What the environment says, under names with the scheme's prefix."""
+    prefixes, table = _SCHEMES[scheme]
+    spellings = _spellings(scheme)
+    environment = {name.lower(): value for name, value in os.environ.items() if value}
+    found: dict[str, str] = {}
+    for short, name in spellings.items():
+        if name not in table and name != "allow_http":
+            continue
+        for spelled in (name, *(f"{prefix}{short}" for prefix in prefixes)):
+            if spelled != "allow_http" and spelled in environment:
+                found.setdefault(name, _checked(name, spelled.upper(), environment[spelled]))
+    return found
+
+
+def _checked(name: str, spelled: str, value: str | bool | int) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if name in FLAGS and text.lower() not in ("true", "false", "1", "0"):
+        raise UsageError(f"storage option '{spelled}' must be true or false, got '{text}'")
+    if name in FLAGS:
+        return "true" if text.lower() in ("true", "1") else "false"
+    if name in WHOLE_NUMBERS and not text.isdecimal():
+        raise UsageError(f"storage option '{spelled}' must be a whole number, got '{text}'")
+    return text
+
+
+def _unknown(scheme: str, spelled: str, names: Sequence[str], short: Sequence[str]) -> UsageError:
+    close = difflib.get_close_matches(spelled.lower(), [*names, *short], n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"{scheme}:// takes {', '.join(names)}"
+    return UsageError(f"'{spelled}' is not a storage option of {scheme}://", hint=hint)

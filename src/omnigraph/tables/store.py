@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage import storage_options_for, sync_files
+from omnigraph.storage.options import scheme_of
 from omnigraph.tables import staging
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
@@ -19,6 +20,7 @@ from omnigraph.tables.table import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from omnigraph.storage.objects import Memory
     from omnigraph.tables.indexes import SegmentPlan
 
 TABLES_CACHED = 512
@@ -37,6 +39,7 @@ class Tables:
         self._cache: OrderedDict[tuple[str, int], Table] = OrderedDict()
         self._lock = threading.Lock()
         self._session_value: Any = None
+        self._memory = _memory_at(self.root)
         self._keys = KeyCache()
 
     @property
@@ -208,9 +211,21 @@ class Tables:
     def _session(self) -> Any:
         with self._lock:
             if self._session_value is None:
-                import lance
-
-                self._session_value = lance.Session(
-                    index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
-                )
+                # Lance keeps what is in memory with a session: all who open the same memory need the same one.
+                made = _new_session()
+                self._session_value = self._memory.shared.setdefault("lance", made) if self._memory else made
             return self._session_value
+
+
+def _new_session() -> Any:
+    import lance
+
+    return lance.Session(index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES)
+
+
+def _memory_at(root: str) -> Memory | None:
+    if scheme_of(root) != "memory":
+        return None
+    from omnigraph.storage.objects import open_memory
+
+    return open_memory(root).memory

@@ -38,7 +38,7 @@ def export(
     keys = _selected(view, types)
     targets = _targets(view, target, keys, format)
     _refuse_own_folder(view, targets)
-    session = session_of(engine)
+    session = session_of(engine, view.repository.store.uri)
     encoder = None if session is None else SparkEncoder(view, format, session)
     with outputs(targets, view.repository.tables.options, replace=force) as files:
         if format == "jsonl":

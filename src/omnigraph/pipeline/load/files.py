@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.errors import ObjectMissing, UnreadableInput, UsageError
 from omnigraph.storage import open_store
-from omnigraph.storage.options import scheme_of, storage_options_for
+from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +101,7 @@ def _find_local(source: str) -> list[InputFile]:
 def _find_remote(source: str, options: Mapping[str, str] | None) -> list[InputFile]:
     import fnmatch
 
-    resolved = storage_options_for(source, options)
+    resolved = storage_options_for(source, options_shared_with(source, options or {}))
     scheme, _, rest = source.partition("://")
     bucket, _, key = rest.partition("/")
     root = f"{scheme}://{bucket}"

@@ -82,7 +82,7 @@ def load(
         raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
-        runner = _runner(engine, shown)
+        runner = _runner(engine, repository.store.uri, shown)
         entry, view = repository.head(branch)
         inputs = resolve_inputs(
             sources,
@@ -101,8 +101,8 @@ def load(
         shown.close()
 
 
-def _runner(engine: Engine, progress: Progress) -> Runner:
-    session = session_of(engine)
+def _runner(engine: Engine, graph: str, progress: Progress) -> Runner:
+    session = session_of(engine, graph)
     if session is None:
         return LocalRunner(progress)
     from omnigraph.pipeline.spark.session import cores_of

@@ -34,6 +34,7 @@ from pyspark.sql.datasource import (
 
 from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, check_attribution, new_ulid
+from omnigraph.pipeline.engines import refuse_memory
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.load.job import WrittenRows, places_of, publish_written
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
@@ -75,6 +76,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             name.removeprefix("storage."): value for name, value in self.options.items() if name.startswith("storage.")
         }
         graph = self._option("graph")
+        refuse_memory(graph)
         return Repository.open(graph if "://" in graph else os.path.join(self.folder, graph), given or None)
 
     def _view(self) -> View:
