@@ -68,8 +68,8 @@ def test_checks_run_as_spark_tasks(
     check_case("too many edges", graph, write, {"engine": spark}, tmp_path)
 
 
-def first_people(count: int) -> list[dict[str, Any]]:
-    return [person(f"p{number}", age=1, handle=f"h{number}") for number in range(count)]
+def first_people(count: int, age: int = 1) -> list[dict[str, Any]]:
+    return [person(f"p{number}", age=age, handle=f"h{number}") for number in range(count)]
 
 
 def changed_people(seed: int) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ def test_rows_that_are_replaced_are_removed_by_tasks(
 ) -> None:
     graph.load(write("first.jsonl", *first_people(300)), mode="append", **engine)
     stages = Stages()
-    load(graph._repository, write("second.jsonl", *first_people(200)), mode="merge", progress=stages, **engine)
+    load(graph._repository, write("second.jsonl", *first_people(200, age=2)), mode="merge", progress=stages, **engine)
     assert "remove" in stages.seen
     assert len(content(graph, tmp_path)) == 300
 

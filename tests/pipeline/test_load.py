@@ -23,6 +23,10 @@ FIRST = [
 SECOND = [person("b", age=50), person("c", age=7), knows("c", "a", id="e2"), knows("b", "a", id="e1")]
 
 
+def inserted(count: int) -> dict[str, int]:
+    return {"inserted": count, "updated": 0, "unchanged": 0, "deleted": 0}
+
+
 def write_format(folder: Path, name: str, records: list[dict[str, Any]], format: str) -> Any:
     """The records as a source of this format."""
     if format == "jsonl":
@@ -79,9 +83,10 @@ def test_every_mode_and_format(format: str, graph: og.Graph, engine: dict[str, A
         "branch": "main",
         "branch_created": False,
         "mode": "append",
-        "nodes": [{"name": "Person", "entities_loaded": 2}],
-        "edges": [{"name": "Knows", "entities_loaded": 1}],
+        "nodes": [{"name": "Person", "entities_loaded": 2, **inserted(2)}],
+        "edges": [{"name": "Knows", "entities_loaded": 1, **inserted(1)}],
         "total_entities": 3,
+        **inserted(3),
         "actor_id": "ada",
         "commit": graph.commits()[0].id,
     }
@@ -152,12 +157,14 @@ def test_many_files_folders_and_globs_are_one_commit(graph: og.Graph, write: Wri
     for number in range(5):
         write(f"in/p{number}.jsonl", person(f"p{number}"))
     assert graph.load(tmp_path / "in", mode="append", engine="local").total_entities == 5
-    assert graph.load(f"{tmp_path}/in/p[12].jsonl", mode="merge", engine="local").total_entities == 2
-    assert (
-        graph.load([f"{tmp_path}/in/p1.jsonl", f"{tmp_path}/in/p3.jsonl"], mode="merge", engine="local").total_entities
-        == 2
-    )
-    assert len(graph.commits()) == 4
+    graph.branches.create("empty", "main~1")
+    for sources, people in (
+        (f"{tmp_path}/in/p[12].jsonl", 2),
+        ([f"{tmp_path}/in/p0.jsonl", f"{tmp_path}/in/p3.jsonl"], 2),
+    ):
+        assert graph.load(sources, mode="append", engine="local", branch="empty").total_entities == people
+    assert len(graph.commits()) == 2
+    assert len(graph.commits("empty")) == 3
 
 
 def test_type_and_format_may_be_given(graph: og.Graph, tmp_path: Path) -> None:
@@ -222,11 +229,10 @@ def test_large_loads_build_their_indexes_in_the_same_commit(
     from omnigraph.maintenance.indexes import index_state
     from omnigraph.pipeline.load import assembly
 
-    source = write("p.jsonl", *(person(f"p{number}") for number in range(30)))
-    graph.load(source, mode="append", engine="local")
+    graph.load(write("p.jsonl", *(person(f"p{number}") for number in range(30))), mode="append", engine="local")
     assert {state.covered_rows for state in index_state(graph._repository.head()[1], ["node:Person"])} == {0}
     monkeypatch.setattr(assembly, "MIN_INDEX_ROWS", 10)
-    graph.load(source, mode="merge", engine="local")
+    graph.load(write("q.jsonl", *(person(f"p{number}", age=1) for number in range(30))), mode="merge", engine="local")
     assert len(graph.commits()) == 3
     assert all(state.is_complete for state in index_state(graph._repository.head()[1], ["node:Person"]))
 

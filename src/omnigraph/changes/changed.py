@@ -223,12 +223,17 @@ def differing_ids(before: Stored, after: Stored, both: pa.Table, workers: Worker
 
 
 def _differing(task: tuple[Stored, Stored, pa.Table]) -> pa.Array:
-    import pyarrow as pa
-
     before, after, chunk = task
     old = typed_rows_at(before, chunk.column("before"), after.entity)
     new = typed_rows_at(after, chunk.column("after"), after.entity)
-    text = _differs(tuple(value_columns(after.entity)))
+    return differing(old, new, after.entity)
+
+
+def differing(old: pa.Table, new: pa.Table, entity: EntityType) -> pa.Array:
+    """Ids of the entities in both whose values differ."""
+    import pyarrow as pa
+
+    text = _differs(tuple(value_columns(entity)))
     return duck.run_text(text, {"old": old, "new": new}).column("id").combine_chunks().cast(pa.utf8())
 
 

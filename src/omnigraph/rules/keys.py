@@ -11,7 +11,7 @@ from sqlglot import exp
 from omnigraph.errors import KeyConflict, OmnigraphError, UniqueViolation
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational.sql import column, table
-from omnigraph.rules.check import Check, Need, Query, Rows, Violation, same, violation
+from omnigraph.rules.check import MAX_ROWS_ON_ONE_CORE, Check, Need, Query, Rows, Violation, same, violation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ class KeyCheck(Check):
 
     def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
         new = rows.all(self.own[0])
-        found = _twice().run({"new": new}, complete=complete) if _has_duplicates(new) else []
+        found = _twice().run({"new": new}, complete=complete) if _may_have_duplicates(new) else []
         if found or not self.inserts:
             return found
         inserted = rows.all(self.own[1])
@@ -69,8 +69,9 @@ class KeyCheck(Check):
         )
 
 
-def _has_duplicates(rows: pa.Table) -> bool:
-    return bool(len(rows.column("id").unique()) < rows.num_rows)
+def _may_have_duplicates(rows: pa.Table) -> bool:
+    """Of many rows the query finds out in less time."""
+    return rows.num_rows > MAX_ROWS_ON_ONE_CORE or bool(len(rows.column("id").unique()) < rows.num_rows)
 
 
 @cache

@@ -80,8 +80,9 @@ def _register_load(cli: click.Group) -> None:
         omnigraph load ./people --data Person.csv --mode append --encoding latin-1 --delimiter ';'
 
         \b
-        JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded}], edges: [...],
-               total_entities, rejected?, actor_id?, commit?}
+        JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
+               unchanged, deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
+               rejected?, actor_id?, commit?}
         """
         from omnigraph.cli.interruption import telling_what_was_published
         from omnigraph.cli.shapes import commit_shape
@@ -119,8 +120,11 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
         f"loaded {address} on branch {receipt.branch} with {receipt.mode}: {receipt.total_entities} entities "
         f"across {len(value['nodes'])} node types and {len(value['edges'])} edge types"
     )
+    counts = [f"{count} {word}" for word, count in receipt.total.to_json().items() if count]
+    if counts:
+        text += f": {', '.join(counts)}"
     if receipt.commit is None:
-        text += " (nothing to load, no commit)"
+        text += " (nothing changed, no commit)" if receipt.total_entities else " (nothing to load, no commit)"
     if receipt.rejected:
         text += f"\nset {receipt.rejected} rejected records aside in {rejects}"
     return text

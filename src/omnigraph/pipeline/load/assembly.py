@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import TableChange, TableState
 from omnigraph.maintenance.indexes import index_specs
-from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, key_task
+from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, committed_table, key_task
 from omnigraph.pipeline.load.checks import CheckReport, CheckTask, run_checks
+from omnigraph.pipeline.load.comparing import unchanged_rows
 from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming, LoadMode
+from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
 from omnigraph.pipeline.load.refusals import Locate, raise_first
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import Place, Target
@@ -29,6 +31,7 @@ from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
 MIN_INDEX_ROWS = 50_000
 """Smaller loads leave their indexes to whoever next has a reason to build them."""
@@ -88,11 +91,30 @@ class Assembly:
         self.checks = plan_checks(view.catalog, {key: rows.change(mode) for key, rows in incoming.items()})
         self.staged: list[Staged] = []
         self.addresses: Addresses = {}
-        """Known when the keys were checked."""
+        """Committed rows that are replaced."""
+        self.unchanged: Addresses = {}
+        """Those of them that keep their values."""
+
+    def find_replaced(self) -> None:
+        """Check the keys; then it is known which rows are replaced, and which of them keep their values."""
+        pairs = self._check_keys()
+        self.addresses = {key: found.column("old").to_numpy() for key, found in pairs.items()}
+        self.unchanged = {key: self._unchanged(key, found) for key, found in pairs.items()}
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Every row is there already, as it is."""
+        return not any(each.inserted or each.updated or each.deleted for each in self.counts().values())
+
+    def counts(self) -> dict[str, LoadCounts]:
+        return {
+            key: count_rows(self.view, incoming, self.mode, self.addresses.get(key), self.unchanged.get(key))
+            for key, incoming in self.incoming.items()
+        }
 
     def changes(self, done: Mapping[str, TableChange] | None = None) -> tuple[TableChange, ...]:
-        """`done`: changes made before whose table has not moved; they are checked again with the rest, not staged again."""
-        self.addresses = self._check_keys()
+        """After `find_replaced`. `done`: changes made before whose table has not moved; they are checked again with the
+        rest, not staged again."""
         changes = {
             key: (done or {}).get(key) or self._stage(incoming, self.addresses.get(key))
             for key, incoming in self.incoming.items()
@@ -178,9 +200,9 @@ class Assembly:
 
     # ------------------------------------------------------------ rules
 
-    def _check_keys(self) -> Addresses:
-        """The rows that the load replaces."""
-        import numpy as np
+    def _check_keys(self) -> dict[str, pa.Table]:
+        """The rows that the load replaces, with those that come in their place."""
+        import pyarrow as pa
 
         tasks = [
             key_task(self.view, self.incoming[check.table], self.mode, check)
@@ -189,10 +211,16 @@ class Assembly:
         ]
         reports = self._run("check keys", tasks)
         return {
-            task.check.table: np.concatenate([pairs.column("old").to_numpy() for pairs in report.replaced])
+            task.check.table: pa.concat_tables(report.replaced)
             for task, report in zip(tasks, reports, strict=True)
             if report.replaced
         }
+
+    def _unchanged(self, key: str, pairs: pa.Table) -> np.ndarray[Any, Any]:
+        committed = committed_table(self.view, key)
+        assert committed is not None, "rows of it are replaced"
+        runner = self.runner if pairs.num_rows > IN_PROCESS_ROWS else LocalRunner()
+        return unchanged_rows(self.target, key, committed, self.incoming[key].place, pairs, runner)
 
     def _check_rest(self, states: Mapping[str, TableState]) -> None:
         """All rules but those about single rows, which were checked when the rows were read."""

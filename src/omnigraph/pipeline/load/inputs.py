@@ -114,6 +114,12 @@ class LoadInputs:
     splits: tuple[Split, ...]
     frames: tuple[Frame, ...]
 
+    @property
+    def tables(self) -> set[str]:
+        """The tables that are named by what is loaded, beside those that records name themselves."""
+        named = {split.key for split in self.splits if split.key is not None}
+        return named | {frame.key for frame in self.frames}
+
     def bundles(self, parallelism: int) -> list[tuple[Split, ...]]:
         """Splits gathered into tasks, so that many small files still make fragments of a good size."""
         limit = _split_bytes(sum(split.size for split in self.splits), parallelism)

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan, check_attribution
+from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan, TableChange, check_attribution
 from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
@@ -30,7 +30,7 @@ from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.packing import packed
 from omnigraph.pipeline.load.reading import ReadReport, ReadTask, TypeReport, read_batches, read_bundle
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
-from omnigraph.pipeline.load.receipt import LoadReceipt
+from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
 from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.load.rejects import RejectsFile, origins, refuse_rejected, refuse_unreadable, rejects_file
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
@@ -141,26 +141,44 @@ class _Load:
     def finish(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> LoadReceipt:
         """From written fragments to the commit."""
         rejected = self._set_aside(report)
-        loaded = {key: found.rows for key, found in report.types.items()}
-        if not loaded:
-            self._name_rejects()
-            return LoadReceipt(self.entry.branch, self.mode, {}, None, actor, rejected)
         started = time.monotonic()
-        plan, checked = self._plan(report, commit_id, actor, message)
-        receipt = LoadReceipt(self.entry.branch, self.mode, loaded, None, actor, rejected)
+        types = {**report.types, **{key: TypeReport() for key in self._given_without_rows(report)}}
+        receipt = LoadReceipt(self.entry.branch, self.mode, {key: LoadCounts() for key in types}, None, actor, rejected)
+        written = {
+            key: self._incoming(key, found) for key, found in sorted(types.items()) if found.rows or self.view.rows(key)
+        }
+        incoming = {key: rows for key, (rows, _) in written.items()}
+        assembly = Assembly(self.view, incoming, self.mode, self.runner, lambda found: self._find(found, report))
+        assembly.find_replaced()
+        receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
+        if assembly.changes_nothing:
+            self._name_rejects()
+            return receipt
+        changes = assembly.changes()
+        self.repository.tables.sync([*(staged for _, staged in written.values()), *assembly.staged])
+        plan = self._plan(changes, assembly.reads(), commit_id, actor, message)
+        checked = CheckedLoad.of(assembly)
+        rebase = LoadRebase(self.repository, self.mode, self.runner, checked)
+        commit = self._publish(plan, rebase, receipt, time.monotonic() - started)
+        counts = {key: (rebase.checked or checked).count(rows, self.mode) for key, rows in incoming.items()}
+        return replace(receipt, types={**receipt.types, **counts}, commit=commit)
+
+    def _given_without_rows(self, report: ReadReport) -> set[str]:
+        """Types that an overwrite leaves without entities: the input names them and has none."""
+        return self.inputs.tables - report.types.keys() if self.mode == "overwrite" else set()
+
+    def _publish(self, plan: PublishPlan, rebase: LoadRebase, receipt: LoadReceipt, patience_s: float) -> Commit:
         prepared = Prepared(plan, int(self.repository.history.clock() * 1_000_000), receipt.to_json())
         self.repository.history.recovery.keep(prepared)
-        rebase = LoadRebase(self.repository, self.mode, self.runner, checked)
         self._name_rejects()
         try:
-            commit = publish(self.repository, plan, rebase, patience_s=time.monotonic() - started)
+            return publish(self.repository, plan, rebase, patience_s=patience_s)
         except OmnigraphError as error:
             if isinstance(error, _REFUSALS) and not error.retry:
                 forget(self.repository, plan)
             else:
                 say_prepared(error, plan)
             raise
-        return LoadReceipt(self.entry.branch, self.mode, loaded, commit, actor, rejected)
 
     # ------------------------------------------------------------ reading
 
@@ -204,19 +222,14 @@ class _Load:
     # ------------------------------------------------------------ plan
 
     def _plan(
-        self, report: ReadReport, commit_id: str, actor: str | None, message: str | None
-    ) -> tuple[PublishPlan, CheckedLoad]:
-        made = {key: self._incoming(key, found) for key, found in sorted(report.types.items())}
-        incoming = {key: one for key, (one, _) in made.items()}
-
-        def find(findings: list[Finding]) -> list[tuple[str | None, int | None]]:
-            return self._find(findings, report)
-
-        assembly = Assembly(self.view, incoming, self.mode, self.runner, find)
-        changes = assembly.changes()
-        self.repository.tables.sync([*(staged for _, staged in made.values()), *assembly.staged])
-        reads = assembly.reads()
-        plan = PublishPlan(
+        self,
+        changes: tuple[TableChange, ...],
+        reads: tuple[str, ...],
+        commit_id: str,
+        actor: str | None,
+        message: str | None,
+    ) -> PublishPlan:
+        return PublishPlan(
             commit_id=commit_id,
             branch=self.entry.branch,
             incarnation=self.entry.incarnation,
@@ -229,15 +242,16 @@ class _Load:
             actor=actor,
             message=message,
         )
-        return plan, CheckedLoad.of(assembly)
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
         """The new rows as a version of their own, in fragments of a good size."""
-        fragments, given = tuple(found.fragments), bool(found.given)
-        one, staged = stage_incoming(self.view, key, found.rows, given, fragments)
-        table = self.repository.tables.open(one.place.path, one.place.version)
-        better = packed(self._target(), table, fragments, self.runner)
-        return (one, staged) if better is None else stage_incoming(self.view, key, found.rows, given, better)
+        fragments, has_explicit_ids = tuple(found.fragments), bool(found.given)
+        incoming, staged = stage_incoming(self.view, key, found.rows, has_explicit_ids, fragments)
+        table = self.repository.tables.open(incoming.place.path, incoming.place.version)
+        repacked = packed(self._target(), table, fragments, self.runner)
+        if repacked is None:
+            return incoming, staged
+        return stage_incoming(self.view, key, found.rows, has_explicit_ids, repacked)
 
     def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
         if not self.inputs.splits:

@@ -23,6 +23,7 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.check_sources import Addresses
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode
+from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck
 from omnigraph.relational.sql import to_sql
@@ -48,15 +49,22 @@ INDEXED_REBASES = 1
 
 @dataclass(frozen=True)
 class CheckedLoad:
-    """A load that was checked and staged on a view, where it replaces the rows at `addresses`."""
+    """A load that was checked and staged on a view, where it replaces the rows at `addresses`; those at `unchanged` keep
+    their values."""
 
     view: View
     addresses: Addresses
+    unchanged: Addresses
     attempts: Mapping[str, PreviousAttempt] = field(default_factory=dict)
 
     @classmethod
     def of(cls, assembly: Assembly) -> CheckedLoad:
-        return cls(assembly.view, assembly.addresses)
+        return cls(assembly.view, assembly.addresses, assembly.unchanged)
+
+    def count(self, incoming: Incoming, mode: LoadMode) -> LoadCounts:
+        """What the load does to one type. Rows that another writer wrote meanwhile count as updated."""
+        key = incoming.key
+        return count_rows(self.view, incoming, mode, self.addresses.get(key), self.unchanged.get(key))
 
 
 class LoadRebase:
@@ -68,7 +76,7 @@ class LoadRebase:
         self._repository = repository
         self._mode = mode
         self._runner = runner
-        self._checked = checked
+        self.checked = checked
         self._keys = _KeyHashes(repository)
         self.full_checks = 0
         """How many attempts had to check everything."""
@@ -83,15 +91,18 @@ class LoadRebase:
         addresses = self._addresses_if_still_valid(assembly)
         if addresses is None:
             self.full_checks += 1
+            assembly.find_replaced()
             changes = assembly.changes(unmoved)
-            self._checked = CheckedLoad.of(assembly)
+            self.checked = CheckedLoad.of(assembly)
         else:
-            assert self._checked is not None, "it was valid on another view"
-            before = self._checked.attempts
+            assert self.checked is not None, "it was valid on another view"
+            before = self.checked.attempts
             rest = {key: _not_yet_removed(rows, before.get(key), view.table(key)) for key, rows in addresses.items()}
             staged, changes = assembly.restaged(rest, unmoved, before)
             restaged = {key: change for key, change in staged.items() if key not in unmoved}
-            self._checked = CheckedLoad(view, addresses, {**before, **self._previous_attempts(view, restaged)})
+            unchanged = {key: _kept(rows, addresses[key]) for key, rows in self.checked.unchanged.items()}
+            attempts = {**before, **self._previous_attempts(view, restaged)}
+            self.checked = CheckedLoad(view, addresses, unchanged, attempts)
         self._repository.tables.sync(assembly.staged)
         return replace(plan, changes=changes, reads=assembly.reads())
 
@@ -107,7 +118,7 @@ class LoadRebase:
 
     def _addresses_if_still_valid(self, assembly: Assembly) -> Addresses | None:
         """What the load replaces on this view, when no rule can break on the way there; None: check in full."""
-        checked = self._checked
+        checked = self.checked
         if checked is None or self._mode == "overwrite":
             return None
         if sum(incoming.rows for incoming in assembly.incoming.values()) > MAX_KEYS_HASHED:
@@ -161,6 +172,12 @@ class LoadRebase:
         held = set(table.read(["id"], in_list("id", met.column("id").to_pylist())).column("id").to_pylist())
         new = [row[ROW_ADDRESS] for row in met.to_pylist() if row["id"] in held]
         return np.concatenate([kept, np.array(new, dtype=np.uint64)])
+
+
+def _kept(addresses: np.ndarray[Any, Any], still: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    return addresses[np.isin(addresses, still)]
 
 
 def _not_yet_removed(

@@ -4,18 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import Commit
+from omnigraph.pipeline.load.incoming import Incoming, LoadMode
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class LoadCounts:
+    """What a load did to the entities of one type, or of all. `unchanged`: they were there with the same values.
+
+    An overwrite counts every entity of the input as inserted and every one that was there before as deleted.
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+
+    @property
+    def loaded(self) -> int:
+        """Entities of the input."""
+        return self.inserted + self.updated + self.unchanged
+
+    def to_json(self) -> dict[str, int]:
+        return dict(self.__dict__)
+
+
+def count_rows(
+    view: View,
+    incoming: Incoming,
+    mode: LoadMode,
+    replaced: np.ndarray[Any, Any] | None,
+    unchanged: np.ndarray[Any, Any] | None,
+) -> LoadCounts:
+    """`replaced`: addresses of the committed rows that are replaced; `unchanged`: those that keep their values."""
+    if mode == "overwrite":
+        return LoadCounts(inserted=incoming.rows, deleted=view.rows(incoming.key))
+    met = 0 if replaced is None else len(replaced)
+    same = 0 if unchanged is None else len(unchanged)
+    return LoadCounts(inserted=incoming.rows - met, updated=met - same, unchanged=same)
 
 
 @dataclass(frozen=True)
 class LoadReceipt:
-    """`loaded` maps table keys to rows. `commit` is the one this load published (None: there was nothing to load)."""
+    """`types` says by table key what was done. `commit` is the one this load published (None: it changed nothing)."""
 
     branch: str
     mode: str
-    loaded: Mapping[str, int]
+    types: Mapping[str, LoadCounts]
     commit: Commit | None
     actor: str | None = None
     rejected: int = 0
@@ -23,8 +64,23 @@ class LoadReceipt:
     branch_created: bool = False
 
     @property
+    def total(self) -> LoadCounts:
+        counts = self.types.values()
+        return LoadCounts(
+            sum(each.inserted for each in counts),
+            sum(each.updated for each in counts),
+            sum(each.unchanged for each in counts),
+            sum(each.deleted for each in counts),
+        )
+
+    @property
+    def loaded(self) -> Mapping[str, int]:
+        """Entities of the input by table key."""
+        return {key: counts.loaded for key, counts in self.types.items()}
+
+    @property
     def total_entities(self) -> int:
-        return sum(self.loaded.values())
+        return self.total.loaded
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {
@@ -34,6 +90,7 @@ class LoadReceipt:
             "nodes": self._of_kind("node:"),
             "edges": self._of_kind("edge:"),
             "total_entities": self.total_entities,
+            **self.total.to_json(),
         }
         if self.base_branch is not None:
             value["base_branch"] = self.base_branch
@@ -47,7 +104,7 @@ class LoadReceipt:
 
     def _of_kind(self, prefix: str) -> list[dict[str, Any]]:
         return [
-            {"name": key.removeprefix(prefix), "entities_loaded": rows}
-            for key, rows in sorted(self.loaded.items())
+            {"name": key.removeprefix(prefix), "entities_loaded": counts.loaded, **counts.to_json()}
+            for key, counts in sorted(self.types.items())
             if key.startswith(prefix)
         ]
