@@ -11,32 +11,131 @@ Importing the package is cheap: the engines load when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from omnigraph.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors
-    from omnigraph.graph import Graph, Transaction, init, open
-    from omnigraph.write import Receipt
+    from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+    from omnigraph.graph import (
+        Branch,
+        Graph,
+        GraphBranches,
+        GraphRecovery,
+        GraphSnapshot,
+        GraphTags,
+        PreparedWrite,
+        Tag,
+        Transaction,
+        TypeState,
+        init,
+        open,
+    )
+    from omnigraph.history import Commit, CommitRef
+    from omnigraph.language.catalog import (
+        Annotation,
+        Catalog,
+        Constraint,
+        EdgeType,
+        Embed,
+        InterfaceType,
+        NodeType,
+        Property,
+    )
+    from omnigraph.language.query.plan import ResultColumn
+    from omnigraph.merge import MergeConflict, MergeResult, TypeSummary
+    from omnigraph.pipeline.engines import Engine
+    from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.pipeline.spark.frames import GraphTables
+    from omnigraph.read import Choice, EntityVersion, Explanation, InputColumns, Result, Timing
+    from omnigraph.values.entities import Entity, JsonValue, Value
+    from omnigraph.values.types import PropertyType, Scalar
+    from omnigraph.write import Receipt, TypeCounts
 
 _HOMES = {
-    "Graph": "omnigraph.graph",
-    "Receipt": "omnigraph.write",
-    "Transaction": "omnigraph.graph",
-    "errors": "omnigraph.errors",
-    "init": "omnigraph.graph",
-    "open": "omnigraph.graph",
+    "omnigraph": ("errors",),
+    "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage"),
+    "omnigraph.graph": (
+        *("Branch", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
+        *("PreparedWrite", "Tag", "Transaction", "TypeState", "init", "open"),
+    ),
+    "omnigraph.history": ("Commit", "CommitRef"),
+    "omnigraph.language.catalog": (
+        *("Annotation", "Catalog", "Constraint", "EdgeType", "Embed", "InterfaceType", "NodeType", "Property"),
+    ),
+    "omnigraph.language.query.plan": ("ResultColumn",),
+    "omnigraph.merge": ("MergeConflict", "MergeResult", "TypeSummary"),
+    "omnigraph.pipeline.engines": ("Engine",),
+    "omnigraph.pipeline.load.receipt": ("LoadReceipt",),
+    "omnigraph.pipeline.spark.frames": ("GraphTables",),
+    "omnigraph.read": ("Choice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
+    "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
+    "omnigraph.values.types": ("PropertyType", "Scalar"),
+    "omnigraph.write": ("Receipt", "TypeCounts"),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["Graph", "Receipt", "Transaction", "errors", "init", "open"]
+__all__ = [
+    "Annotation",
+    "Baseline",
+    "Branch",
+    "Catalog",
+    "Choice",
+    "Commit",
+    "CommitChanges",
+    "CommitPage",
+    "CommitRef",
+    "Constraint",
+    "EdgeType",
+    "Embed",
+    "Engine",
+    "Entity",
+    "EntityChange",
+    "EntityVersion",
+    "Explanation",
+    "FeedPage",
+    "Graph",
+    "GraphBranches",
+    "GraphRecovery",
+    "GraphSnapshot",
+    "GraphTables",
+    "GraphTags",
+    "InputColumns",
+    "InterfaceType",
+    "JsonValue",
+    "LoadReceipt",
+    "MergeConflict",
+    "MergeResult",
+    "NodeType",
+    "PreparedWrite",
+    "Property",
+    "PropertyType",
+    "Receipt",
+    "Result",
+    "ResultColumn",
+    "Scalar",
+    "Tag",
+    "Timing",
+    "Transaction",
+    "TypeCounts",
+    "TypeState",
+    "TypeSummary",
+    "Value",
+    "__version__",
+    "errors",
+    "init",
+    "open",
+]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name not in _HOMES:
+    home = _HOME_OF.get(name)
+    if home is None:
         raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
-    module = import_module(_HOMES[name])
-    return module if name == "errors" else getattr(module, name)
+    return import_module("omnigraph.errors") if name == "errors" else getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

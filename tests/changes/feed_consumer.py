@@ -18,6 +18,7 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph.changes import FeedPage
+from omnigraph.wire.changes import feed_json
 
 
 class Consumer:
@@ -65,7 +66,7 @@ class Consumer:
     def apply(self, rows: dict[str, Any], page: FeedPage) -> None:
         """What was applied before is applied again without harm."""
         self.step()
-        for block in page.to_json()["blocks"]:
+        for block in feed_json(page)["blocks"]:
             for change in block["changes"]:
                 key = f"{change['type']['name']} {change['id']}"
                 if change["op"] == "delete":

@@ -17,9 +17,10 @@ from changes import feed_consumer
 from merge import model
 
 import omnigraph as og
-from omnigraph.changes import Block, FeedPage
+from omnigraph.changes import CommitChanges, FeedPage
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history.chain import key_of
+from omnigraph.wire.changes import change_json, commit_page_json
 
 LETTERS = string.ascii_letters + string.digits + "-_"
 
@@ -45,11 +46,11 @@ def graph(tmp_path: Path) -> og.Graph:
 MAX_PAGES = 100
 
 
-def short(block: Block) -> list[str]:
+def short(block: CommitChanges) -> list[str]:
     return [f"{change.op} {change.type_name} {change.id}" for change in block.changes]
 
 
-def whole(graph: og.Graph, branch: str = "main", **arguments: Any) -> tuple[list[Block], FeedPage]:
+def whole(graph: og.Graph, branch: str = "main", **arguments: Any) -> tuple[list[CommitChanges], FeedPage]:
     """Every block of a poll, pages joined."""
     first = {name: arguments.pop(name) for name in ("since", "start") if name in arguments}
     page = graph.changes(branch, **first, **arguments)
@@ -59,8 +60,8 @@ def whole(graph: og.Graph, branch: str = "main", **arguments: Any) -> tuple[list
             return blocks, page
         page = graph.changes(branch, page_token=page.next_page_token, **arguments)
         for block in page.blocks:
-            if blocks and blocks[-1].cause == block.cause:
-                blocks[-1] = Block(block.cause, (*blocks[-1].changes, *block.changes))
+            if blocks and blocks[-1].commit == block.commit:
+                blocks[-1] = CommitChanges(block.commit, (*blocks[-1].changes, *block.changes))
             else:
                 blocks.append(block)
     raise AssertionError("the pages of a poll do not end")
@@ -78,16 +79,17 @@ def test_the_feed_gives_each_commit_against_its_first_parent(graph: og.Graph) ->
     assert [short(block) for block in blocks] == EVERYTHING
     assert page.caught_up
     first, _, merged = blocks
-    assert (first.cause.actor_id, merged.cause.actor_id) == ("ada", "bob")
-    assert merged.cause.merged_parent_commit_id == graph.commits("work", limit=1)[0].id
-    assert first.changes[0].to_json() == {
+    assert (first.commit.actor, merged.commit.actor) == ("ada", "bob")
+    assert merged.commit == graph.commits(limit=1)[0]
+    assert change_json(first.changes[0]) == {
         "kind": "node",
         "type": {"id": first.changes[0].type_id, "name": "Person"},
         "id": "a",
         "op": "insert",
         "after": {"properties": {"name": "a", "age": 1, "nick": None, "mail": None}},
     }
-    assert merged.changes[1].to_json()["before"]["endpoints"] == {"from": "a", "to": "b"}
+    assert merged.changes[1].before == {"id": "e1", "from": "a", "to": "b", "since": None}
+    assert change_json(merged.changes[1])["before"]["endpoints"] == {"from": "a", "to": "b"}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
@@ -222,7 +224,8 @@ def test_changes_of_one_commit_in_pages(graph: og.Graph) -> None:
     rest = graph.commit_changes(commit.id, limit=3, page_token=page.next_page_token)
     assert [change.id for change in (*page.changes, *rest.changes)] == ["a", "b", "c", "e1"]
     assert rest.next_page_token is None
-    assert page.to_json()["cause"]["graph_commit_id"] == commit.id
+    assert page.commit == commit
+    assert commit_page_json(page)["cause"]["graph_commit_id"] == commit.id
     with pytest.raises(CursorRejected):
         graph.commit_changes(graph.commits()[0].id, page_token=page.next_page_token)
 

@@ -138,15 +138,15 @@ def applied(state: model.State, changes: list[EntityChange]) -> model.State:
         key = (change.kind, change.type_name, change.id)
         assert (key in result) == (change.before is not None)
         if change.before is not None:
-            assert row_of(change.id, change.before) == result.pop(key)
+            assert row_of(change.before) == result.pop(key)
         if change.after is not None:
-            result[key] = row_of(change.id, change.after)
+            result[key] = row_of(change.after)
     return result
 
 
-def row_of(id: str, image: Any) -> dict[str, Any]:
-    ends = {} if image.endpoints is None else dict(zip(("src", "dst"), image.endpoints, strict=True))
-    return {"id": id, **ends, **image.properties}
+def row_of(entity: og.Entity) -> dict[str, Any]:
+    names = {"from": "src", "to": "dst"}
+    return {names.get(name, name): value for name, value in entity.items()}
 
 
 @settings(max_examples=35, deadline=None, suppress_health_check=list(HealthCheck))

@@ -154,7 +154,7 @@ def test_a_diff_across_schemas_compares_what_both_have(graph: og.Graph) -> None:
     (change,) = graph.diff("main", "work")
     assert (change.op, change.id) == ("update", "a")
     assert change.before is not None
-    assert change.before.properties["rank"] == 3
+    assert change.before["rank"] == 3
 
 
 def test_a_renamed_type_is_the_same_type(graph: og.Graph) -> None:

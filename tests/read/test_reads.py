@@ -24,6 +24,7 @@ from omnigraph.relational.connections import ConnectionPool
 from omnigraph.tables.byte_cache import ByteCache
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS
 from omnigraph.views import Repository, View
+from omnigraph.wire.reads import explanation_json
 
 SCHEMA = """
 node Person {
@@ -124,7 +125,7 @@ def test_a_key_is_looked_up_and_a_hop_follows_the_index(view: View) -> None:
         ("$q", "lookup"),
     ]
     assert "by index" in found.choices[1].estimate
-    assert json.loads(json.dumps(found.to_json()))["access"][1]["path"] == "index"
+    assert json.loads(json.dumps(explanation_json(found)))["access"][1]["path"] == "index"
     assert "SELECT" in str(found)
 
 
@@ -365,14 +366,14 @@ def test_the_history_of_an_entity_skips_commits_of_other_tables(view: View, repo
     changed = commit(repository, [person("cid", big=6)], remove={"node:Person": ["cid"]})
     commit(repository, [person("zed")])
     gone = commit(repository, [], remove={"node:Person": ["cid"]})
-    versions = list(history_of(repository, "Person", "cid"))
+    versions = list(history_of(repository, "Person", "cid", repository.history.chain.head("main")))
     assert [version.value and version.value["big"] for version in versions] == [None, 6, 5]
     assert [version.commit.id for version in versions] == [
         gone.snapshot.commit.id,
         changed.snapshot.commit.id,
         view.snapshot.commit.id,
     ]
-    assert list(history_of(repository, "Person", "never")) == []
+    assert list(history_of(repository, "Person", "never", repository.history.chain.head("main"))) == []
 
 
 # ---------------------------------------------------------------- errors

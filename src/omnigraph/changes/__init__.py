@@ -2,18 +2,16 @@
 
 from omnigraph.changes.baseline import Baseline, write_baseline
 from omnigraph.changes.diff import diff
-from omnigraph.changes.feed import Block, Cause, CommitPage, FeedPage, commit_changes, poll
-from omnigraph.changes.images import ChangeFilter, EntityChange, Image
+from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage, commit_changes, poll
+from omnigraph.changes.images import ChangeFilter, EntityChange
 
 __all__ = [
     "Baseline",
-    "Block",
-    "Cause",
     "ChangeFilter",
+    "CommitChanges",
     "CommitPage",
     "EntityChange",
     "FeedPage",
-    "Image",
     "commit_changes",
     "diff",
     "poll",

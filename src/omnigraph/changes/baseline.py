@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from omnigraph.changes.changed import chunk_rows
 from omnigraph.changes.diff import type_order
@@ -20,12 +20,14 @@ from omnigraph.views import Repository, View
 
 @dataclass(frozen=True)
 class Baseline:
+    """A snapshot that was written out: how many entities, of which commit, and the cursor that goes on from it."""
+
     entities: int
     snapshot_commit_id: str
     resume_cursor: str
 
-    def to_json(self) -> dict[str, Any]:
-        return dict(self.__dict__)
+    def __repr__(self) -> str:
+        return f"<Baseline of {self.entities} entities at {self.snapshot_commit_id}>"
 
 
 def write_baseline(

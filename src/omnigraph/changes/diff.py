@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.changed import DELETE, INSERT, SAME, Stored, changed, chunk_rows, typed_rows_at
-from omnigraph.changes.images import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, Image, type_id_of
+from omnigraph.changes.images import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, type_id_of
 from omnigraph.changes.projection import TypePair, kind_of, type_pairs
 from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.errors import SchemaBoundary
 from omnigraph.history import TableState
+from omnigraph.values.entities import Entity, entity_values
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -148,5 +149,5 @@ def _with_images(before: Stored, after: Stored, rows: pa.Table) -> Iterator[Enti
         )
 
 
-def _images(side: Stored, addresses: pa.ChunkedArray, entity: Any) -> Mapping[str, Image]:
-    return {row["id"]: Image.of(row, entity) for row in typed_rows_at(side, addresses, entity).to_pylist()}
+def _images(side: Stored, addresses: pa.ChunkedArray, entity: Any) -> Mapping[str, Entity]:
+    return {str(each["id"]): each for each in entity_values(typed_rows_at(side, addresses, entity))}

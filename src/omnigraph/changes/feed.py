@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from omnigraph.changes.diff import Place, diff
 from omnigraph.changes.images import EVERYTHING, ChangeFilter, EntityChange
 from omnigraph.changes.tokens import Token, decode_token, place_of
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history import MAIN, Commit, Entry
+from omnigraph.values.json_values import json_value
 from omnigraph.views import Repository, View
 
 PAGE_CHANGES = 1_000
@@ -28,70 +28,35 @@ _AFTER = "after:"
 
 
 @dataclass(frozen=True)
-class Cause:
-    """The commit behind a block of changes."""
+class CommitChanges:
+    """What one commit changed; a part of it when the rest is on the next page."""
 
-    graph_commit_id: str
-    parent_commit_id: str | None
-    merged_parent_commit_id: str | None
-    authored_branch: str
-    authored_at: int
-    actor_id: str | None
-
-    @classmethod
-    def of(cls, commit: Commit) -> Cause:
-        return cls(
-            graph_commit_id=commit.id,
-            parent_commit_id=None if commit.parent is None else commit.parent.id,
-            merged_parent_commit_id=None if commit.merged is None else commit.merged.id,
-            authored_branch=commit.ref.branch,
-            authored_at=commit.at_us,
-            actor_id=commit.actor,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class Block:
-    cause: Cause
+    commit: Commit
     changes: tuple[EntityChange, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return {"cause": self.cause.to_json(), "changes": [change.to_json() for change in self.changes]}
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.commit.id}: {len(self.changes)} changes>"
 
 
 @dataclass(frozen=True)
-class CommitPage:
+class CommitPage(CommitChanges):
     """Changes of one commit; `next_page_token` when there are more."""
 
-    cause: Cause
-    changes: tuple[EntityChange, ...]
     next_page_token: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = Block(self.cause, self.changes).to_json()
-        if self.next_page_token is not None:
-            value["next_page_token"] = self.next_page_token
-        return value
 
 
 @dataclass(frozen=True)
 class FeedPage:
     """Either there is a next page of this poll, or a cursor for the next poll."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[CommitChanges, ...]
     next_page_token: str | None = None
     cursor: str | None = None
     caught_up: bool | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"blocks": [block.to_json() for block in self.blocks]}
-        for name in ("next_page_token", "cursor", "caught_up"):
-            if getattr(self, name) is not None:
-                value[name] = getattr(self, name)
-        return value
+    def __repr__(self) -> str:
+        end = "more pages" if self.next_page_token else "caught up" if self.caught_up else "more commits"
+        return f"<FeedPage of {len(self.blocks)} commits, {end}>"
 
 
 @dataclass
@@ -103,7 +68,8 @@ class _Budget:
     used: int = 0
 
     def fits(self, change: EntityChange) -> bool:
-        size = len(json.dumps(change.to_json(), ensure_ascii=False).encode())
+        shown = [json_value(change.before), json_value(change.after)]
+        size = len(json.dumps(shown, ensure_ascii=False).encode())
         if self.used and (self.used >= self.changes or size > self.size):
             return False
         self.used += 1
@@ -158,7 +124,7 @@ def commit_changes(
     following = None
     if taken.place is not None:
         following = Token("commit-page", scope, commit.ref.seq, commit.id, place=taken.place).encode()
-    return CommitPage(Cause.of(commit), tuple(taken.changes), following)
+    return CommitPage(commit, tuple(taken.changes), following)
 
 
 def _states(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
@@ -256,13 +222,13 @@ def _check_commit(repository: Repository, head: Entry, at: Token) -> None:
 
 def _page(repository: Repository, head: Entry, at: Token, only: ChangeFilter, budget: _Budget) -> FeedPage:
     assert at.cut is not None, "a page belongs to a poll with an end"
-    blocks: list[Block] = []
+    blocks: list[CommitChanges] = []
     seq, last, resume = at.seq, at.commit, at.place
     for commit in repository.history.log.after(head, at.seq, limit=at.cut - at.seq):
         before, after = _states(repository, commit, check_parent=seq == at.seq)
         taken = _take(diff(before, after, only=only, resume=resume), budget)
         if taken.place is None or taken.changes:
-            blocks.append(Block(Cause.of(commit), tuple(taken.changes)))
+            blocks.append(CommitChanges(commit, tuple(taken.changes)))
         if taken.place is not None:
             place = taken.place if taken.changes else resume
             return FeedPage(tuple(blocks), Token("feed-page", at.scope, seq, last, at.cut, place).encode())

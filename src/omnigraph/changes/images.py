@@ -1,17 +1,17 @@
-"""A change of one entity, with its images before and after, as a value and as JSON."""
+"""A change of one entity, with the entity before and after, and the choice of changes to report."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from omnigraph.changes.projection import kind_of
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, EntityType
-from omnigraph.values.json_values import json_value
+from omnigraph.values.entities import Entity
 
 EntityKind = Literal["node", "edge"]
 ChangeOp = Literal["insert", "update", "delete"]
@@ -31,48 +31,19 @@ def type_id_of(entity: EntityType) -> str:
 
 
 @dataclass(frozen=True)
-class Image:
-    """An entity at one time. `endpoints` is (from, to) for edges."""
-
-    properties: Mapping[str, Any]
-    endpoints: tuple[str, str] | None = None
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any], entity: EntityType) -> Image:
-        ends = (row["src"], row["dst"]) if kind_of(entity) == "edge" else None
-        return cls({name: row[name] for name in entity.properties}, ends)
-
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"properties": {name: json_value(each) for name, each in self.properties.items()}}
-        if self.endpoints is not None:
-            value["endpoints"] = {"from": self.endpoints[0], "to": self.endpoints[1]}
-        return value
-
-
-@dataclass(frozen=True)
 class EntityChange:
-    """An insert has only `after`, a delete only `before`, an update both."""
+    """What happened to one entity: an insert has only `after`, a delete only `before`, an update both."""
 
     kind: EntityKind
     type_name: str
     type_id: str
     id: str
     op: ChangeOp
-    before: Image | None = None
-    after: Image | None = None
+    before: Entity | None = None
+    after: Entity | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "kind": self.kind,
-            "type": {"id": self.type_id, "name": self.type_name},
-            "id": self.id,
-            "op": self.op,
-        }
-        if self.before is not None:
-            value["before"] = self.before.to_json()
-        if self.after is not None:
-            value["after"] = self.after.to_json()
-        return value
+    def __repr__(self) -> str:
+        return f"<{self.op} of {self.kind} {self.type_name} {self.id!r}>"
 
 
 @dataclass(frozen=True)

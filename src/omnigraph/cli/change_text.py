@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.output import cell, line
+from omnigraph.wire.values import value_json
 
 if TYPE_CHECKING:
-    from omnigraph.changes.images import EntityChange
+    from omnigraph import Entity, EntityChange, JsonValue
 
 _COLOURS = {"insert": "green", "update": "yellow", "delete": "red"}
 _ABSENT = object()
@@ -20,8 +20,7 @@ MAX_VALUE = 100
 
 def change_text(change: EntityChange) -> str:
     """In colour; what is printed elsewhere than on a terminal loses it."""
-    value = change.to_json()
-    before, after = _flat(value.get("before")), _flat(value.get("after"))
+    before, after = _shown_values(change.before), _shown_values(change.after)
     head = f"{change.op} {change.kind} {change.type_name} {line(change.id)}"
     lines = [click.style(head, fg=_COLOURS[change.op])]
     for name in dict.fromkeys([*before, *after]):
@@ -48,10 +47,8 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _flat(image: Mapping[str, Any] | None) -> dict[str, Any]:
-    if image is None:
-        return {}
-    return {**(image.get("endpoints") or {}), **image["properties"]}
+def _shown_values(entity: Entity | None) -> dict[str, JsonValue]:
+    return {} if entity is None else {name: value_json(value) for name, value in entity.items() if name != "id"}
 
 
 def _shown(value: Any) -> str:

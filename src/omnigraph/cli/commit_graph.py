@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.cli.shapes import time_text
+from omnigraph.cli.output import time_text
 from omnigraph.history import Commit
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import json
 import os
 import sys
@@ -156,6 +157,10 @@ def cell(value: Any) -> str:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
+
+
+def time_text(at: dt.datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def line(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.branches import GraphBranches
@@ -21,6 +21,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.pipeline.engines import Engine, session_of, workers_of
 from omnigraph.storage import Durability
+from omnigraph.values.entities import Entity
 from omnigraph.views import Repository, View, new_table_id
 from omnigraph.write import GroupCommitter, Receipt
 
@@ -309,7 +310,7 @@ class Graph:
 
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
-    ) -> dict[str, Any] | None:
+    ) -> Entity | None:
         """One node or edge by id: `id`, for an edge `from` and `to`, and its properties. None when it is not there."""
         from omnigraph.read import entity
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.texts import compiled_mutation, compiled_read
+from omnigraph.values.entities import Entity, entity_value
 from omnigraph.views import Repository
 from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
@@ -100,10 +101,8 @@ class Transaction:
 
     # ------------------------------------------------------------ reading
 
-    def get(self, type_name: str, id: str) -> dict[str, Any] | None:
+    def get(self, type_name: str, id: str) -> Entity | None:
         """One entity as this transaction sees it, in the shape of `Graph.entity`; None when it is not there."""
-        from omnigraph.read.entities import entity_value
-
         row = self._opened().get(type_name, id)
         return None if row is None else entity_value(row)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from omnigraph.errors import UsageError
 from omnigraph.storage.options import scheme_of
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from omnigraph.changes.workers import Workers
 
-Engine: TypeAlias = "str | SparkSession"
+Engine: TypeAlias = Union[str, "SparkSession"]  # Spark is not imported
+"""Where work is done: "local" (this process), "spark", the address of a Spark master, or a Spark session."""
 
 _MASTER = re.compile(r"local\[.+\]|yarn|(spark|k8s|mesos|sc)://.+")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.history import Commit, Entry, TableState
-from omnigraph.values.arrow import arrow_type, with_zone
+from omnigraph.values.arrow import arrow_type
+from omnigraph.values.entities import Entity, entity_value
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View
 
@@ -69,7 +70,7 @@ def _tagged(ids: pa.Array, type_names: pa.Array | None) -> pa.Array:
     return ids if type_names is None else pc.binary_join_element_wise(type_names, ids, "/")
 
 
-def entity(view: View, type_name: str, entity_id: str) -> dict[str, Any] | None:
+def entity(view: View, type_name: str, entity_id: str) -> Entity | None:
     """A node or edge with all its properties (`from` and `to` for an edge); None when it is not there."""
     key = entity_key(view, type_name)
     table = view.table(key)
@@ -79,15 +80,6 @@ def entity(view: View, type_name: str, entity_id: str) -> dict[str, Any] | None:
     if not rows:
         return None
     return entity_value(rows[0])
-
-
-def entity_value(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored row as callers see an entity: `id`, for an edge `from` and `to`, then the properties; instants in UTC."""
-    ends = {"from": row["src"], "to": row["dst"]} if "src" in row else {}
-    return {"id": row["id"], **ends, **with_zone({name: row[name] for name in row if name not in _COLUMNS})}
-
-
-_COLUMNS = ("id", "src", "dst")
 
 
 def entity_key(view: View, type_name: str) -> str:
@@ -103,7 +95,7 @@ class EntityVersion:
     """What a commit made of an entity; `value` is None when the commit removed it."""
 
     commit: Commit
-    value: dict[str, Any] | None
+    value: Entity | None
 
 
 def history_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> Iterator[EntityVersion]:
@@ -152,7 +144,7 @@ class _States:
             middle = (newest + oldest) // 2
             stack += [(middle, oldest), (newest, middle)]
 
-    def entity(self, place: int, entity_id: str) -> dict[str, Any] | None:
+    def entity(self, place: int, entity_id: str) -> Entity | None:
         view, state = self._at(place)
         return None if state is None else entity(view, self._type_name, entity_id)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from omnigraph.expressions.pushdown import Values, conjunction
 from omnigraph.language.query.plan import ReadPlan
@@ -24,26 +23,19 @@ class InputColumns:
     columns: tuple[str, ...]
     filter: str | None
 
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "tables": list(self.tables), "columns": list(self.columns), "filter": self.filter}
-
 
 @dataclass(frozen=True)
 class Explanation:
+    """How a read would run; printed, it is text for people."""
+
     commit: str
     keys: str
     inputs: tuple[InputColumns, ...]
     choices: tuple[Choice, ...]
     sql: str
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "commit": self.commit,
-            "keys": self.keys,
-            "inputs": [one.to_json() for one in self.inputs],
-            "access": [choice.to_json() for choice in self.choices],
-            "sql": self.sql,
-        }
+    def __repr__(self) -> str:
+        return f"<Explanation: {len(self.inputs)} inputs at {self.commit}>"
 
     def __str__(self) -> str:
         lines = [f"commit {self.commit}, joined on {self.keys}"]

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from omnigraph.history import Commit
 
 
 @dataclass(frozen=True)
 class TypeCounts:
+    """How many entities of one type a write changed."""
+
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
 
     @property
     def total(self) -> int:
+        """Inserted, updated and deleted together."""
         return self.inserted + self.updated + self.deleted
 
 
@@ -35,18 +37,14 @@ class Receipt:
 
     @property
     def affected_nodes(self) -> int:
+        """Nodes inserted, updated or deleted."""
         return sum(counts.total for key, counts in self.types.items() if key.startswith("node:"))
 
     @property
     def affected_edges(self) -> int:
+        """Edges inserted, updated or deleted, those that went with their nodes included."""
         return sum(counts.total for key, counts in self.types.items() if key.startswith("edge:"))
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "branch": self.branch,
-            "commit": None if self.commit is None else self.commit.id,
-            "affected_nodes": self.affected_nodes,
-            "affected_edges": self.affected_edges,
-            "types": {key: counts.__dict__ for key, counts in sorted(self.types.items()) if counts.total},
-            "actor_id": self.actor,
-        }
+    def __repr__(self) -> str:
+        what = f"{self.affected_nodes} nodes and {self.affected_edges} edges on {self.branch}"
+        return f"<Receipt: {what}, {'no commit' if self.commit is None else self.commit.id}>"

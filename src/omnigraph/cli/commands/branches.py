@@ -52,7 +52,7 @@ def _register_branch(group: click.Group) -> None:
         \b
         JSON: {uri, name, from, actor_id?}
         """
-        from omnigraph.cli.shapes import present
+        from omnigraph.wire.members import present
 
         uri = settings.uri()
         settings.announce("branch create", uri)
@@ -86,7 +86,7 @@ def _register_branch(group: click.Group) -> None:
         \b
         JSON: {uri, name, actor_id?}
         """
-        from omnigraph.cli.shapes import present
+        from omnigraph.wire.members import present
 
         uri = settings.uri()
         settings.announce("branch delete", uri)
@@ -140,8 +140,9 @@ def _register_merge(group: click.Group) -> None:
                branch_delete_error?}
         """
         from omnigraph.cli.interruption import telling_what_was_published
-        from omnigraph.cli.shapes import commit_shape, present
         from omnigraph.errors import MergeConflicts
+        from omnigraph.wire.history import commit_json
+        from omnigraph.wire.members import present
 
         uri = settings.uri()
         settings.announce("branch merge", uri)
@@ -164,7 +165,7 @@ def _register_merge(group: click.Group) -> None:
                 _print_conflicts(out, error.conflicts)
             raise
         value = result.to_json()
-        value["commit"] = None if result.commit is None else commit_shape(result.commit)
+        value["commit"] = None if result.commit is None else commit_json(result.commit)
         verb = "would merge" if dry_run else "merged"
         out.done(present(value), f"{verb} {source} into {target}: {result.outcome}")
         if result.conflicts:
@@ -206,10 +207,9 @@ def _register_tag(group: click.Group) -> None:
         \b
         JSON: {tags: [{name, graph_commit_id, graph_branch}]}
         """
-        rows = [
-            {"name": tag.name, "graph_commit_id": tag.head.id, "graph_branch": tag.head.ref.branch}
-            for tag in settings.open().tags.list()
-        ]
+        from omnigraph.wire.history import tag_json
+
+        rows = [tag_json(tag) for tag in settings.open().tags.list()]
         shown = [{"tag": row["name"], "commit": row["graph_commit_id"], "branch": row["graph_branch"]} for row in rows]
         out.table(shown, ["tag", "commit", "branch"], value={"tags": rows})
 

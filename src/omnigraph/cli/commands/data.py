@@ -85,7 +85,7 @@ def _register_load(cli: click.Group) -> None:
                rejected?, actor_id?, commit?}
         """
         from omnigraph.cli.interruption import telling_what_was_published
-        from omnigraph.cli.shapes import commit_shape
+        from omnigraph.wire.history import commit_json
 
         address = settings.uri(uri)
         settings.announce("load", address)
@@ -110,7 +110,7 @@ def _register_load(cli: click.Group) -> None:
             )
         value = {"uri": address, **receipt.to_json()}
         if receipt.commit is not None:
-            value["commit"] = commit_shape(receipt.commit)
+            value["commit"] = commit_json(receipt.commit)
         out.done(value, _loaded_text(address, receipt, rejects))
 
 

@@ -49,10 +49,9 @@ def register(cli: click.Group) -> None:
         JSON: {revision, graph_commit_id, graph_version, format,
                tables: [{entity_kind, type_name, table_path, table_version, entity_count}]}
         """
-        from omnigraph.cli.shapes import snapshot_shape
-        from omnigraph.features import FORMAT
+        from omnigraph.wire.history import snapshot_json
 
-        value = snapshot_shape(revision, settings.open(uri).snapshot(revision, as_of=as_of), FORMAT)
+        value = snapshot_json(revision, settings.open(uri).snapshot(revision, as_of=as_of))
         title = f"{revision} at commit {value['graph_commit_id']} (version {value['graph_version']})"
         columns = ["entity_kind", "type_name", "table_version", "entity_count"]
         out.table(value["tables"], columns, value=value, title=title)
@@ -69,12 +68,13 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {uri, branch, commit?}
         """
-        from omnigraph.cli.shapes import commit_shape, present
+        from omnigraph.wire.history import commit_json
+        from omnigraph.wire.members import present
 
         address = settings.uri(uri)
         settings.announce("optimize", address)
         commit = settings.open(uri).optimize(branch, actor=settings.actor)
-        value = {"uri": address, "branch": branch, "commit": None if commit is None else commit_shape(commit)}
+        value = {"uri": address, "branch": branch, "commit": None if commit is None else commit_json(commit)}
         out.done(present(value), "nothing to do" if commit is None else f"optimized {branch}: commit {commit.id}")
 
     @command(cli, "demo", graph=False)
@@ -144,8 +144,7 @@ def version_text() -> str:
 
 
 def _versions() -> tuple[str, int]:
-    from importlib.metadata import version as package_version
-
     from omnigraph.features import FORMAT
+    from omnigraph.version import VERSION
 
-    return package_version("omnigraph"), FORMAT
+    return VERSION, FORMAT

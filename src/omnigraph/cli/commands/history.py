@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 
 from omnigraph.cli.change_text import change_text, count_text
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
-from omnigraph.cli.output import Output
+from omnigraph.cli.output import Output, time_text
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
@@ -86,7 +87,7 @@ def _register_list(group: click.Group) -> None:
         JSON: {commits: [{graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
                actor_id?, created_at, kind, message?}]}
         """
-        from omnigraph.cli.shapes import commit_shape
+        from omnigraph.wire.history import commit_json
 
         graph = settings.open(uri)
         if draw and not out.as_json:
@@ -96,14 +97,12 @@ def _register_list(group: click.Group) -> None:
             print(draw_commits(logs, limit))
             return
         commits = graph.commits(revision, as_of=as_of, limit=limit, before=before, actor=author)
-        value = {"commits": [commit_shape(commit) for commit in commits]}
+        value = {"commits": [commit_json(commit) for commit in commits]}
         columns = ["commit", "time", "branch", "kind", "actor", "message"]
         out.table([_listed(commit) for commit in commits], columns, value=value)
 
 
 def _listed(commit: Commit) -> dict[str, Any]:
-    from omnigraph.cli.shapes import time_text
-
     return {
         "commit": commit.id,
         "time": time_text(commit.at),
@@ -127,10 +126,10 @@ def _register_show(group: click.Group) -> None:
         JSON: {graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
                actor_id?, created_at, kind, message?}
         """
-        from omnigraph.cli.shapes import commit_shape, time_text
+        from omnigraph.wire.history import commit_json
 
         found = settings.open().commit(commit)
-        value = commit_shape(found)
+        value = commit_json(found)
         shown = {**value, "created_at": f"{time_text(found.at)} UTC"}
         width = max(len(name) for name in shown)
         out.show(value, "\n".join(f"{name.ljust(width)}  {item}" for name, item in shown.items()))
@@ -159,7 +158,7 @@ def _register_show(group: click.Group) -> None:
         JSON: {cause: {graph_commit_id, parent_commit_id?, merged_parent_commit_id?, authored_branch, authored_at,
                actor_id?}, changes: [{kind, type: {id, name}, id, op, before?, after?}], next_page_token?}
         """
-        from omnigraph.cli.shapes import present
+        from omnigraph.wire.changes import commit_page_json
 
         graph = settings.open()
         token = page_token
@@ -172,9 +171,8 @@ def _register_show(group: click.Group) -> None:
             token = page.next_page_token
             if page_token is not None or token is None:
                 break
-        value = {**page.to_json(), "changes": [change.to_json() for change in shown], "next_page_token": token}
         if out.as_json:
-            out.json(present(value))
+            out.json(commit_page_json(replace(page, changes=tuple(shown))))
             return
         _print_changes(shown, quiet=out.quiet)
         if token is not None:
@@ -224,7 +222,9 @@ def _register_diff(cli: click.Group) -> None:
             engine=engine,
         )
         if out.as_json:
-            out.json({"from": a, "to": b, "changes": [change.to_json() for change in found]})
+            from omnigraph.wire.changes import diff_json
+
+            out.json(diff_json(a, b, found))
         else:
             _print_changes(found, quiet=out.quiet)
 
@@ -264,10 +264,12 @@ def _register_feed(group: click.Group) -> None:
             page = changes(page_token=page.next_page_token)
             blocks += page.blocks
         if out.as_json:
-            out.json({**page.to_json(), "blocks": [block.to_json() for block in blocks]})
+            from omnigraph.wire.changes import feed_json
+
+            out.json(feed_json(replace(page, blocks=tuple(blocks))))
             return
         for block in blocks:
-            click.echo(f"commit {block.cause.graph_commit_id}")
+            click.echo(f"commit {block.commit.id}")
             for change in block.changes:
                 click.echo(change_text(change))
         click.echo(f"cursor {page.cursor}" + (" (caught up)" if page.caught_up else ""))
@@ -293,10 +295,12 @@ def _register_feed(group: click.Group) -> None:
         \b
         JSON: {out, entities, snapshot_commit_id, resume_cursor}
         """
+        from omnigraph.wire.changes import baseline_json
+
         if not Path(target).absolute().parent.is_dir():
             raise UsageError(f"cannot write {target}: its folder does not exist")
         done = settings.open().baseline(
             target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None
         )
         text = f"wrote {done.entities} entities at commit {done.snapshot_commit_id}\ncursor {done.resume_cursor}"
-        out.show({"out": target, **done.to_json()}, text)
+        out.show({"out": target, **baseline_json(done)}, text)

@@ -99,12 +99,12 @@ def _register_query(cli: click.Group) -> None:
         JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
         JSON with --explain: how each part of the pattern would be read
         """
-        from omnigraph.cli.shapes import present
+        from omnigraph.wire.reads import explanation_json, result_json
 
         graph = settings.open()
         if explain:
             explanation = graph.explain(asked.source, asked.values, name=asked.name, revision=revision, as_of=as_of)
-            out.show(explanation.to_json(), str(explanation))
+            out.show(explanation_json(explanation), str(explanation))
             return
         result = graph.query(
             asked.source,
@@ -114,14 +114,7 @@ def _register_query(cli: click.Group) -> None:
             as_of=as_of,
             engine=engine,
         )
-        envelope = {
-            "query_name": result.query_name,
-            "target": present({"revision": revision, "as_of": as_of}),
-            "row_count": result.num_rows,
-            "columns": [column.name for column in result.columns],
-            "rows": result.to_json(),
-            "graph_commit_id": result.commit.id,
-        }
+        envelope = result_json(result, revision=revision, as_of=as_of)
         word = "row" if result.num_rows == 1 else "rows"
         place = f"{revision} as of {as_of}" if as_of else revision
         header = f"{result.num_rows} {word} from {place} via {result.query_name}"
@@ -153,7 +146,7 @@ def _register_mutate(cli: click.Group) -> None:
         JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?}
         """
         from omnigraph.cli.interruption import telling_what_was_published
-        from omnigraph.cli.shapes import commit_shape, present
+        from omnigraph.wire.writes import receipt_json
 
         graph = settings.open()
         with telling_what_was_published(graph, branch):
@@ -166,15 +159,8 @@ def _register_mutate(cli: click.Group) -> None:
                 message=message,
                 if_commit=if_commit,
             )
-        commit = None if receipt.commit is None else commit_shape(receipt.commit)
-        value = {
-            "branch": branch,
-            "query_name": asked.ran,
-            **{name: item for name, item in receipt.to_json().items() if name not in ("branch", "commit")},
-            "commit": commit,
-        }
         text = f"changed {branch} via {asked.ran}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
-        out.done(present(value), text if commit else f"{text} (nothing changed, no commit)")
+        out.done(receipt_json(receipt, asked.ran), text if receipt.commit else f"{text} (nothing changed, no commit)")
 
 
 def _register_lint(cli: click.Group) -> None:

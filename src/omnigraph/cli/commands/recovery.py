@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from omnigraph.cli.options import command
-from omnigraph.cli.output import Output
+from omnigraph.cli.output import Output, time_text
 from omnigraph.cli.settings import Settings
 
 
@@ -28,20 +28,9 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities}]}
         """
-        from omnigraph.cli.shapes import time_text
-        from omnigraph.history import to_microseconds
+        from omnigraph.wire.history import prepared_json
 
         prepared = settings.open().recovery.list()
-        rows = [
-            {
-                "graph_commit_id": write.commit_id,
-                "branch": write.branch,
-                "kind": write.kind,
-                "prepared_at": to_microseconds(write.at),
-                "total_entities": write.total_entities,
-            }
-            for write in prepared
-        ]
         shown = [
             {
                 "commit": write.commit_id,
@@ -52,7 +41,11 @@ def register(cli: click.Group) -> None:
             }
             for write in prepared
         ]
-        out.table(shown, ["commit", "branch", "kind", "prepared", "entities"], value={"prepared": rows})
+        out.table(
+            shown,
+            ["commit", "branch", "kind", "prepared", "entities"],
+            value={"prepared": [prepared_json(write) for write in prepared]},
+        )
 
     @command(recovery, "resume")
     @click.argument("commit")
@@ -65,12 +58,12 @@ def register(cli: click.Group) -> None:
         \b
         JSON: a commit, as `commit show` prints it
         """
-        from omnigraph.cli.shapes import commit_shape
+        from omnigraph.wire.history import commit_json
 
         uri = settings.uri()
         settings.announce("recovery resume", uri)
         published = settings.open().recovery.resume(commit)
-        out.done(commit_shape(published), f"published {published.id} on {published.ref.branch}")
+        out.done(commit_json(published), f"published {published.id} on {published.ref.branch}")
 
     @command(recovery, "discard")
     @click.argument("commit")

@@ -45,9 +45,6 @@ class Choice:
     rows: int | None
     estimate: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        return {"input": self.what, "path": self.path, "rows": self.rows, "estimate": self.estimate}
-
 
 def named_hop(hop: HopInput) -> str:
     one = hop.expansion

@@ -1,0 +1,82 @@
+"""Changes: of a diff, of one commit, of a feed; and the baseline that a feed goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+from omnigraph.history import Commit, to_microseconds
+from omnigraph.values.entities import Entity
+from omnigraph.values.json_values import json_value
+from omnigraph.wire.members import JsonObject, present
+
+
+def change_json(change: EntityChange) -> JsonObject:
+    """{kind, type: {id, name}, id, op, before?, after?}, each image {properties, endpoints?}."""
+    return present(
+        {
+            "kind": change.kind,
+            "type": {"id": change.type_id, "name": change.type_name},
+            "id": change.id,
+            "op": change.op,
+            "before": _image(change, change.before),
+            "after": _image(change, change.after),
+        }
+    )
+
+
+def _image(change: EntityChange, entity: Entity | None) -> JsonObject | None:
+    if entity is None:
+        return None
+    value = json_value(entity)
+    ends = ("from", "to") if change.kind == "edge" else ()
+    image = {"properties": {name: item for name, item in value.items() if name not in ("id", *ends)}}
+    return image | ({"endpoints": {end: value[end] for end in ends}} if ends else {})
+
+
+def diff_json(a: str, b: str, changes: Iterable[EntityChange]) -> JsonObject:
+    return {"from": a, "to": b, "changes": [change_json(change) for change in changes]}
+
+
+def commit_page_json(page: CommitPage) -> JsonObject:
+    """{cause, changes, next_page_token?}."""
+    return present({**_block(page), "next_page_token": page.next_page_token})
+
+
+def feed_json(page: FeedPage) -> JsonObject:
+    """{blocks: [{cause, changes}], next_page_token?, cursor?, caught_up?}."""
+    return present(
+        {
+            "blocks": [_block(block) for block in page.blocks],
+            "next_page_token": page.next_page_token,
+            "cursor": page.cursor,
+            "caught_up": page.caught_up,
+        }
+    )
+
+
+def _block(block: CommitChanges) -> JsonObject:
+    return {"cause": _cause(block.commit), "changes": [change_json(change) for change in block.changes]}
+
+
+def _cause(commit: Commit) -> JsonObject:
+    """The commit behind changes."""
+    return present(
+        {
+            "graph_commit_id": commit.id,
+            "parent_commit_id": commit.parent and commit.parent.id,
+            "merged_parent_commit_id": commit.merged and commit.merged.id,
+            "authored_branch": commit.ref.branch,
+            "authored_at": to_microseconds(commit.at),
+            "actor_id": commit.actor,
+        }
+    )
+
+
+def baseline_json(baseline: Baseline) -> JsonObject:
+    """{entities, snapshot_commit_id, resume_cursor}."""
+    return {
+        "entities": baseline.entities,
+        "snapshot_commit_id": baseline.snapshot_commit_id,
+        "resume_cursor": baseline.resume_cursor,
+    }

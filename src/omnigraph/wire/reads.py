@@ -1,0 +1,44 @@
+"""Results of reads, and how a read would run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    from omnigraph.read import Explanation, Result
+
+
+def result_json(result: Result, *, revision: str, as_of: str | None) -> JsonObject:
+    """{query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}."""
+    return {
+        "query_name": result.query_name,
+        "target": present({"revision": revision, "as_of": as_of}),
+        "row_count": result.num_rows,
+        "columns": [column.name for column in result.columns],
+        "rows": result.to_json(),
+        "graph_commit_id": result.commit.id,
+    }
+
+
+def explanation_json(explanation: Explanation) -> JsonObject:
+    """{commit, keys, inputs: [{name, tables, columns, filter}], access: [{input, path, rows, estimate}], sql}."""
+    return {
+        "commit": explanation.commit,
+        "keys": explanation.keys,
+        "inputs": [
+            {
+                "name": columns.name,
+                "tables": list(columns.tables),
+                "columns": list(columns.columns),
+                "filter": columns.filter,
+            }
+            for columns in explanation.inputs
+        ],
+        "access": [
+            {"input": choice.what, "path": choice.path, "rows": choice.rows, "estimate": choice.estimate}
+            for choice in explanation.choices
+        ],
+        "sql": explanation.sql,
+    }
