@@ -185,8 +185,10 @@ def plain_values(column: pa.Array) -> list[Any]:
         return [day if day is None or not DAYS[0] <= day <= DAYS[1] else day_at(day) for day in days]
     if pt.is_list(type) or pt.is_large_list(type) or pt.is_fixed_size_list(type):
         return [None if not item.is_valid else plain_values(item.values) for item in column]
-    if pt.is_time(type) or pt.is_duration(type):
-        return [None if not item.is_valid else item for item in column]
+    if pt.is_time64(type) or pt.is_duration(type):
+        # No property holds these; Python shows them in microseconds.
+        unit = pa.time64("us") if pt.is_time64(type) else pa.duration("us")
+        column = column.cast(unit, safe=False)
     return column.to_pylist()  # type: ignore[no-any-return]  # Arrow is not checked
 
 
