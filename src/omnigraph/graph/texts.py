@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from omnigraph.errors import UsageError
-from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.parameters import bind_parameters, check_cuts
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import MutationPlan, ReadPlan
 from omnigraph.views import View
@@ -21,6 +21,7 @@ def compiled_read(
     plan, bound = _compiled(gq, view, params, name)
     if not isinstance(plan, ReadPlan):
         raise UsageError(f"'{plan.name}' is a mutation", hint="run it with mutate")
+    check_cuts(plan, bound)
     return plan, bound
 
 

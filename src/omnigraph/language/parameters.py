@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from omnigraph.errors import ParameterError
-from omnigraph.language.query.plan import DeclaredParameter
+from omnigraph.language.query.plan import DeclaredParameter, Parameter, ReadPlan
 from omnigraph.values.arrow import with_zone
 from omnigraph.values.json_values import Unfit, typed_value
+from omnigraph.values.types import INTEGER_RANGES, Scalar
 
 
 def bind_parameters(declared: Iterable[DeclaredParameter], values: Mapping[str, object]) -> dict[str, object]:
@@ -20,6 +21,17 @@ def bind_parameters(declared: Iterable[DeclaredParameter], values: Mapping[str, 
         if name not in bound and isinstance(value, Mapping):
             raise ParameterError(f"${name}: an object is not a parameter value", parameter=name)
     return bound
+
+
+def check_cuts(plan: ReadPlan, bound: Mapping[str, object]) -> None:
+    """A limit or offset that is a parameter counts rows, whatever integer it was declared as. Raises ParameterError."""
+    _, largest = INTEGER_RANGES[Scalar.I64]
+    for word, cut in (("limit", plan.limit), ("offset", plan.offset)):
+        if isinstance(cut, Parameter):
+            number = bound[cut.name]
+            assert isinstance(number, int)
+            if not 0 <= number <= largest:
+                raise ParameterError(f"${cut.name}: `{word}` is 0 to {largest}, got {number}", parameter=cut.name)
 
 
 def _value(parameter: DeclaredParameter, values: Mapping[str, object]) -> object:

@@ -10,9 +10,9 @@ import pytest
 
 from omnigraph.errors import ParameterError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.parameters import bind_parameters, check_cuts
 from omnigraph.language.query.compiler import compile_query
-from omnigraph.language.query.plan import DeclaredParameter
+from omnigraph.language.query.plan import DeclaredParameter, ReadPlan
 
 
 def declared(type_: str, catalog: Catalog) -> tuple[DeclaredParameter, ...]:
@@ -91,3 +91,14 @@ def test_arrays_of_numeric_libraries(library: Catalog) -> None:
     assert bind_parameters(declared("I64", library), {"x": numpy.int64(3)}) == {"x": 3}
     with pytest.raises(ParameterError):
         bind_parameters(declared("Vector(2)", library), {"x": numpy.float64(1)})
+
+
+@pytest.mark.parametrize(("word", "value"), [("limit", -1), ("limit", 2**63), ("offset", -1), ("offset", 2**64 - 1)])
+def test_a_number_of_rows_is_in_range(word: str, value: int, library: Catalog) -> None:
+    type_ = "I64" if value < 0 else "U64"
+    cut = "limit $x" if word == "limit" else "limit 1 offset $x"
+    plan = compile_query(f"query q($x: {type_}) {{ match {{ $p: Person }} return {{ $p }} {cut} }}", library)
+    assert isinstance(plan, ReadPlan)
+    check_cuts(plan, bind_parameters(plan.parameters, {"x": 2**63 - 1}))
+    with pytest.raises(ParameterError, match=rf"\$x: `{word}` is 0 to 9223372036854775807, got {value}"):
+        check_cuts(plan, bind_parameters(plan.parameters, {"x": value}))

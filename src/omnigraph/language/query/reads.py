@@ -7,7 +7,7 @@ from omnigraph.language.query.expressions import ExpressionChecker, type_of
 from omnigraph.language.query.patterns import check_pattern
 from omnigraph.language.query.printer import column_name
 from omnigraph.language.query.scope import Checking, Scope
-from omnigraph.values.types import PropertyType, Scalar
+from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 _KINDS: dict[Scalar, plan.ColumnKind] = {
     Scalar.STRING: "string",
@@ -187,7 +187,7 @@ class _ReadChecker:
         if value is None:
             return None
         if isinstance(value, syntax.Literal):
-            if not isinstance(value.value, int) or value.value >= 2**63:
+            if not isinstance(value.value, int) or value.value > INTEGER_RANGES[Scalar.I64][1]:
                 raise self._checking.refuse("T38", f"`{word}` is too large", value.at)
             return plan.Constant(value.value, PropertyType(Scalar.I64))
         type_ = self._checking.parameters.get(value.name)

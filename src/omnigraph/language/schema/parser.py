@@ -27,6 +27,7 @@ from omnigraph.language.schema.syntax import (
     SchemaSyntax,
     TypeSyntax,
 )
+from omnigraph.values.types import INTEGER_RANGES, Scalar
 
 Children = list[Any]
 
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from lark import Lark, Token
 
 _ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\r": "\r", "\\t": "\t"}
-_MAX_INTEGER = 2**64 - 1
-_MIN_INTEGER = -(2**63)
+_MIN_INTEGER, _MAX_INTEGER = INTEGER_RANGES[Scalar.I64][0], INTEGER_RANGES[Scalar.U64][1]
 
 
 def parse_schema(text: str, file: str | None = None) -> SchemaSyntax:
