@@ -15,7 +15,8 @@
     │   └── UnreadableInput
     ├── UsageError
     │   ├── AmbiguousRevision
-    │   └── CursorRejected
+    │   ├── CursorRejected
+    │   └── MissingExtra
     ├── ArithmeticOverflow
     ├── NotFound
     │   ├── GraphNotFound
@@ -277,6 +278,10 @@ class CursorRejected(UsageError):
         super().__init__(
             f"change cursor rejected: {reason}", hint="poll with the same branch and filters, or take a new baseline"
         )
+
+
+class MissingExtra(UsageError):
+    """A package that this needs is not installed; the hint names the extra that brings it."""
 
 
 # ---------------------------------------------------------------- names

@@ -112,7 +112,7 @@ try:
 except og.errors.RejectedRecords as error:
     assert "value 500 > max 150" in error.message
 query = "query q() { match { $p: Person  $p.age > 10 } return { $p.email } }"
-assert graph.query(query, engine=spark).table.num_rows == 3
+assert graph.query(query, engine=spark).num_rows == 3
 far = 'query q() { match { $p: Person { email: "a" }  $p knows{1,3} $q } return { $q.email as e } }'
 assert graph.query(far, engine=spark).rows == [{"e": "b"}]
 assert graph.export(sys.argv[3], engine=spark) == 5

@@ -38,7 +38,7 @@ class CommitChanges:
         return f"<{type(self).__name__} of {self.commit.id}: {len(self.changes)} changes>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CommitPage(CommitChanges):
     """Changes of one commit; `next_page_token` when there are more."""
 

@@ -22,6 +22,9 @@ class Branch:
     name: str
     head: Commit
 
+    def __repr__(self) -> str:
+        return f"<Branch {self.name} at {self.head.id}>"
+
     @property
     def at(self) -> dt.datetime:
         """When its newest commit was made."""

@@ -250,10 +250,10 @@ class Graph:
         if session is not None:
             from omnigraph.pipeline.spark.queries import run_read_on_spark
 
-            return replace(run_read_on_spark(view, plan, bound, session), query_name=plan.name)
+            return run_read_on_spark(view, plan, bound, session)
         from omnigraph.read import run_read
 
-        return replace(run_read(view, plan, bound), query_name=plan.name)
+        return run_read(view, plan, bound)
 
     def explain(
         self,

@@ -22,6 +22,9 @@ class PreparedWrite:
     at: dt.datetime
     total_entities: int
 
+    def __repr__(self) -> str:
+        return f"<prepared {self.kind} {self.commit_id} on {self.branch}: {self.total_entities} entities>"
+
     @classmethod
     def of(cls, prepared: Prepared) -> PreparedWrite:
         at = from_microseconds(prepared.prepared_at)

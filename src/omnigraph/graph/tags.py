@@ -17,6 +17,9 @@ class Tag:
     name: str
     head: Commit
 
+    def __repr__(self) -> str:
+        return f"<Tag {self.name} at {self.head.id}>"
+
     @property
     def at(self) -> dt.datetime:
         """When the tagged commit was made."""

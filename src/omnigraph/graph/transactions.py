@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -112,7 +111,7 @@ class Transaction:
 
         writes = self._opened()
         plan, bound = compiled_read(gq, writes.view, params, name)
-        return replace(run_read(writes.preview(), plan, bound), query_name=plan.name)
+        return run_read(writes.preview(), plan, bound)
 
     # ------------------------------------------------------------ ending
 

@@ -99,8 +99,13 @@ class Commit:
     message: str | None = None
     extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
+    def __repr__(self) -> str:
+        actor = "" if self.actor is None else f" by {self.actor}"
+        return f"<Commit {self.id}: {self.kind} on {self.ref.branch}{actor} at {self.at:%Y-%m-%d %H:%M:%S}>"
+
     @property
     def id(self) -> str:
+        """The commit's id, a ULID."""
         return self.ref.id
 
     @property
@@ -110,6 +115,7 @@ class Commit:
 
     @property
     def parent(self) -> CommitRef | None:
+        """The commit before it; None for the first of a graph."""
         return self.parents[0] if self.parents else None
 
     @property

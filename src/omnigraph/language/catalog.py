@@ -38,6 +38,8 @@ class Embed:
 
 @dataclass(frozen=True)
 class Property:
+    """A property that a type declares."""
+
     name: str
     type: PropertyType
     id: int
@@ -83,6 +85,9 @@ class _Entity:
     instruction: str | None = None
     annotations: tuple[Annotation, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}: {', '.join(self.properties) or 'no properties'}>"
+
     def constraints_of(self, kind: ConstraintKind) -> Iterator[Constraint]:
         return (constraint for constraint in self.constraints if constraint.kind == kind)
 
@@ -91,8 +96,10 @@ class _Entity:
         return tuple(p for p in self.properties.values() if p.is_required)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NodeType(_Entity):
+    """A node type."""
+
     implements: tuple[str, ...] = ()
 
     @property
@@ -107,8 +114,10 @@ class NodeType(_Entity):
         return ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EdgeType(_Entity):
+    """An edge type: from a node type to a node type."""
+
     source: str = ""
     target: str = ""
     min_out: int = 0
@@ -122,6 +131,8 @@ class EdgeType(_Entity):
 
 @dataclass(frozen=True)
 class InterfaceType:
+    """Properties that several node types have in common."""
+
     name: str
     id: int
     properties: Mapping[str, Property]
@@ -144,6 +155,9 @@ class Catalog:
     hash: str
     next_id: int
     """The next unused stable id; ids are never used twice in one graph."""
+
+    def __repr__(self) -> str:
+        return f"<Catalog of {len(self.nodes)} node types and {len(self.edges)} edge types>"
 
     @cached_property
     def _edges_folded(self) -> Mapping[str, EdgeType]:

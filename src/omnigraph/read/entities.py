@@ -97,6 +97,9 @@ class EntityVersion:
     commit: Commit
     value: Entity | None
 
+    def __repr__(self) -> str:
+        return f"<EntityVersion at {self.commit.id}: {'removed' if self.value is None else 'written'}>"
+
 
 def history_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> Iterator[EntityVersion]:
     """The versions of an entity along first parents up to the last commit of an entry, newest first. UsageError for a type

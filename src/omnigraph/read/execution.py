@@ -59,7 +59,7 @@ def run_read(
     start = time.perf_counter()
     values = Values(parameters, instant(now))
     if mode == "auto" and (count := counted_by_metadata(view, plan)) is not None:
-        return Result(count, plan.columns, view.snapshot.commit, Timing(0.0, 0.0, time.perf_counter() - start))
+        return Result(count, plan, view.snapshot.commit, Timing(0.0, 0.0, time.perf_counter() - start))
     inputs = reduce(view, plan, values, mode)
     read = time.perf_counter()
     query = inputs.prepared.query
@@ -67,7 +67,7 @@ def run_read(
     ran = time.perf_counter()
     final = finish(view, query, table)
     timing = Timing(read - start, ran - read, time.perf_counter() - start)
-    return Result(final, plan.columns, view.snapshot.commit, timing)
+    return Result(final, plan, view.snapshot.commit, timing)
 
 
 def _evaluate(inputs: Inputs, values: Values, mode: Mode) -> pa.Table:

@@ -1,20 +1,29 @@
-"""The result of a read: Arrow inside, rows, data frames and JSON on demand."""
+"""The result of a read: Arrow inside; rows, data frames, graphs and JSON on demand."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from omnigraph.extras import load_extra
 from omnigraph.history import Commit
-from omnigraph.language.query.plan import ResultColumn
-from omnigraph.values.arrow import python_values
+from omnigraph.language.query.plan import ReadPlan, ResultColumn
+from omnigraph.values.arrow import python_values, zoned
+from omnigraph.values.entities import JsonValue, Value
 from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
+    import igraph
+    import networkx
     import pandas
     import polars
     import pyarrow as pa
+
+HTML_ROWS = 50
+"""A notebook shows so many rows of a result."""
 
 
 @dataclass(frozen=True)
@@ -28,37 +37,104 @@ class Timing:
 
 @dataclass(frozen=True)
 class Result:
-    table: pa.Table
-    columns: tuple[ResultColumn, ...]
+    """The rows of a query, the commit they were read from, and how long it took.
+
+    It has a length, gives its rows when it is iterated, shows itself as a table in a notebook, and is an Arrow stream:
+    `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` take it as it is.
+    """
+
+    _table: pa.Table
+    _plan: ReadPlan
     commit: Commit
     timing: Timing
-    query_name: str = ""
-    """The name the query has in its text; the front door fills it in."""
+
+    @property
+    def query_name(self) -> str:
+        """The name the query has in its text."""
+        return self._plan.name
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """Name and kind of each column."""
+        return self._plan.columns
 
     @property
     def num_rows(self) -> int:
-        return int(self.table.num_rows)
+        """The number of rows."""
+        return int(self._table.num_rows)
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Value]]:
         """Rows as Python values: int, float, str, bool, date, datetime (UTC), list, dict for a whole entity."""
-        lists = [python_values(column) for column in self.table.columns]
+        lists = [python_values(column) for column in self._table.columns]
         names = [column.name for column in self.columns]
         return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
 
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __iter__(self) -> Iterator[dict[str, Value]]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"<Result of {self.query_name}: {len(self)} rows of ({names}) at {self.commit.id}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a table of the first rows."""
+        from html import escape
+
+        head = "".join(f"<th>{escape(column.name)}</th>" for column in self.columns)
+        shown = self._table.slice(0, HTML_ROWS)
+        lists = [python_values(column) for column in shown.columns]
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>"
+            for row in zip(*lists, strict=True)
+        )
+        count = f"{len(self)} rows" if len(self) <= HTML_ROWS else f"{HTML_ROWS} of {len(self)} rows"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{count}</p>"
+
+    # ------------------------------------------------------------ in other forms
+
     def to_arrow(self) -> pa.Table:
-        return self.table
+        """An Arrow table; instants are timestamps in UTC, whole entities structs."""
+        return zoned(self._table)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The Arrow stream that other libraries take."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> pandas.DataFrame:
-        return self.table.to_pandas()
+        """A pandas DataFrame; instants keep their time zone, UTC."""
+        load_extra("pandas", "to_pandas")
+        return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        import polars
-
-        frame = polars.from_arrow(self.table)
-        assert isinstance(frame, polars.DataFrame)
+        """A Polars DataFrame; instants keep their time zone, UTC."""
+        frame: polars.DataFrame = load_extra("polars", "to_polars").DataFrame(self)
         return frame
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """The nodes that the query returns whole, and the edges it matched between them, as a NetworkX graph.
+
+        A node is named `(type, id)` and has its properties; an edge has its `type` and what the query returns of it.
+        Parallel edges are one, unless the query tells them apart, for example by `$e.id`.
+        """
+        from omnigraph.read.result_graph import result_graph
+
+        return result_graph(self._plan, self.rows).to_networkx()
+
+    def to_igraph(self) -> igraph.Graph:
+        """The same as a directed igraph graph; `type` and `id` are attributes of its vertices."""
+        from omnigraph.read.result_graph import result_graph
+
+        return result_graph(self._plan, self.rows).to_igraph()
+
+    def to_json(self) -> list[dict[str, JsonValue]]:
         """Rows as JSON values: integers beyond 2^53 - 1, NaN and infinities as text, dates and instants as ISO text."""
         return [{name: json_value(value) for name, value in row.items()} for row in self.rows]
+
+
+def _cell(value: Value) -> str:
+    shown = json_value(value)
+    return "" if shown is None else shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)

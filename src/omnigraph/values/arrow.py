@@ -52,6 +52,26 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
     return [with_zone(value) for value in values] if _has_instants(column.type) else values
 
 
+def zoned(table: pa.Table) -> pa.Table:
+    """A table as it is given away: its instants say that they are in UTC."""
+    import pyarrow as pa
+
+    if not any(_has_instants(column.type) for column in table.columns):
+        return table
+    return table.cast(pa.schema([field.with_type(_zoned_type(field.type)) for field in table.schema]))
+
+
+def _zoned_type(type: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    if pt.is_list(type):
+        return pa.list_(type.value_field.with_type(_zoned_type(type.value_type)))
+    if pt.is_struct(type):
+        return pa.struct([field.with_type(_zoned_type(field.type)) for field in type])
+    return pa.timestamp(type.unit, "UTC") if pt.is_timestamp(type) else type
+
+
 def _has_instants(type: pa.DataType) -> bool:
     import pyarrow.types as pt
 

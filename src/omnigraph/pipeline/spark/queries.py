@@ -64,7 +64,7 @@ def run_read_on_spark(
     ran = time.perf_counter()
     final = finish(view, query, _stored_types(table))
     timing = Timing(read - started, ran - read, time.perf_counter() - started)
-    return Result(final, plan.columns, view.snapshot.commit, timing)
+    return Result(final, plan, view.snapshot.commit, timing)
 
 
 class _Relations:
