@@ -5,10 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from omnigraph.history import MAIN, Entry, History, Snapshot, TableState, check_attribution, new_ulid
+from omnigraph.errors import Damaged
+from omnigraph.history import MAIN, Commit, Entry, History, Snapshot, TableState, check_attribution, new_ulid
+from omnigraph.history.envelope import read_as
+from omnigraph.history.schemas import schema_key
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
@@ -17,6 +21,10 @@ from omnigraph.tables import Table, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+USES_REMEMBERED = 64
+DIAGNOSED_BYTES = 1 << 30
 
 
 class View:
@@ -44,7 +52,13 @@ class View:
     def table(self, key: str) -> Table | None:
         """None: no row of this type was ever written."""
         state = self.state(key)
-        return None if state is None else self.repository.tables.open(state.path, state.version)
+        if state is None:
+            return None
+        self.repository.remember_use(state, self.snapshot.commit)
+        try:
+            return self.repository.tables.open(state.path, state.version, state.digest)
+        except Damaged as damage:
+            raise _of_commit(damage, self.snapshot.commit) from damage
 
     def schema(self, key: str) -> pa.Schema:
         return arrow_schema(self.entity(key))
@@ -67,6 +81,8 @@ class Repository:
         self.history = history
         self.tables = tables
         self._catalogs: dict[str, Catalog] = {}
+        self._uses: OrderedDict[TableState, Commit] = OrderedDict()
+        """Tables that were opened last, and a commit that has each of them."""
         self._lock = threading.Lock()
 
     @classmethod
@@ -94,10 +110,26 @@ class Repository:
         with self._lock:
             known = self._catalogs.get(digest)
         if known is None:
-            known = catalog_from_json(json.loads(self.history.schemas.get(digest)))
+            known = read_as(schema_key(digest), lambda: catalog_from_json(json.loads(self.history.schemas.get(digest))))
             with self._lock:
                 self._catalogs[digest] = known
         return known
+
+    def remember_use(self, state: TableState, commit: Commit) -> None:
+        with self._lock:
+            self._uses[state] = commit
+            self._uses.move_to_end(state)
+            if len(self._uses) > USES_REMEMBERED:
+                self._uses.popitem(last=False)
+
+    def damage(self) -> Damaged | None:
+        """A damaged file of a table that was opened lately, if there is one; the content of so many bytes is looked at."""
+        with self._lock:
+            uses = list(reversed(self._uses.items()))
+        for state, commit in uses:
+            for damage in self.tables.damaged_files(state.path, state.version, state.digest, DIAGNOSED_BYTES):
+                return _of_commit(damage, commit)
+        return None
 
     def view(self, snapshot: Snapshot) -> View:
         return View(self, snapshot)
@@ -110,6 +142,18 @@ class Repository:
     def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> View:
         """The state that a revision names, or that its branch had at a time."""
         return self.view(self.history.revisions.resolve(revision, as_of))
+
+
+def verify_files(view: View) -> Iterator[Damaged]:
+    """Every damaged file of a snapshot's tables. On local disk this reads them all; elsewhere it looks at their sizes."""
+    for _, state in sorted(view.snapshot.tables.items()):
+        for damage in view.repository.tables.damaged_files(state.path, state.version, state.digest):
+            yield _of_commit(damage, view.snapshot.commit)
+
+
+def _of_commit(damage: Damaged, commit: Commit) -> Damaged:
+    affected = f"commit {commit.id} and every other commit with the same data cannot be read in full"
+    return Damaged(damage.file, damage.what, affected=affected, commits=[commit.id])
 
 
 def _tables(store: Store, storage_options: Mapping[str, str] | None, durability: Durability) -> Tables:

@@ -238,3 +238,14 @@ def test_an_entry_that_is_lost_is_damage_and_one_that_was_swept_is_not() -> None
 def test_text_without_utf8_is_stored_as_it_is() -> None:
     value = unseal("k", seal({"message": "half \ud800 of a pair"}))
     assert value["message"] == "half \ud800 of a pair"
+
+
+def test_any_flipped_bit_and_any_cut_is_noticed() -> None:
+    graph = three_commits()
+    data = graph.store.get(HEAD)
+    for place in range(len(data)):
+        harmed = bytearray(data)
+        harmed[place] ^= 1 << place % 8
+        for bytes_ in (bytes(harmed), data[:place]):
+            with pytest.raises(Damaged):
+                decode_entry(bytes_, HEAD)

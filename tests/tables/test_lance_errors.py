@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import StorageDenied, StorageError, StoragePermanent, StorageTransient
+from omnigraph.errors import Damaged, StorageDenied, StorageError, StoragePermanent, StorageTransient
 from omnigraph.tables.lance_errors import translated
 
 CASES = [
@@ -28,13 +28,13 @@ def test_words_decide_the_kind(error: OSError, kind: type[StorageError]) -> None
     assert caught.value.hint
 
 
-def test_a_table_whose_files_are_gone_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_table_whose_files_are_gone_is_damaged(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "g"), "node Person { name: String @key }", durability="process")
     with graph.transaction() as tx:
         tx.insert("Person", name="ada")
     shutil.rmtree(tmp_path / "g" / "nodes")
     again = og.open(str(tmp_path / "g"))
-    with pytest.raises(StorageError, match="could not be reached"):
+    with pytest.raises(Damaged, match="it is missing"):
         again.query("query q() { match { $p: Person } return { $p.name } }")
 
 

@@ -7,6 +7,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.graph.boundary import names_damage
 from omnigraph.history import MAIN, Commit
 from omnigraph.pipeline.engines import Engine, workers_of
 from omnigraph.views import Repository
@@ -31,6 +32,7 @@ class Branch:
         return self.head.at
 
 
+@names_damage
 class GraphBranches:
     """The branches of a graph."""
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal
 
 from omnigraph.errors import UsageError
+from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.recovery import GraphRecovery
 from omnigraph.graph.snapshots import GraphSnapshot
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 LoadMode = Literal["append", "merge", "overwrite"]
 FileFormat = Literal["jsonl", "csv", "parquet"]
+Verify = Literal["used", "full"]
 
 
 def init(
@@ -56,12 +58,29 @@ def init(
 
 
 def open(
-    uri: str | Path, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk"
+    uri: str | Path,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+    verify: Verify = "used",
 ) -> Graph:
-    """Open an existing graph. GraphNotFound, or UnsupportedFormat when a newer omnigraph wrote it."""
-    return Graph(Repository.open(str(uri), storage_options, durability))
+    """Open an existing graph. GraphNotFound when there is none, UnsupportedFormat when it needs a newer omnigraph.
+
+    What is read later is checked as far as it costs nothing: all of history, and the small files of tables. With
+    `verify="full"` everything is read and checked now: Damaged when a file is missing or does not hold what was written.
+    """
+    if verify not in ("used", "full"):
+        raise UsageError(f"{verify!r} is no way to verify a graph", hint='verify="used" or verify="full"')
+    repository = Repository.open(str(uri), storage_options, durability)
+    if verify == "full":
+        from omnigraph.maintenance.verify import verify_graph
+
+        for damage in verify_graph(repository):
+            raise damage
+    return Graph(repository)
 
 
+@names_damage
 class Graph:
     """A graph that was opened. Safe to share between threads; any number of processes may have it open.
 

@@ -8,6 +8,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from omnigraph.errors import Damaged
+from omnigraph.graph.boundary import names_damage
 from omnigraph.history import Commit, CommitKind, Prepared, from_microseconds
 from omnigraph.views import Repository
 
@@ -32,6 +33,7 @@ class PreparedWrite:
         return cls(plan.commit_id, plan.branch, plan.kind, at, prepared.receipt["total_entities"])
 
 
+@names_damage
 class GraphRecovery:
     """Prepared writes. Opening a graph never looks at them, and nothing depends on them."""
 

@@ -6,6 +6,7 @@ import builtins
 import datetime as dt
 from dataclasses import dataclass
 
+from omnigraph.graph.boundary import names_damage
 from omnigraph.history import MAIN, Commit
 from omnigraph.views import Repository
 
@@ -26,6 +27,7 @@ class Tag:
         return self.head.at
 
 
+@names_damage
 class GraphTags:
     """Names for commits; a tagged commit is kept by cleanup."""
 

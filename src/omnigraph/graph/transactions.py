@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import UsageError
+from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.texts import compiled_mutation, compiled_read
 from omnigraph.values.entities import Entity, entity_value
 from omnigraph.views import Repository
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 State = Literal["open", "committed", "rolled back", "failed"]
 
 
+@names_damage
 class Transaction:
     """Statements against the branch as it was when the transaction began.
 
@@ -43,6 +45,7 @@ class Transaction:
         message: str | None,
         if_commit: str | None,
     ) -> None:
+        self._repository = repository
         self._writes = WriteTransaction(
             repository, committer, branch, actor=actor, message=message, if_commit=if_commit
         )

@@ -75,8 +75,6 @@ def _steps(entry: Entry) -> list[dict[str, Any]]:
         if step.schema != schema:
             value["schema"] = step.schema
         value["tables"] = {key: state and state.to_json() for key, state in sorted(step.tables.items())}
-        if step.files:
-            value["files"] = {key: dict(sorted(files.items())) for key, files in sorted(step.files.items())}
         values.append(value)
         before, schema = step.commit.ref, step.schema
     return values
@@ -153,7 +151,7 @@ def _commit_steps(values: Iterable[Mapping[str, Any]], before: Snapshot) -> Iter
     for value in values:
         tables = {key: state and TableState.from_json(state) for key, state in value["tables"].items()}
         schema = value.get("schema", schema)
-        step = CommitStep(_commit(value["commit"], ref), schema, tables, value.get("files", {}))
+        step = CommitStep(_commit(value["commit"], ref), schema, tables)
         ref = step.commit.ref
         yield step
 

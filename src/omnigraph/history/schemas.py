@@ -25,7 +25,7 @@ class Schemas:
         digest = hashlib.sha256(data).hexdigest()
         reach(Failpoint.SCHEMA_BEFORE_PUT)
         with contextlib.suppress(ObjectExists):
-            self.store.create(_key(digest), data)
+            self.store.create(schema_key(digest), data)
         with self._lock:
             self._known[digest] = data
         return digest
@@ -36,13 +36,13 @@ class Schemas:
             known = self._known.get(digest)
         if known is None:
             affected = "no commit with this schema can be read"
-            known = required(self.store, _key(digest), affected)
+            known = required(self.store, schema_key(digest), affected)
             if hashlib.sha256(known).hexdigest() != digest:
-                raise Damaged(_key(digest), "its content does not have the hash in its name", affected=affected)
+                raise Damaged(schema_key(digest), "its content does not have the hash in its name", affected=affected)
             with self._lock:
                 self._known[digest] = known
         return known
 
 
-def _key(digest: str) -> str:
+def schema_key(digest: str) -> str:
     return f"schemas/{digest}.json"

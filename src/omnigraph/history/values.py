@@ -41,31 +41,37 @@ def incarnation_start(incarnation: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class TableState:
-    """One table as a snapshot sees it: `version` is the stored version, `generation` the small number shown to users."""
+    """One table as a snapshot sees it: `version` is the stored version, `generation` the small number shown to users.
+
+    `digest` is that of the version's manifest, where it is known.
+    """
 
     path: str
     version: int
     generation: int
     rows: int
+    digest: str | None = None
     extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
     def to_json(self) -> dict[str, Any]:
         """The version is text: JSON readers of other languages do not keep 64 bits of a number."""
-        return {
+        value = {
             "path": self.path,
             "version": str(self.version),
             "generation": self.generation,
             "rows": self.rows,
-            **self.extra,
         }
+        if self.digest is not None:
+            value["digest"] = self.digest
+        return {**value, **self.extra}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableState:
         extra = others(value, _TABLE_STATE)
-        return cls(value["path"], int(value["version"]), value["generation"], value["rows"], extra)
+        return cls(value["path"], int(value["version"]), value["generation"], value["rows"], value.get("digest"), extra)
 
 
-_TABLE_STATE = frozenset({"path", "version", "generation", "rows"})
+_TABLE_STATE = frozenset({"path", "version", "generation", "rows", "digest"})
 
 
 @dataclass(frozen=True)
@@ -139,15 +145,11 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class CommitStep:
-    """What one commit of an entry changed: tables that are new or moved (None: dropped), and the schema after it.
-
-    `files` has the digests of the files it wrote: by table, and by the file's path below the table's own.
-    """
+    """What one commit of an entry changed: tables that are new or moved (None: dropped), and the schema after it."""
 
     commit: Commit
     schema: str
     tables: Mapping[str, TableState | None]
-    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

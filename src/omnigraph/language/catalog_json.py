@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from omnigraph.features import BASE, check_readable
 from omnigraph.language.catalog import (
     Annotation,
     Catalog,
@@ -24,16 +25,18 @@ from omnigraph.language.catalog import (
 )
 from omnigraph.values.types import PropertyType, Scalar
 
-FORMAT = 1
-
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """Everything in the catalog, as plain JSON values."""
-    return {"format": FORMAT, "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
+    return {"features": [BASE], "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
 
 
 def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
-    """The catalog that `catalog_to_json` wrote. Trusts its input: the store checks content by its address."""
+    """The catalog that `catalog_to_json` wrote. Trusts its input: the store checks content by its address.
+
+    UnsupportedFormat when the schema uses something that this version does not have.
+    """
+    check_readable(value["features"], "the schema")
     return Catalog(
         nodes={node["name"]: _node(node) for node in value["nodes"]},
         edges={edge["name"]: _edge(edge) for edge in value["edges"]},

@@ -57,5 +57,5 @@ def _maintained(view: View, key: str, rewrite: bool) -> list[Staged]:
 def _change(view: View, key: str, staged: Staged) -> TableChange:
     before = view.state(key)
     assert before is not None, "a table that was maintained has a state"
-    after = TableState(before.path, staged.version, before.generation + 1, staged.rows)
+    after = TableState(before.path, staged.version, before.generation + 1, staged.rows, staged.digest)
     return TableChange(key, "strict", before, after, {})

@@ -147,6 +147,7 @@ class _Landed:
     path: str
     version: int
     rows: int
+    digest: str | None
 
 
 class _Attempt:
@@ -266,7 +267,7 @@ class _Attempt:
             if state is None:
                 tables.pop(entity.table_key, None)
             else:
-                tables[entity.table_key] = _Landed(state.path, state.version, state.rows)
+                tables[entity.table_key] = _Landed(state.path, state.version, state.rows, state.digest)
         rest = [
             entity for entity in self.moved if not self._takes_pointer(entity) and not self._merge_of(entity).is_empty
         ]
@@ -275,7 +276,7 @@ class _Attempt:
         self.repository.tables.sync([one for versions in staged for one in versions])
         for entity, versions in zip(rest, staged, strict=True):
             last = versions[-1]
-            tables[entity.table_key] = _Landed(last.path, last.version, last.rows)
+            tables[entity.table_key] = _Landed(last.path, last.version, last.rows, last.digest)
         return tables
 
     def _stage(self, entity: EntityType) -> list[Staged]:
@@ -352,7 +353,9 @@ class _Attempt:
 
 
 def _states(view: View) -> dict[str, _Landed]:
-    return {key: _Landed(state.path, state.version, state.rows) for key, state in view.snapshot.tables.items()}
+    return {
+        key: _Landed(state.path, state.version, state.rows, state.digest) for key, state in view.snapshot.tables.items()
+    }
 
 
 def _changes(before: Mapping[str, TableState], after: Mapping[str, _Landed]) -> tuple[TableChange, ...]:
@@ -363,7 +366,7 @@ def _changes(before: Mapping[str, TableState], after: Mapping[str, _Landed]) -> 
         if new is None:
             changes.append(TableChange(key, "merge", old, None))
         elif old is None or (old.path, old.version) != (new.path, new.version):
-            state = TableState(new.path, new.version, (old.generation if old else 0) + 1, new.rows)
+            state = TableState(new.path, new.version, (old.generation if old else 0) + 1, new.rows, new.digest)
             changes.append(TableChange(key, "merge", old, state))
     return tuple(changes)
 

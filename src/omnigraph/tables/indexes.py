@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.tables.digests import name_index, version_file
 from omnigraph.tables.searching import PARTITION_ROWS
 from omnigraph.tables.table import Fragment, Table
 
@@ -156,6 +157,7 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
     if spec.kind != "IVF_FLAT":
         # Scalar and text segments are written in two steps; the second one makes them readable.
         built = table.dataset.merge_existing_index_segments([built])
+    built = name_index(table.dataset, built)
     reach(Failpoint.TABLE_STAGED_DATA)
     return built
 
@@ -180,7 +182,7 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
     result = Table(table.path, committed)
     reach(Failpoint.TABLE_STAGED_VERSION)
     files = [f"_indices/{built.uuid}/{file.path}" for _, built in made for file in built.files or []]
-    return result, [*files, f"_versions/d{result.version}.manifest"]
+    return result, [*files, version_file(result.version)]
 
 
 def has_vectors(table: Table, column: str, fragments: Sequence[int]) -> bool:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.tables import folding, indexes
 from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
-from omnigraph.tables.table import OFFSET_BITS, Fragment, Table, deletion_path
+from omnigraph.tables.table import OFFSET_BITS, Fragment, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +46,8 @@ class Staged:
     removed: int
     fragments: tuple[str, ...]
     files: tuple[str, ...]
+    digest: str | None = None
+    """Of the version's manifest, where files carry digests."""
 
     def to_json(self) -> dict[str, Any]:
         return {**self.__dict__, "fragments": list(self.fragments), "files": list(self.files)}
@@ -99,6 +102,7 @@ def delete_rows(base: Table, fragment: int, offsets: Any) -> TrimmedFragment:
     """A fragment without the rows at these offsets, for `stage`; it may be made in another process."""
     left = base.dataset.get_fragment(fragment).delete_rows(offsets.tolist())
     if left is not None:
+        left = name_deletions(base.dataset, left)
         _keep_rest(base, left, offsets.tolist())
     return TrimmedFragment(fragment, left)
 
@@ -110,6 +114,7 @@ def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tupl
     written = write_fragments(
         rows, table.dataset, mode="append", max_rows_per_file=ROWS_PER_FRAGMENT, max_bytes_per_file=BYTES_PER_PART
     )
+    name_data_files(table.dataset, written)
     reach(Failpoint.TABLE_STAGED_DATA)
     _keep_keys(table, written, rows)
     return tuple(_fragment_text(fragment) for fragment in written)
@@ -184,6 +189,7 @@ def stage(
         removed=base.rows + added - rows,
         fragments=tuple(fragments),
         files=tuple(dict.fromkeys(files)),
+        digest=version_digest(result.dataset),
     )
 
 
@@ -211,7 +217,9 @@ def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Tab
         added = sum(fragment.physical_rows for fragment in own)
         rows += added
         files = (*_data_files(own), version_file(table.version))
-        result.append((table, Staged(base.path, base.version, table.version, rows, added, 0, tuple(texts), files)))
+        digest = version_digest(table.dataset)
+        staged = Staged(base.path, base.version, table.version, rows, added, 0, tuple(texts), files, digest)
+        result.append((table, staged))
     return result
 
 
@@ -235,7 +243,8 @@ def replace_fragments(base: Table, old: Sequence[int], fragments: Sequence[str])
     result = Table(base.path, dataset)
     files = [*_data_files(new), version_file(result.version)]
     result, index_files = indexes.cover_again(result, base, set(old))
-    return result, Staged(base.path, base.version, result.version, base.rows, 0, 0, (), (*files, *index_files))
+    digest = version_digest(result.dataset)
+    return result, Staged(base.path, base.version, result.version, base.rows, 0, 0, (), (*files, *index_files), digest)
 
 
 def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
@@ -299,7 +308,3 @@ def _data_files(fragments: Iterable[Any]) -> list[str]:
 
 def _deletion_files(fragments: Iterable[Any]) -> list[str]:
     return [deletion_path(fragment.id, fragment.deletion_file) for fragment in fragments]
-
-
-def version_file(version: int) -> str:
-    return f"_versions/d{version}.manifest"

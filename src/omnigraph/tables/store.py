@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.storage import storage_options_for, sync_files
+from omnigraph.errors import Damaged
+from omnigraph.storage import open_store, storage_options_for, sync_files
 from omnigraph.storage.options import scheme_of
 from omnigraph.tables import staging
+from omnigraph.tables.digests import digest_of, version_digest, version_file
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
 from omnigraph.tables.table import Table
+from omnigraph.tables.verifying import SizeOf, check_manifest, damaged_deletions, damaged_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.tables.indexes import SegmentPlan
 
 TABLES_CACHED = 512
+MAX_CHECKED = 100_000
 INDEX_CACHE_BYTES = 512 * 1024 * 1024
 METADATA_CACHE_BYTES = 256 * 1024 * 1024
 
@@ -41,6 +45,8 @@ class Tables:
         self._session_value: Any = None
         self._memory = _memory_at(self.root)
         self._keys = KeyCache()
+        self._checked: set[tuple[str, str]] = set()
+        """Deletion files that held what their names say."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -51,15 +57,68 @@ class Tables:
         base = str(self._folder) if self._folder is not None else self.root
         return f"{base}/{path}"
 
-    def open(self, path: str, version: int) -> Table:
-        """The table at a version; the same value for the same arguments while it is cached."""
+    def open(self, path: str, version: int, digest: str | None = None) -> Table:
+        """The table at a version; the same value for the same arguments while it is cached.
+
+        On local disk, Damaged unless the manifest has this digest and the deletion files hold what their names say: they are
+        small, and Lance may end the process over a wrong one.
+        """
         with self._lock:
             table = self._cache.get((path, version))
             if table is not None:
                 self._cache.move_to_end((path, version))
                 return table
+        if self._folder is not None and digest is not None:
+            check_manifest(self._folder, path, version, digest)
         with translated(path):
-            return self.remember(self._opened(path, version))
+            table = self._opened(path, version)
+            self._check_deletions(table)
+        return self.remember(table)
+
+    def _check_deletions(self, table: Table) -> None:
+        if self._folder is None:
+            return
+        names = {fragment.deletions for fragment in table.fragments} - {""}
+        unchecked = {name for name in names if (table.path, name) not in self._checked}
+        for damage in damaged_deletions(table, self._folder, unchecked):
+            raise damage
+        with self._lock:
+            if len(self._checked) > MAX_CHECKED:
+                self._checked.clear()
+            self._checked.update((table.path, name) for name in unchecked)
+
+    def damaged_files(
+        self, path: str, version: int, digest: str | None = None, most_bytes: int | None = None
+    ) -> Iterator[Damaged]:
+        """Every file of a version that is missing or does not hold what was written, as far as it can be told.
+
+        On an object store only presence and sizes are looked at: it keeps checksums itself. With `most_bytes`, so with all
+        data files after the first ones of that size together. Tables in memory have no files.
+        """
+        if self._memory is not None:
+            return
+        try:
+            if self._folder is not None:
+                check_manifest(self._folder, path, version, digest)
+            table = self.open(path, version)
+        except Damaged as damage:
+            yield damage
+            return
+        yield from damaged_files(table, self._sizes(path), self._folder, most_bytes)
+
+    def _sizes(self, path: str) -> SizeOf:
+        if self._folder is None:
+            store = open_store(self.root, storage_options=self._options)
+            return {info.key.removeprefix(f"{path}/"): info.size for info in store.list(path)}.get
+        folder = self._folder / path
+
+        def size_of(name: str) -> int | None:
+            try:
+                return (folder / name).stat().st_size
+            except FileNotFoundError:
+                return None
+
+        return size_of
 
     def _opened(self, path: str, version: int) -> Table:
         """A handle of its own, not the shared one."""
@@ -69,6 +128,10 @@ class Tables:
             self.uri(path), version=version, storage_options=self._options or None, session=self._session()
         )
         return Table(path, dataset)
+
+    def digest(self, path: str, version: int) -> str | None:
+        """Of the manifest of a version that was just made; None where files carry no digests."""
+        return None if self._folder is None else digest_of(self._folder / path / version_file(version))
 
     def create(self, path: str, schema: pa.Schema) -> Table:
         """The table's empty first version. Any number of writers may do this at once: they all get the same table."""
@@ -173,7 +236,8 @@ class Tables:
         if table.version == base.version:
             return None
         self.remember(table)
-        return Staged(base.path, base.version, table.version, base.rows, 0, 0, (), tuple(files))
+        digest = version_digest(table.dataset)
+        return Staged(base.path, base.version, table.version, base.rows, 0, 0, (), tuple(files), digest)
 
     def stage_rewrite(self, base: Table) -> Staged | None:
         """One version with the same rows in few large fragments; None when the table is in good shape."""

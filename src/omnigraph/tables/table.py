@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
+from omnigraph.tables.digests import deletion_path
 from omnigraph.tables.fragment_columns import OFFSET
 from omnigraph.tables.key_cache import KEY_COLUMNS, MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
@@ -422,9 +423,3 @@ def _fragment(metadata: Any) -> Fragment:
         rows=metadata.physical_rows - (0 if deletion is None else deletion.num_deleted_rows),
         bytes=sum(file.file_size_bytes or 0 for file in metadata.files),
     )
-
-
-def deletion_path(fragment_id: int, deletion: Any) -> str:
-    """Where a fragment's deletions are stored, relative to the table."""
-    suffix = "arrow" if deletion.file_type == "array" else "bin"
-    return f"_deletions/{fragment_id}-{deletion.read_version}-{deletion.id}.{suffix}"

@@ -80,7 +80,9 @@ def folds(base: Table, after_lost_race: bool) -> bool:
 
 
 def table_change(delta: Delta, before: TableState | None, staged: Staged) -> TableChange:
-    state = TableState(staged.path, staged.version, (before.generation if before else 0) + 1, staged.rows)
+    state = TableState(
+        staged.path, staged.version, (before.generation if before else 0) + 1, staged.rows, staged.digest
+    )
     return TableChange(delta.key, delta.mode, before, state)
 
 

@@ -160,7 +160,7 @@ class Assembly:
             state = changes[key].state
             if staged is not None and state is not None:
                 self.staged.append(staged)
-                indexed[key] = replace(changes[key], state=replace(state, version=staged.version))
+                indexed[key] = replace(changes[key], state=replace(state, version=staged.version, digest=staged.digest))
         return tuple(indexed[key] for key in sorted(indexed))
 
     def reads(self) -> tuple[str, ...]:
@@ -178,16 +178,18 @@ class Assembly:
         reuse_deletions: PreviousAttempt | None = None,
     ) -> TableChange:
         before = self.view.state(incoming.key)
-        version, rows = incoming.place.version, incoming.rows
+        version, rows, tables = incoming.place.version, incoming.rows, self.view.repository.tables
         if self.mode != "overwrite" and before is not None and before.rows:
             base = self.view.table_or_new(incoming.key)
             trimmed = [] if addresses is None else self._remove(base, addresses)
-            staged = self.view.repository.tables.stage(
+            staged = tables.stage(
                 base, fragments=incoming.fragments, trimmed=trimmed, fold=fold, reuse_deletions=reuse_deletions
             )
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
-        state = TableState(incoming.place.path, version, (before.generation if before else 0) + 1, rows)
+        path = incoming.place.path
+        generation = (before.generation if before else 0) + 1
+        state = TableState(path, version, generation, rows, tables.digest(path, version))
         return TableChange(incoming.key, CHANGE_MODES[self.mode], before, state, incoming.to_json())
 
     def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:

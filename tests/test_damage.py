@@ -1,0 +1,277 @@
+"""Every kind of stored file, deleted, cut short or with one bit flipped: the error names it, and nothing else ever leaves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from s3_server import S3Server
+
+import omnigraph as og
+from omnigraph.errors import Damaged, GraphNotFound, HistoryGap, OmnigraphError
+from omnigraph.history import Prepared, PublishPlan, lineage, sweep_chain
+from omnigraph.history.log import MAX_TAIL
+from omnigraph.maintenance.verify import verify_graph
+from omnigraph.read.search import candidates
+
+SCHEMA = "node Person { name: String @key  age: I32?  body: String? @index }\nedge Knows: Person -> Person"
+PEOPLE = 50
+ALL = "query all() { match { $p: Person } return { $p } }"
+FOUND = 'query found() { match { $p: Person  search($p.body, "word7") } return { $p.name } }'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _searches_go_through_the_index() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "MIN_TEXT_ROWS", 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph with every kind of file in it, and with more of each than its newest snapshot needs."""
+    folder = tmp_path_factory.mktemp("damage") / "graph"
+    graph = og.init(folder, SCHEMA, durability="process")
+    with graph.transaction() as tx:
+        people = [{"name": f"p{number}", "age": number, "body": f"word{number} and more"} for number in range(PEOPLE)]
+        tx.insert_many("Person", people)
+        tx.insert("Knows", from_="p1", to="p2")
+    graph.optimize()
+    graph.tags.create("before", "main")
+    graph.branches.create("old")
+    for number in range(2):
+        with graph.transaction("old") as tx:
+            tx.insert("Person", name=f"old{number}")
+    graph.branches.create("work")
+    for number in range(MAX_TAIL + 3):
+        with graph.transaction("work") as tx:
+            tx.upsert("Person", name="p3", age=number)
+    with graph.transaction() as tx:
+        tx.delete("Person", "p5")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lineage, "ANCESTRY_INLINE", 1)
+        graph.branches.merge("work")
+    history = graph._repository.history
+    head = history.chain.head("main")
+    plan = PublishPlan(history.new_id(), "main", head.incarnation, head.head.commit.ref, head.head.schema, ())
+    history.recovery.keep(Prepared(plan, 0, {"total_entities": 0}))
+    swept = history.chain
+    swept.clock = lambda: 4e9
+    sweep_chain(swept, "old", keep=1, protected=list)
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    shutil.copytree(whole, tmp_path / "graph")
+    return tmp_path / "graph"
+
+
+def entry(folder: Path, branch: str, newest: int) -> Path:
+    return sorted((folder / "branches" / branch).iterdir())[newest]
+
+
+def of_table(folder: Path, kind: str, revision: str = "main") -> Path:
+    """A file of the table of Person that a revision needs."""
+    repository = og.open(folder)._repository
+    state = repository.resolve(revision).snapshot.tables["node:Person"]
+    table = repository.tables.open(state.path, state.version)
+    match kind:
+        case "manifest":
+            return folder / state.path / f"_versions/d{state.version}.manifest"
+        case "data":
+            return folder / state.path / "data" / table.fragments[0].files[0]
+        case "deletions":
+            return folder / state.path / next(f.deletions for f in table.fragments if f.deletions)
+    index = next(each for each in table.dataset.describe_indices() if each.name.startswith("body.inverted"))
+    return folder / state.path / "_indices" / str(index.segments[0].uuid) / "metadata.lance"
+
+
+FILES: dict[str, Callable[[Path], Path]] = {
+    "graph.json": lambda folder: folder / "graph.json",
+    "newest entry": lambda folder: entry(folder, "main", 0),
+    "older entry": lambda folder: entry(folder, "main", 1),
+    "schema": lambda folder: next((folder / "schemas").iterdir()),
+    "tag": lambda folder: folder / "tags" / "before.json",
+    "log segment": lambda folder: next(f for f in (folder / "history").iterdir() if "ancestry" not in f.name),
+    "ancestry": lambda folder: next((folder / "history").glob("*.ancestry.json")),
+    "prepared plan": lambda folder: next((folder / "recovery").iterdir()),
+    "manifest": lambda folder: of_table(folder, "manifest"),
+    "data file": lambda folder: of_table(folder, "data"),
+    "deletion file": lambda folder: of_table(folder, "deletions"),
+    "index": lambda folder: of_table(folder, "index", "before"),
+}
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def flip_a_bit(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 4
+    file.write_bytes(data)
+
+
+HARMS = {"deleted": Path.unlink, "cut short": cut_short, "one bit flipped": flip_a_bit}
+
+CALLS: dict[str, Callable[[Path], object]] = {
+    "open": og.open,
+    "open in full": lambda folder: og.open(folder, verify="full"),
+    "query": lambda folder: og.open(folder).query(ALL).rows,
+    "search": lambda folder: og.open(folder).query(FOUND, revision="before").rows,
+    "query the tag": lambda folder: og.open(folder).query(ALL, revision="before").rows,
+    "query an older commit": lambda folder: og.open(folder).query(ALL, revision="main~1").rows,
+    "export": lambda folder: og.open(folder).export(folder.parent / "out.jsonl", force=True),
+    "log": lambda folder: [commit.id for commit in og.open(folder).commits("work", limit=1_000)],
+    "diff": lambda folder: [change.id for change in og.open(folder).diff("before", "main")],
+    "entity": lambda folder: og.open(folder).entity("Person", "p7"),
+    "history": lambda folder: len(og.open(folder).history("Person", "p3")),
+    "merge": lambda folder: og.open(folder).branches.merge("main", "work", dry_run=True).outcome,
+    "list prepared writes": lambda folder: og.open(folder).recovery.list(),
+}
+
+NEEDED_BY = {
+    "graph.json": {"open", "query", "export", "log", "diff"},
+    "newest entry": {"open", "query", "export", "diff"},
+    "older entry": {"query an older commit", "history"},
+    "schema": {"query", "export", "diff", "entity"},
+    "tag": {"query the tag", "diff"},
+    "log segment": {"log"},
+    "ancestry": {"merge"},
+    "prepared plan": {"list prepared writes"},
+    "manifest": {"query", "export", "diff", "entity"},
+    "data file": {"query", "export"},
+    "deletion file": {"query", "export", "diff", "entity"},
+    "index": {"search"},
+}
+"""The calls that cannot do without a file."""
+
+UNSEEN = {("newest entry", "deleted"), ("tag", "deleted"), ("prepared plan", "deleted")}
+"""Nothing else names these files: without them the graph is what it was before they were made."""
+
+FOUND_BY_FULL_VERIFY_ONLY = {("data file", "one bit flipped"), ("index", "one bit flipped")}
+"""What is in large files is looked at on demand."""
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("kind", FILES)
+def test_damage_names_the_file(kind: str, harm: str, folder: Path, answers: dict[str, object]) -> None:
+    file = FILES[kind](folder)
+    HARMS[harm](file)
+    outcomes = {name: outcome(call, folder, file, answers[name]) for name, call in CALLS.items()}
+    named = {name for name, said in outcomes.items() if said == "names it"}
+    others = {name: said for name, said in outcomes.items() if said not in ("names it", "the same")}
+    if (kind, harm) in UNSEEN:
+        assert not named
+        return
+    if (kind, harm) in FOUND_BY_FULL_VERIFY_ONLY:
+        assert named == {"open in full"}
+        return
+    assert named >= NEEDED_BY[kind] | {"open in full"}
+    assert others == {}
+
+
+@pytest.fixture(scope="module")
+def answers(whole: Path) -> dict[str, object]:
+    return {name: shown(call(whole)) for name, call in CALLS.items()}
+
+
+def outcome(call: Callable[[Path], object], folder: Path, file: Path, expected: object) -> str:
+    """No error but ours ever leaves."""
+    try:
+        answer = shown(call(folder))
+    except Damaged as damage:
+        return "names it" if damage.hint and folder / damage.file in (file, file.parent) else damage.message
+    except GraphNotFound as error:
+        return "names it" if file.name == "graph.json" else error.message
+    except OmnigraphError as error:
+        return error.message
+    return "the same" if answer == expected else "another answer"
+
+
+def shown(answer: object) -> object:
+    return None if isinstance(answer, og.Graph) else answer
+
+
+def test_a_flipped_bit_in_a_deletion_file_or_manifest_is_found_before_lance_reads_it(folder: Path) -> None:
+    """Lance would give other rows, or end the process over what it takes for a length."""
+    for kind in ("manifest", "deletions"):
+        file = of_table(folder, kind)
+        whole = file.read_bytes()
+        for place in range(0, len(whole), 7):
+            data = bytearray(whole)
+            data[place] ^= 1 << place % 8
+            file.write_bytes(data)
+            with pytest.raises(Damaged) as caught:
+                og.open(folder).query(ALL)
+            assert folder / caught.value.file == file
+            assert len(caught.value.commits) == 1
+        file.write_bytes(whole)
+    assert len(og.open(folder).query(ALL).rows) == PEOPLE - 1
+
+
+def test_a_sound_graph_passes_every_check(folder: Path) -> None:
+    assert list(verify_graph(og.open(folder, verify="full")._repository)) == []
+
+
+def test_everything_that_is_damaged_is_found_in_one_go(folder: Path) -> None:
+    repository = og.open(folder)._repository
+    kinds = FILES.keys() - {"graph.json", "newest entry", "schema", "manifest"}
+    files = {kind: FILES[kind](folder) for kind in kinds}
+    for file in files.values():
+        flip_a_bit(file)
+    files["index"] = files["index"].parent
+    assert {folder / damage.file for damage in verify_graph(repository)} == set(files.values())
+
+
+def test_a_damaged_tag_can_be_made_again_and_a_damaged_plan_discarded(folder: Path) -> None:
+    for kind in ("tag", "prepared plan"):
+        cut_short(FILES[kind](folder))
+    graph = og.open(folder)
+    graph.tags.delete("before")
+    graph.tags.create("before", "main~1")
+    plan = FILES["prepared plan"](folder).stem
+    graph.recovery.discard(plan)
+    assert graph.recovery.list() == []
+    og.open(folder, verify="full")
+
+
+def test_a_swept_entry_is_a_gap_in_history_and_not_damage(folder: Path) -> None:
+    chain = og.open(folder, verify="full")._repository.history.chain
+    assert chain.floor("old") == 2
+    with pytest.raises(HistoryGap):
+        chain.read("old", 0)
+
+
+def test_a_graph_in_memory_has_nothing_to_verify() -> None:
+    graph = og.init("memory://damage", SCHEMA)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Ada")
+    assert list(verify_graph(graph._repository)) == []
+
+
+@pytest.mark.s3
+def test_on_an_object_store_a_missing_or_shorter_data_file_is_named(s3: S3Server) -> None:
+    uri = f"s3://{s3.new_bucket()}/graph"
+    graph = og.init(uri, SCHEMA, storage_options=s3.options)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Ada")
+    store = graph._repository.store
+    og.open(uri, storage_options=s3.options, verify="full")
+    (data,) = (info.key for info in store.list("nodes") if "/data/" in info.key)
+    whole = store.get(data)
+    for harm, what in (
+        (lambda: store.put(data, whole[:-9]), "bytes instead of"),
+        (lambda: store.delete(data), "missing"),
+    ):
+        harm()
+        for ask in (
+            lambda: og.open(uri, storage_options=s3.options, verify="full"),
+            lambda: og.open(uri, storage_options=s3.options).query(ALL),
+        ):
+            with pytest.raises(Damaged, match=what) as caught:
+                ask()
+            assert caught.value.file == data
