@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from omnigraph.language.query.plan import ResultColumn
     from omnigraph.merge import MergeConflict, MergeResult, TypeSummary
     from omnigraph.pipeline.engines import Engine
-    from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.read import Choice, EntityVersion, Explanation, InputColumns, Result, Timing
     from omnigraph.values.entities import Entity, JsonValue, Value
@@ -67,7 +67,7 @@ _HOMES = {
     "omnigraph.language.query.plan": ("ResultColumn",),
     "omnigraph.merge": ("MergeConflict", "MergeResult", "TypeSummary"),
     "omnigraph.pipeline.engines": ("Engine",),
-    "omnigraph.pipeline.load.receipt": ("LoadReceipt",),
+    "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
     "omnigraph.read": ("Choice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
@@ -104,6 +104,7 @@ __all__ = [
     "InputColumns",
     "InterfaceType",
     "JsonValue",
+    "LoadCounts",
     "LoadReceipt",
     "MergeConflict",
     "MergeResult",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.load import assembly, comparing
 from omnigraph.testing.failpoints import Failpoint, arm
+from omnigraph.wire.writes import load_json
 
 ALL_VALUES: dict[str, Any] = {
     "age": 7, "tier": "pro", "handle": "a h", "tags": ["x", ""], "vec": [0.5, -1.0], "photo": "base64:aGk=",
@@ -34,7 +36,7 @@ def counts(inserted: int = 0, updated: int = 0, unchanged: int = 0, deleted: int
 
 
 def by_type(receipt: Any) -> dict[str, dict[str, int]]:
-    return {key: found.to_json() for key, found in receipt.types.items()}
+    return {key: asdict(found) for key, found in receipt.types.items()}
 
 
 def test_a_merge_of_what_is_there_commits_nothing(
@@ -44,7 +46,7 @@ def test_a_merge_of_what_is_there_commits_nothing(
     before = graph.commits()
     receipt = graph.load(write("again.jsonl", *reversed(FIRST)), mode="merge", **engine)
     assert receipt.commit is None
-    assert receipt.total.to_json() == counts(unchanged=5)
+    assert asdict(receipt.total) == counts(unchanged=5)
     assert by_type(receipt) == {
         "node:Person": counts(unchanged=3),
         "node:Note": counts(unchanged=1),
@@ -73,8 +75,8 @@ def test_a_merge_counts_what_it_inserts_updates_and_leaves(
     second = [person("a", **ALL_VALUES | {"tags": ["x"]}), person("b"), person("c"), person("d"), person("e")]
     receipt = graph.load(write("second.jsonl", *second, knows("a", "b", id="k1")), mode="merge", **engine)
     assert by_type(receipt) == {"node:Person": counts(2, 2, 1), "edge:Knows": counts(0, 1, 0)}
-    assert receipt.total.to_json() == counts(2, 3, 1)
-    assert receipt.to_json()["updated"] == 3
+    assert asdict(receipt.total) == counts(2, 3, 1)
+    assert load_json("x", receipt)["updated"] == 3
     assert [change.op for change in graph.diff("main~1", "main")].count("update") == 3
 
 
@@ -92,13 +94,13 @@ def test_one_value_that_differs_is_an_update(graph: og.Graph, write: Write) -> N
             graph.load(write("base.jsonl", person("a", **ALL_VALUES)), mode="merge", engine="local")
             records = [person("a", **ALL_VALUES | {name: changed})]
             receipt = graph.load(write("changed.jsonl", *records), mode="merge", engine="local")
-            assert receipt.total.to_json() == counts(updated=1), (name, changed)
+            assert asdict(receipt.total) == counts(updated=1), (name, changed)
 
 
 def test_fresh_ids_are_always_new(graph: og.Graph, write: Write) -> None:
     note = {"type": "Note", "data": {"text": "x"}}
     for _ in range(2):
-        assert graph.load(write("n.jsonl", note), mode="merge", engine="local").total.to_json() == counts(inserted=1)
+        assert asdict(graph.load(write("n.jsonl", note), mode="merge", engine="local").total) == counts(inserted=1)
 
 
 RACES: dict[str, tuple[str, dict[str, int]]] = {
@@ -115,7 +117,7 @@ def test_counts_follow_what_others_wrote_meanwhile(race: str, graph: og.Graph, w
     other = og.open(graph.uri, durability="process")
     arm(Failpoint.LOAD_BEFORE_PUBLISH, lambda: other.mutate(f"query q() {{ {mutation} }}"))
     receipt = graph.load(write("second.jsonl", person("a"), person("b"), person("d")), mode="merge", engine="local")
-    assert receipt.total.to_json() == expected
+    assert asdict(receipt.total) == expected
     assert receipt.commit is not None
     rows = {record["data"]["id"]: record["data"].get("age") for record in content(graph, tmp_path)}
     assert {name: rows[name] for name in "abd"} == {"a": None, "b": None, "d": None}
@@ -155,7 +157,7 @@ def test_a_given_type_without_rows_is_overwritten_with_nothing(
     receipt = graph.load(empty_source(kind, tmp_path), mode="overwrite", **engine)
     assert receipt.commit == graph.commits()[0]
     assert by_type(receipt) == {"node:Person": counts(deleted=2)}
-    assert receipt.to_json()["nodes"] == [{"name": "Person", "entities_loaded": 0, **counts(deleted=2)}]
+    assert load_json("x", receipt)["nodes"] == [{"name": "Person", "entities_loaded": 0, **counts(deleted=2)}]
     assert content(graph, tmp_path) == [note]
     again = graph.load(empty_source(kind, tmp_path), mode="overwrite", **engine)
     assert (again.commit, by_type(again)) == (None, {"node:Person": counts()})

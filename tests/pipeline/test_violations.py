@@ -92,7 +92,7 @@ def test_every_record_that_cannot_be_written_is_named_with_its_line(
     told = [json.loads(line) for line in aside.read_text().splitlines()]
     assert [(one["line"], one["reason"]) for one in told] == expected
     assert told[0] == {"file": source, "line": 3, "reason": NOT_JSON, "code": "record_error", "record": "{bad"}
-    assert receipt.to_json()["rejected"] == len(RECORDS)
+    assert receipt.rejected == len(RECORDS)
     assert receipt.total_entities == len(RECORDS) == len(content(graph, tmp_path))
     assert not list((tmp_path / "graph" / "staging").rglob("*.jsonl"))
 

@@ -9,6 +9,7 @@ from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
+    from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.write import Receipt
 
 
@@ -26,3 +27,32 @@ def receipt_json(receipt: Receipt, query_name: str) -> JsonObject:
             "commit": receipt.commit and commit_json(receipt.commit),
         }
     )
+
+
+def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
+    """{uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated, unchanged,
+    deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted, rejected?, actor_id?, commit?}."""
+    return present(
+        {
+            "uri": uri,
+            "branch": receipt.branch,
+            "base_branch": receipt.base_branch,
+            "branch_created": receipt.branch_created,
+            "mode": receipt.mode,
+            "nodes": _counts_of(receipt, "node:"),
+            "edges": _counts_of(receipt, "edge:"),
+            "total_entities": receipt.total_entities,
+            **dataclasses.asdict(receipt.total),
+            "rejected": receipt.rejected or None,
+            "actor_id": receipt.actor,
+            "commit": receipt.commit and commit_json(receipt.commit),
+        }
+    )
+
+
+def _counts_of(receipt: LoadReceipt, prefix: str) -> list[JsonObject]:
+    return [
+        {"name": key.removeprefix(prefix), "entities_loaded": counts.loaded, **dataclasses.asdict(counts)}
+        for key, counts in sorted(receipt.types.items())
+        if key.startswith(prefix)
+    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.load.job import LoadReceipt
+    from omnigraph import LoadReceipt
 
 
 def register(cli: click.Group) -> None:
@@ -85,7 +86,7 @@ def _register_load(cli: click.Group) -> None:
                rejected?, actor_id?, commit?}
         """
         from omnigraph.cli.interruption import telling_what_was_published
-        from omnigraph.wire.history import commit_json
+        from omnigraph.wire.writes import load_json
 
         address = settings.uri(uri)
         settings.announce("load", address)
@@ -108,19 +109,16 @@ def _register_load(cli: click.Group) -> None:
                 message=message,
                 show_progress=not (settings.quiet or settings.as_json),
             )
-        value = {"uri": address, **receipt.to_json()}
-        if receipt.commit is not None:
-            value["commit"] = commit_json(receipt.commit)
-        out.done(value, _loaded_text(address, receipt, rejects))
+        out.done(load_json(address, receipt), _loaded_text(address, receipt, rejects))
 
 
 def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str:
-    value: dict[str, Any] = receipt.to_json()
+    node_types = sum(key.startswith("node:") for key in receipt.types)
     text = (
         f"loaded {address} on branch {receipt.branch} with {receipt.mode}: {receipt.total_entities} entities "
-        f"across {len(value['nodes'])} node types and {len(value['edges'])} edge types"
+        f"across {node_types} node types and {len(receipt.types) - node_types} edge types"
     )
-    counts = [f"{count} {word}" for word, count in receipt.total.to_json().items() if count]
+    counts = [f"{count} {word}" for word, count in asdict(receipt.total).items() if count]
     if counts:
         text += f": {', '.join(counts)}"
     if receipt.commit is None:

@@ -168,7 +168,9 @@ class _Load:
         return self.inputs.tables - report.types.keys() if self.mode == "overwrite" else set()
 
     def _publish(self, plan: PublishPlan, rebase: LoadRebase, receipt: LoadReceipt, patience_s: float) -> Commit:
-        prepared = Prepared(plan, int(self.repository.history.clock() * 1_000_000), receipt.to_json())
+        prepared = Prepared(
+            plan, int(self.repository.history.clock() * 1_000_000), {"total_entities": receipt.total_entities}
+        )
         self.repository.history.recovery.keep(prepared)
         self._name_rejects()
         try:

@@ -31,9 +31,6 @@ class LoadCounts:
         """Entities of the input."""
         return self.inserted + self.updated + self.unchanged
 
-    def to_json(self) -> dict[str, int]:
-        return dict(self.__dict__)
-
 
 def count_rows(
     view: View,
@@ -52,7 +49,7 @@ def count_rows(
 
 @dataclass(frozen=True)
 class LoadReceipt:
-    """`types` says by table key what was done. `commit` is the one this load published (None: it changed nothing)."""
+    """What a load did. `types` says it by table key. `commit` is the one this load published (None: it changed nothing)."""
 
     branch: str
     mode: str
@@ -65,6 +62,7 @@ class LoadReceipt:
 
     @property
     def total(self) -> LoadCounts:
+        """The counts of all types together."""
         counts = self.types.values()
         return LoadCounts(
             sum(each.inserted for each in counts),
@@ -80,31 +78,9 @@ class LoadReceipt:
 
     @property
     def total_entities(self) -> int:
+        """Entities of the input."""
         return self.total.loaded
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "branch": self.branch,
-            "branch_created": self.branch_created,
-            "mode": self.mode,
-            "nodes": self._of_kind("node:"),
-            "edges": self._of_kind("edge:"),
-            "total_entities": self.total_entities,
-            **self.total.to_json(),
-        }
-        if self.base_branch is not None:
-            value["base_branch"] = self.base_branch
-        if self.actor is not None:
-            value["actor_id"] = self.actor
-        if self.commit is not None:
-            value["commit"] = self.commit.id
-        if self.rejected:
-            value["rejected"] = self.rejected
-        return value
-
-    def _of_kind(self, prefix: str) -> list[dict[str, Any]]:
-        return [
-            {"name": key.removeprefix(prefix), "entities_loaded": counts.loaded, **counts.to_json()}
-            for key, counts in sorted(self.types.items())
-            if key.startswith(prefix)
-        ]
+    def __repr__(self) -> str:
+        commit = "no commit" if self.commit is None else self.commit.id
+        return f"<LoadReceipt: {self.total_entities} entities on {self.branch} with {self.mode}, {commit}>"
