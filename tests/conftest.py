@@ -38,6 +38,7 @@ LONG = (
     "spark",
     "tests/write/test_state_machine.py",
     "tests/simulation/test_simulation.py",
+    "tests/merge/test_crossed_merges.py",
     "tests/merge/test_truth_table.py",
     "tests/processes/test_kill_matrix.py",
     "tests/logic/test_logic.py",
@@ -50,7 +51,7 @@ LONG = (
     "tests/write/test_processes.py",
     "tests/merge/test_random_histories.py",
     "tests/processes/test_many_processes.py",
-    "tests/merge/test_feed.py",
+    "tests/changes/test_feed.py",
 )
 """Groups that take a quarter of a minute and more, the longest first: whoever gets one last would work alone at the end."""
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 import omnigraph as og
 from omnigraph.history import PublishPlan, TableChange, TableState
+from omnigraph.write import publishing
 
 SCHEMA = """
 node Item {
@@ -45,7 +46,7 @@ def publish(graph: og.Graph, branch: str, rows: pa.Table, *, remove: Iterable[in
     base, old = view.table_or_new(KEY), view.state(KEY)
     staged = repository.tables.stage(base, rows=rows, remove=remove, fold=False)
     state = TableState(base.path, staged.version, (old.generation if old else 0) + 1, staged.rows)
-    publish(
+    publishing.publish(
         repository.history,
         PublishPlan(
             commit_id=repository.history.new_id(),

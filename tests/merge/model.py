@@ -16,6 +16,8 @@ Key = tuple[str, str, str]
 Row = Mapping[str, Any]
 State = dict[Key, Row]
 ABSENT: Any = object()
+UNKNOWN: Any = object()
+"""A value on which merge bases contradict each other."""
 MAX_CARD = 2
 
 SCHEMA = """
@@ -56,14 +58,20 @@ class Merged:
     """(kind, type, id); uniqueness without an id, for either holder may be named."""
 
 
-def merge(
-    base: State, source: State, target: State, *, by: str, strategy: str, unknown: frozenset[Key] = frozenset()
-) -> Merged:
+@dataclass
+class Base:
+    """Where branches parted. `unsure` are entities that may or may not exist there."""
+
+    state: State
+    unsure: set[Key] = field(default_factory=set)
+
+
+def merge(base: Base, source: State, target: State, *, by: str, strategy: str) -> Merged:
     """The three-way rule, entity by entity, then the rules of the schema over the whole result."""
     result = Merged({})
-    for key in base.keys() | source.keys() | target.keys() | unknown:
-        b, s, t = (side.get(key, ABSENT) for side in (base, source, target))
-        row, conflict = entity(b, s, t, by, strategy, key in unknown)
+    for key in base.state.keys() | source.keys() | target.keys():
+        b, s, t = (side.get(key, ABSENT) for side in (base.state, source, target))
+        row, conflict = entity(b, s, t, by, strategy, unsure=key in base.unsure)
         if row is not ABSENT:
             result.state[key] = row
         if conflict:
@@ -72,43 +80,66 @@ def merge(
     return result
 
 
-def entity(b: Any, s: Any, t: Any, by: str, strategy: str, unknown: bool) -> tuple[Any, str | None]:
-    if s == t:
+def same(one: Any, other: Any) -> bool:
+    """Of rows or of values; what nobody knows equals nothing."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(same(one[name], other[name]) for name in one)
+    return one is not UNKNOWN and other is not UNKNOWN and bool(one == other)
+
+
+def entity(b: Any, s: Any, t: Any, by: str, strategy: str, *, unsure: bool = False) -> tuple[Any, str | None]:
+    if same(s, t):
         return t, None
-    if not unknown and s == b:
+    if s is not ABSENT and t is not ABSENT:
+        b, unsure = settled(b, s, t), False
+    if not unsure and same(s, b):
         return t, None
-    if not unknown and t == b:
+    if not unsure and same(t, b):
         return s, None
     if by == "property" and s is not ABSENT and t is not ABSENT:
-        combined, clash = _properties(ABSENT if unknown else b, s, t, strategy)
+        combined, clash = combine(b, s, t, strategy)
         if not clash or strategy != "fail":
             return combined, None
     if strategy == "fail":
-        return t, _kind(b, s, t, unknown)
+        return t, _kind(b, s, t)
     return (t if strategy == "ours" else s), None
 
 
-def _properties(b: Any, s: Row, t: Row, strategy: str) -> tuple[dict[str, Any], bool]:
+def settled(b: Any, s: Row, t: Row) -> Any:
+    """Where both have the same answer to what was in doubt, that is what it was."""
+    if b is ABSENT:
+        return b
+    alike = {name for names in values(s) if all(same(s[name], t[name]) for name in names) for name in names}
+    return {name: s[name] if b[name] is UNKNOWN and name in alike else b[name] for name in b}
+
+
+def values(row: Row) -> list[tuple[str, ...]]:
+    """The columns of each value."""
+    return ([("src", "dst")] if "src" in row else []) + [(name,) for name in row if name not in ("src", "dst")]
+
+
+def combine(b: Any, s: Row, t: Row, strategy: str) -> tuple[dict[str, Any], set[str]]:
+    """A row with the changes of both, and the names in which they contradict each other."""
     combined: dict[str, Any] = {}
-    clash = False
-    for names in ([("src", "dst")] if "src" in s else []) + [(name,) for name in s if name not in ("src", "dst")]:
-        mine, theirs = [t[name] for name in names], [s[name] for name in names]
-        old = ABSENT if b is ABSENT else [b[name] for name in names]
-        if mine == theirs or theirs == old:
+    clashes: set[str] = set()
+    for names in values(s):
+        mine, theirs = {name: t[name] for name in names}, {name: s[name] for name in names}
+        old = ABSENT if b is ABSENT else {name: b[name] for name in names}
+        if same(mine, theirs) or same(theirs, old):
             chosen = mine
-        elif mine == old:
+        elif same(mine, old):
             chosen = theirs
         else:
-            clash = True
+            clashes |= set(names)
             chosen = theirs if strategy == "theirs" else mine
-        combined.update(zip(names, chosen, strict=True))
-    return combined, clash
+        combined.update(chosen)
+    return combined, clashes
 
 
-def _kind(b: Any, s: Any, t: Any, unknown: bool) -> str:
+def _kind(b: Any, s: Any, t: Any) -> str:
     if s is ABSENT or t is ABSENT:
         return "delete_vs_update"
-    return "divergent_insert" if b is ABSENT and not unknown else "divergent_update"
+    return "divergent_insert" if b is ABSENT else "divergent_update"
 
 
 def broken_rules(state: State) -> Iterator[tuple[str, str, str]]:
@@ -151,34 +182,30 @@ class Commits:
         """The commit itself too."""
         found, todo = set[int](), [commit]
         while todo:
-            one = todo.pop()
-            if one not in found:
-                found.add(one)
-                todo += self.parents[one]
+            last = todo.pop()
+            if last not in found:
+                found.add(last)
+                todo += self.parents[last]
         return found
 
     def bases(self, a: int, b: int) -> list[int]:
-        shared = self.ancestors(a) & self.ancestors(b)
-        return sorted(one for one in shared if not any(one in self.ancestors(o) for o in shared - {one}))
+        return self.best(self.ancestors(a) & self.ancestors(b))
 
-    def base_state(self, bases: list[int]) -> tuple[State, frozenset[Key]]:
-        """The virtual base of several: each entity's value, and the entities that have none."""
-        if len(bases) == 1:
-            return self.states[bases[0]], frozenset()
-        above = sorted({one for other in bases[1:] for one in self.bases(bases[0], other)})
-        origin, lost = self.base_state(above)
-        result: State = {}
-        unknown: set[Key] = set()
-        for key in {key for one in bases for key in self.states[one]} | origin.keys() | lost:
-            values = [self.states[one].get(key, ABSENT) for one in bases]
-            distinct = [value for i, value in enumerate(values) if value not in values[:i]]
-            if len(distinct) > 1:
-                distinct = [value for value in distinct if key in lost or value != origin.get(key, ABSENT)]
-            if len(distinct) != 1:
-                unknown.add(key)
-            elif distinct[0] is not ABSENT:
-                result[key] = distinct[0]
-        return result, frozenset(unknown)
+    def best(self, commits: set[int]) -> list[int]:
+        """Those that are no ancestors of others."""
+        return sorted(c for c in commits if not any(c in self.ancestors(other) for other in commits - {c}))
+
+    def base(self, commits: list[int]) -> Base:
+        """Several commits merged: one after the other, each with what the ones before it came to, on the commits where
+        those two parted, merged in the same way."""
+        result = Base(self.states[commits[0]])
+        reached = self.ancestors(commits[0])
+        for commit in commits[1:]:
+            shared = reached & self.ancestors(commit)
+            older = self.base(self.best(shared))
+            result = merged_bases(older, result, Base(self.states[commit]))
+            reached |= self.ancestors(commit)
+        return result
 
     def merge(self, source: int, target: int, *, by: str, strategy: str) -> tuple[str, Merged]:
         bases = self.bases(source, target)
@@ -186,7 +213,38 @@ class Commits:
             return "already_up_to_date", Merged(self.states[target])
         if target in bases:
             return "fast_forward", Merged(self.states[source])
-        base, unknown = self.base_state(bases)
-        return "merged", merge(
-            base, self.states[source], self.states[target], by=by, strategy=strategy, unknown=unknown
-        )
+        merged = merge(self.base(bases), self.states[source], self.states[target], by=by, strategy=strategy)
+        return "conflicts" if merged.conflicts else "merged", merged
+
+
+def merged_bases(base: Base, one: Base, other: Base) -> Base:
+    result = Base({})
+    for key in base.state.keys() | one.state.keys() | other.state.keys():
+        b, s, t = (side.state.get(key, ABSENT) for side in (base, one, other))
+        in_doubt = [key in side.unsure for side in (base, one, other)]
+        row, unsure = merged_base_row(b, s, t, *in_doubt)
+        if row is not ABSENT:
+            result.state[key] = row
+        if unsure:
+            result.unsure.add(key)
+    return result
+
+
+def merged_base_row(b: Any, s: Any, t: Any, unsure_b: bool, unsure_s: bool, unsure_t: bool) -> tuple[Any, bool]:
+    if not (unsure_s or unsure_t):
+        row, conflict = entity(b, s, t, "property", "fail", unsure=unsure_b)
+        if conflict is None:
+            return row, False
+    if s is not ABSENT and t is not ABSENT:
+        b = settled(b, s, t)
+        row, clashes = combine(b, s, t, "fail")
+        if not unsure_s and same(s, b):
+            return t, unsure_t
+        if not unsure_t and same(t, b):
+            return s, unsure_s
+        return {name: UNKNOWN if name in clashes else row[name] for name in row}, unsure_s or unsure_t
+    if not unsure_s and not unsure_b and same(s, b):
+        return t, unsure_t
+    if not unsure_t and not unsure_b and same(t, b):
+        return s, unsure_s
+    return (t if s is ABSENT else s), True

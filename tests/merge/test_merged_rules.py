@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, UsageError
-from omnigraph.merge import MergeConflict
+from omnigraph.merge import MergeConflict, PropertyConflict
 
 SCHEMA = """
 node Person {
@@ -195,11 +195,10 @@ def test_a_dry_run_says_everything_and_publishes_nothing(graph: og.Graph) -> Non
         tx.update("Person", "b", age=2)
     before = graph.commits()
     result = graph.branches.merge("work", dry_run=True)
-    assert result.conflicts == (
-        MergeConflict(
-            "node", "Person", "a", "divergent_update", "Person 'a': both branches changed it differently (age)"
-        ),
-    )
+    message = "Person 'a': both branches changed it differently (age)"
+    values = (PropertyConflict("age", base=None, ours=2, theirs=1),)
+    assert result.conflicts == (MergeConflict("node", "Person", "a", "divergent_update", message, values),)
+    assert (result.outcome, result.commit) == ("conflicts", None)
     assert graph.branches.merge("work", strategy="theirs", dry_run=True).to_json()["changes"] == {
         "node:Person": {"way": "rows", "inserted": 0, "updated": 1, "deleted": 0}
     }

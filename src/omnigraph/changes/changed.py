@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
+from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.changes.projection import project
 from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.language.catalog import EntityType
-from omnigraph.relational import duck
-from omnigraph.relational.sql import column, to_sql
 from omnigraph.tables import Fragment, Table
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
@@ -36,7 +32,6 @@ SCAN_FRACTION = 8
 fetched by address."""
 MAX_ADDRESSES = 4_096
 IDS_PER_TASK = 1_048_576
-QUERIES_KEPT = 1_024
 
 
 @dataclass(frozen=True)
@@ -231,32 +226,19 @@ def _differing(task: tuple[Stored, Stored, pa.Table]) -> pa.Array:
 
 def differing(old: pa.Table, new: pa.Table, entity: EntityType) -> pa.Array:
     """Ids of the entities in both whose values differ."""
+    import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    text = _differs(tuple(value_columns(entity)))
-    return duck.run_text(text, {"old": old, "new": new}).column("id").combine_chunks().cast(pa.utf8())
+    ids = old.column("id").combine_chunks().cast(pa.utf8())
+    ids = ids.filter(pc.is_in(ids, value_set=new.column("id").combine_chunks().cast(pa.utf8())))
+    before, after = aligned(old, ids), aligned(new, ids)
+    different = np.zeros(len(ids), bool)
+    for name in value_columns(entity):
+        different |= ~equal_values(before.column(name), after.column(name))
+    return ids.filter(pa.array(different))
 
 
 def value_columns(entity: EntityType) -> list[str]:
     ends = ["src", "dst"] if entity.table_key.startswith("edge:") else []
     return [*ends, *entity.properties]
-
-
-@lru_cache(maxsize=QUERIES_KEPT)
-def _differs(names: tuple[str, ...]) -> str:
-    different: list[exp.Expr] = [
-        exp.NullSafeNEQ(this=column(name, "o"), expression=column(name, "n")) for name in names
-    ]
-    query = (
-        exp.select(column("id", "n"))
-        .from_(relation("old", "o"))
-        .join(relation("new", "n"), on=exp.EQ(this=column("id", "o"), expression=column("id", "n")))
-        .where(exp.or_(*different) if different else exp.false())
-    )
-    return to_sql(query, "duckdb")
-
-
-def relation(name: str, alias: str) -> exp.Table:
-    return exp.Table(
-        this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from omnigraph.errors import HistoryGap
@@ -109,6 +109,12 @@ class Lineage:
             tip = entry.head.commit.ref
             if mine.get(tip.incarnation, -1) >= tip.seq and theirs:
                 return [entry.head.commit]
+        return self.common_ancestors(reached_a, reached_b, (a, b))
+
+    def common_ancestors(
+        self, reached_a: Mapping[str, int], reached_b: Mapping[str, int], near: Sequence[Entry]
+    ) -> list[Commit]:
+        """The best common ancestors of all that two vectors reach, newest first; entries `near` them may name their place."""
         shared = {name: min(reached_a[name], reached_b[name]) for name in reached_a.keys() & reached_b.keys()}
         # Incarnations on which one side is ahead are where the sides parted; the rest is almost always below those.
         candidates = sorted(shared, key=lambda name: (reached_a[name] == reached_b[name], -shared[name], name))
@@ -117,7 +123,7 @@ class Lineage:
             seq = shared[incarnation]
             if any(reached.get(incarnation, -1) >= seq for _, reached in bases):
                 continue
-            ref = self._locate(incarnation, seq, a, b)
+            ref = self._locate(incarnation, seq, near)
             entry = self.entry_of(ref)
             commit = next(step.commit for step in entry.steps if step.commit.id == ref.id)
             reached = self.reached_at(entry, ref)
@@ -125,9 +131,9 @@ class Lineage:
             bases.append((commit, reached))
         return sorted((commit for commit, _ in bases), key=lambda commit: (-commit.at_us, commit.id))
 
-    def _locate(self, incarnation: str, seq: int, a: Entry, b: Entry) -> CommitRef:
+    def _locate(self, incarnation: str, seq: int, near: Sequence[Entry]) -> CommitRef:
         """Where a shared commit is: named by a recent record if possible, else by a search of its branch."""
-        for entry in (a, b):
+        for entry in near:
             for commit in (*entry.tail, entry.before.commit, *(step.commit for step in entry.steps)):
                 for ref in (commit.ref, *commit.parents):
                     if ref.incarnation == incarnation and ref.seq == seq:

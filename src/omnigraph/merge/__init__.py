@@ -1,7 +1,18 @@
 """The three-way merge of branches, with typed conflicts."""
 
-from omnigraph.merge.conflicts import ConflictKind, MergeConflict
-from omnigraph.merge.merge import MergeResult, Strategy, TypeSummary, merge_branches
-from omnigraph.merge.rule import By
+from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, PropertyConflict
+from omnigraph.merge.merge import merge_branches
+from omnigraph.merge.result import MergeResult, TypeSummary
+from omnigraph.merge.three_way import By, Strategy
 
-__all__ = ["By", "ConflictKind", "MergeConflict", "MergeResult", "Strategy", "TypeSummary", "merge_branches"]
+__all__ = [
+    "NO_VALUE",
+    "By",
+    "ConflictKind",
+    "MergeConflict",
+    "MergeResult",
+    "PropertyConflict",
+    "Strategy",
+    "TypeSummary",
+    "merge_branches",
+]

@@ -1,9 +1,9 @@
 """The merged whole under the rules of the schema: the same checks as for any write, every violation a conflict.
 
-Each side by itself keeps the rules of its schema. So where both have the same schema, two rows can break a rule together
-only when one comes from the guest and the other was changed by the host; an edge can lose its node only when one side
-brings the edge and the other removed the node; and a node can have too many or too few edges only when both sides
-touched it or its edges. `SharedSchemaRows` supplies those rows only; `MergedRows` looks everything up.
+Each branch by itself keeps the rules of its schema. So where both have the same schema, two rows can break a rule
+together only when one comes from the incoming branch and the other was changed by the current one; an edge can lose its
+node only when one branch brings the edge and the other removed the node; and a node can have too many or too few edges
+only when both touched it or its edges. `SharedSchemaRows` supplies those rows only; `MergedRows` looks everything up.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from omnigraph.changes.projection import has_columns_of
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.merge.bases import stored_type
+from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict
-from omnigraph.merge.entities import TypeMerge
-from omnigraph.merge.sides import Side
+from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.rules import Change, Check, Need, plan_checks
 from omnigraph.rules.cardinality import CardinalityCheck
 from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck
@@ -34,14 +34,23 @@ MergeOf = Callable[[EntityType], TypeMerge]
 
 
 def violations(
-    moved: Iterable[EntityType], host: Side, host_moved: frozenset[int], merge_of: MergeOf, *, same_schema: bool
+    moved: Iterable[EntityType],
+    current: BranchChanges,
+    current_moved: frozenset[int],
+    merge_of: MergeOf,
+    *,
+    same_schema: bool,
 ) -> list[MergeConflict]:
-    """Every rule that the merged whole breaks. `moved` are the types that the guest changed, `host_moved` the ids of those
-    that the host changed."""
-    catalog = host.view.catalog
+    """Every rule that the merged whole breaks. `moved` are the types that the incoming branch changed, `current_moved` the
+    ids of those that the current one changed."""
+    catalog = current.view.catalog
     conflicts: set[MergeConflict] = set()
     for check in plan_checks(catalog, {entity.table_key: Change(replaces=True, deletes=True) for entity in moved}):
-        rows = SharedSchemaRows(check, host, merge_of, host_moved) if same_schema else MergedRows(check, host, merge_of)
+        rows = (
+            SharedSchemaRows(check, current, merge_of, current_moved)
+            if same_schema
+            else MergedRows(check, current, merge_of)
+        )
         for violation in check.find(rows, complete=True) if rows.can_break() else ():
             error = check.error(violation)
             assert isinstance(error, InputError), "ids are settled by the row rule"
@@ -50,11 +59,11 @@ def violations(
 
 
 class MergedRows:
-    """The rows that one check of a merge needs: those that the guest brings, and the host's."""
+    """The rows that one check of a merge needs: those that the incoming branch brings, and the current one's."""
 
-    def __init__(self, check: Check, host: Side, merge_of: MergeOf) -> None:
+    def __init__(self, check: Check, current: BranchChanges, merge_of: MergeOf) -> None:
         self.check = check
-        self.host = host
+        self.current = current
         self._merge_of = merge_of
 
     def can_break(self) -> bool:
@@ -64,7 +73,7 @@ class MergedRows:
         return not isinstance(self.check, KeyCheck)
 
     def merge(self, table: str) -> TypeMerge:
-        return self._merge_of(self.host.view.entity(table))
+        return self._merge_of(self.current.view.entity(table))
 
     def all(self, need: Need) -> pa.Table:
         import pyarrow as pa
@@ -74,9 +83,9 @@ class MergedRows:
             return put_rows(merge, need.columns)
         if need.columns == ("id",):
             return pa.table({"id": pa.array(sorted(merge.gone), pa.utf8())})
-        if merge.host.table is None:
+        if merge.current.table is None:
             return put_rows(merge, need.columns).slice(0, 0)
-        return rows_at(merge.host.table, merge.removes, list(need.columns)).select(list(need.columns))
+        return rows_at(merge.current.table, merge.removes, list(need.columns)).select(list(need.columns))
 
     def matching(self, need: Need, values: pa.Array) -> pa.Table:
         import pyarrow as pa
@@ -97,33 +106,35 @@ class MergedRows:
         import pyarrow.compute as pc
 
         merge = self.merge(table)
-        present = set(lookup(self.host, merge.entity, "id", ids.to_pylist(), []).column("id").to_pylist()) - merge.gone
+        present = (
+            set(lookup(self.current, merge.entity, "id", ids.to_pylist(), []).column("id").to_pylist()) - merge.gone
+        )
         present |= set(put_rows(merge, ["id"]).column("id").to_pylist())
         return ids.filter(pc.is_in(ids, pa.array(sorted(present), pa.utf8())))
 
     def _holders(self, need: Need, values: pa.Array) -> pa.Table:
-        """Rows of the host that have one of these values."""
-        return lookup(self.host, self.host.view.entity(need.table), need.by[0], values.to_pylist(), need.columns)
+        """Rows of the current branch that have one of these values."""
+        return lookup(self.current, self.current.view.entity(need.table), need.by[0], values.to_pylist(), need.columns)
 
 
 class SharedSchemaRows(MergedRows):
     """Only the rows that both sides have to do with."""
 
-    def __init__(self, check: Check, host: Side, merge_of: MergeOf, host_moved: frozenset[int]) -> None:
-        super().__init__(check, host, merge_of)
-        self._host_moved = host_moved
+    def __init__(self, check: Check, current: BranchChanges, merge_of: MergeOf, current_moved: frozenset[int]) -> None:
+        super().__init__(check, current, merge_of)
+        self._current_moved = current_moved
 
     def can_break(self) -> bool:
         match self.check:
             case ValueCheck(entity) | UniqueCheck(entity):
-                return entity.id in self._host_moved
+                return entity.id in self._current_moved
             case EndpointCheck(_, _, node):
                 return bool(self._lost(f"node:{node}"))
             case DanglingCheck(edge):
-                return edge.id in self._host_moved and super().can_break()
+                return edge.id in self._current_moved and super().can_break()
             case CardinalityCheck(edge):
-                source = self.host.view.catalog.nodes[edge.source]
-                return edge.id in self._host_moved or (edge.min_out > 0 and source.id in self._host_moved)
+                source = self.current.view.catalog.nodes[edge.source]
+                return edge.id in self._current_moved or (edge.min_out > 0 and source.id in self._current_moved)
         return super().can_break()
 
     def all(self, need: Need) -> pa.Table:
@@ -136,7 +147,7 @@ class SharedSchemaRows(MergedRows):
         return rows if met is None else rows.filter(pc.is_in(rows.column(need.by[0]), met))
 
     def _met(self, need: Need) -> pa.Array | None:
-        """The values with which a row of the guest can meet one of the host; None: any."""
+        """The values with which an incoming row can meet one of the current branch; None: any."""
         import pyarrow as pa
 
         match self.check:
@@ -159,12 +170,12 @@ class SharedSchemaRows(MergedRows):
         if isinstance(self.check, CardinalityCheck) or (is_pair and self.merge(need.table).combined.num_rows):
             # All edges of a source count; a row with values of both sides can meet one that neither side changed.
             return super()._holders(need, values)
-        return self._changed_rows(self.host.view.entity(need.table), need.columns)
+        return self._changed_rows(self.current.view.entity(need.table), need.columns)
 
     def _changed_rows(self, entity: EntityType, names: Sequence[str]) -> pa.Table:
-        """Rows that the host inserted or updated."""
-        changes = self.host.changes(entity.id)
-        stored = stored_type(self.host.view, entity.id)
+        """Rows that the current branch inserted or updated."""
+        changes = self.current.changes(entity.id)
+        stored = stored_type(self.current.view, entity.id)
         assert stored is not None
         return columns_at(stored, changes.column("after").drop_null().to_numpy(), entity, ["id", *names])
 
@@ -173,23 +184,23 @@ class SharedSchemaRows(MergedRows):
         import pyarrow.compute as pc
 
         merge = self.merge(table)
-        changes = self.host.changes(merge.entity.id)
+        changes = self.current.changes(merge.entity.id)
         deleted = changes.filter(pc.equal(changes.column("op"), DELETE)).column("id").to_pylist()
         return (set(deleted) - merge.restored) | merge.gone
 
     def _touched_sources(self, edge: EdgeType) -> set[str]:
-        """Sources whose edges the host changed or, where there is a minimum, that it changed themselves."""
-        import pyarrow.compute as pc
+        """Sources whose edges the current branch changed or, where there is a minimum, that it changed themselves."""
 
-        changes = self.host.changes(edge.id)
+        changes = self.current.changes(edge.id)
         touched = set(self._changed_rows(edge, ["src"]).column("src").to_pylist())
-        for index, view in enumerate(self.host.bases.views):
-            stored = stored_type(view, edge.id)
-            before = changes.filter(pc.equal(changes.column("base"), index)).column("before").drop_null()
-            if stored is not None and stored.table is not None and len(before):
-                touched |= set(rows_at(stored.table, before.to_numpy(), ["src"]).column("src").to_pylist())
+        stored = stored_type(self.current.reference(edge.id), edge.id)
+        before = changes.column("before").drop_null()
+        if stored is not None and stored.table is not None and len(before):
+            touched |= set(rows_at(stored.table, before.to_numpy(), ["src"]).column("src").to_pylist())
         if edge.min_out:
-            touched |= set(self.host.changes(self.host.view.catalog.nodes[edge.source].id).column("id").to_pylist())
+            touched |= set(
+                self.current.changes(self.current.view.catalog.nodes[edge.source].id).column("id").to_pylist()
+            )
         return touched
 
 
@@ -200,7 +211,7 @@ def put_rows(merge: TypeMerge, names: Sequence[str]) -> pa.Table:
     """The rows a merge puts, with their id and these columns."""
     import pyarrow as pa
 
-    rows = columns_at(merge.guest, merge.puts, merge.entity, ["id", *names])
+    rows = columns_at(merge.incoming, merge.puts, merge.entity, ["id", *names])
     combined = merge.combined.select(rows.schema.names)
     return pa.concat_tables([rows.cast(combined.schema), combined])
 
@@ -217,7 +228,9 @@ def columns_at(
     return rows_at(stored.table, addresses, wanted).select(wanted)
 
 
-def lookup(side: Side, entity: EntityType, column: str, values: Sequence[object], names: Sequence[str]) -> pa.Table:
+def lookup(
+    side: BranchChanges, entity: EntityType, column: str, values: Sequence[object], names: Sequence[str]
+) -> pa.Table:
     """Rows of a side with these values in a column: id and the named columns."""
     stored = stored_type(side.view, entity.id)
     wanted = list(dict.fromkeys(["id", *names]))

@@ -1,13 +1,15 @@
-"""What a merge could not decide: one value per entity, of seven kinds."""
+"""What a merge could not decide: one value per entity, of seven kinds, with what each side has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 from omnigraph.changes.projection import kind_of
 from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
-from omnigraph.language.catalog import EntityType
+from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.values.json_values import json_value
 
 ConflictKind = Literal[
     "divergent_insert",
@@ -26,6 +28,56 @@ KIND_OF_ERROR: dict[type[InputError], ConflictKind] = {
     ValueViolation: "value_constraint_violation",
 }
 
+DIVERGENCES: dict[ConflictKind, str] = {
+    "divergent_insert": "both branches inserted it with different values",
+    "divergent_update": "both branches changed it differently",
+    "delete_vs_update": "one branch deleted it and the other changed it",
+}
+"""The kinds that are no broken rules of the schema."""
+
+
+_END_NAMES = {"src": "from", "dst": "to"}
+
+
+class _NoValue:
+    """What a property of an entity that is not there has: not even null."""
+
+    def __repr__(self) -> str:
+        return "NO_VALUE"
+
+    def __reduce__(self) -> str:
+        return "NO_VALUE"
+
+
+NO_VALUE: Final = _NoValue()
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The rows of one entity; None where it does not exist. A base lacks the columns that have no agreed value."""
+
+    base: Mapping[str, Any] | None
+    ours: Mapping[str, Any] | None
+    theirs: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class PropertyConflict:
+    """One property of an entity in conflict: at the merge base, on the target (ours) and on the source (theirs).
+
+    NO_VALUE where the entity is not there, and at a base on which crossed merges did not agree.
+    """
+
+    name: str
+    base: Any = NO_VALUE
+    ours: Any = NO_VALUE
+    theirs: Any = NO_VALUE
+
+    def to_json(self) -> dict[str, Any]:
+        sides = {"base": self.base, "ours": self.ours, "theirs": self.theirs}
+        shown = {side: json_value(value) for side, value in sides.items() if value is not NO_VALUE}
+        return {"name": self.name, **shown}
+
 
 @dataclass(frozen=True)
 class MergeConflict:
@@ -34,6 +86,12 @@ class MergeConflict:
     entity_id: str | None
     kind: ConflictKind
     message: str
+    properties: tuple[PropertyConflict, ...] = field(default=(), hash=False)
+
+    @property
+    def is_divergence(self) -> bool:
+        """Whether the branches changed one entity differently, which a strategy settles."""
+        return self.kind in DIVERGENCES
 
     @property
     def order(self) -> tuple[int, str, str, str, str]:
@@ -42,7 +100,12 @@ class MergeConflict:
 
     @classmethod
     def of_violation(cls, entity: EntityType, error: InputError) -> MergeConflict:
-        return cls(kind_of(entity), entity.name, error.entity_id, KIND_OF_ERROR[type(error)], error.message)
+        """A rule that the merged whole breaks. The properties concerned have no values yet: see `with_values`."""
+        kind = KIND_OF_ERROR[type(error)]
+        # Too many or too few edges are no matter of one edge's properties.
+        columns = () if kind == "cardinality_violation" else (error.property or "").replace(",", " ").split()
+        concerned = tuple(PropertyConflict(_END_NAMES.get(name, name)) for name in columns)
+        return cls(kind_of(entity), entity.name, error.entity_id, kind, error.message, concerned)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,17 +114,34 @@ class MergeConflict:
             "entity_id": self.entity_id,
             "kind": self.kind,
             "message": self.message,
+            "properties": [each.to_json() for each in self.properties],
         }
 
 
-_REASONS = {
-    "divergent_insert": "both branches inserted it with different values",
-    "divergent_update": "both branches changed it differently",
-    "delete_vs_update": "one branch deleted it and the other changed it",
-}
+def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> MergeConflict:
+    """A conflict of the three-way rule, with the properties that the branches have differently."""
+    differing = tuple(each for each in properties_of(entity, rows) if _is_contested(each, rows))
+    names = "" if kind == "delete_vs_update" else f" ({', '.join(each.name for each in differing)})"
+    message = f"{entity.name} '{id}': {DIVERGENCES[kind]}{names}"
+    return MergeConflict(kind_of(entity), entity.name, id, kind, message, differing)
 
 
-def divergence(entity: EntityType, id: str, kind: ConflictKind, fields: str) -> MergeConflict:
-    """A conflict of the row rule; `fields` names what was changed differently."""
-    where = f" ({fields})" if fields and kind != "delete_vs_update" else ""
-    return MergeConflict(kind_of(entity), entity.name, id, kind, f"{entity.name} '{id}': {_REASONS[kind]}{where}")
+def with_values(conflict: MergeConflict, entity: EntityType, rows: Sides) -> MergeConflict:
+    """A broken rule with what each side has of the properties concerned."""
+    names = {each.name for each in conflict.properties}
+    return replace(conflict, properties=tuple(each for each in properties_of(entity, rows) if each.name in names))
+
+
+def properties_of(entity: EntityType, rows: Sides) -> Iterator[PropertyConflict]:
+    """Every property of an entity on the three sides; the ends of an edge are `from` and `to`."""
+    columns = [*(_END_NAMES if isinstance(entity, EdgeType) else ()), *entity.properties]
+    for column in columns:
+        base, ours, theirs = ((row or {}).get(column, NO_VALUE) for row in (rows.base, rows.ours, rows.theirs))
+        yield PropertyConflict(_END_NAMES.get(column, column), base, ours, theirs)
+
+
+def _is_contested(each: PropertyConflict, rows: Sides) -> bool:
+    """Whether the branches differ in it; where one has no such entity, whether the other changed it."""
+    if rows.ours is not None and rows.theirs is not None:
+        return bool(each.ours != each.theirs)
+    return bool(each.base != (each.theirs if rows.ours is None else each.ours))

@@ -11,18 +11,18 @@ settles a rule that the merged whole breaks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
 
 from omnigraph.changes.diff import same_state
-from omnigraph.changes.projection import by_id, has_columns_of
+from omnigraph.changes.projection import by_id, has_columns_of, kind_of, project
 from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
-    MergeConflicts,
     OmnigraphError,
     SchemaBoundary,
     UsageError,
@@ -30,71 +30,20 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.merge.bases import Differences, find_bases, state_of
+from omnigraph.merge.bases import Differences, find_bases, state_of, stored_type
+from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import violations
-from omnigraph.merge.conflicts import MergeConflict
-from omnigraph.merge.entities import TypeMerge, merge_type
-from omnigraph.merge.landing import land
-from omnigraph.merge.rule import By, Winner
-from omnigraph.merge.sides import Side
+from omnigraph.merge.conflicts import MergeConflict, Sides, with_values
+from omnigraph.merge.result import MergeResult, TypeSummary, conflict_error, conflict_hint
+from omnigraph.merge.staging import stage_merge
+from omnigraph.merge.three_way import By, Strategy
+from omnigraph.merge.type_merge import MergeRule, TypeMerge, merge_type
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish
 
-Strategy = Literal["fail", "ours", "theirs"]
-Outcome = Literal["already_up_to_date", "fast_forward", "merged"]
-
 MAX_ATTEMPTS = 32
 STAGING_THREADS = 8
-CONFLICTS_NAMED = 3
-
-
-@dataclass(frozen=True)
-class TypeSummary:
-    """How one type got its new state: `pointer` (the source's table as it is; rows not counted) or by `rows`."""
-
-    way: Literal["pointer", "rows"]
-    inserted: int | None = None
-    updated: int | None = None
-    deleted: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class MergeResult:
-    """`commit` is the merge commit; None when nothing was published. `conflicts` is filled by a dry run only."""
-
-    source: str
-    target: str
-    outcome: Outcome
-    commit: Commit | None
-    bases: tuple[str, ...]
-    types: Mapping[str, TypeSummary] = field(default_factory=dict)
-    conflicts: tuple[MergeConflict, ...] = ()
-    dry_run: bool = False
-    branch_deleted: bool | None = None
-    branch_delete_error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "source": self.source,
-            "target": self.target,
-            "outcome": self.outcome,
-            "commit": None if self.commit is None else self.commit.id,
-            "bases": list(self.bases),
-            "changes": {key: summary.to_json() for key, summary in sorted(self.types.items())},
-            "conflicts": [conflict.to_json() for conflict in self.conflicts],
-            "actor_id": None if self.commit is None else self.commit.actor,
-        }
-        if self.dry_run:
-            value["dry_run"] = True
-        if self.branch_deleted is not None:
-            value["branch_deleted"] = self.branch_deleted
-        if self.branch_delete_error is not None:
-            value["branch_delete_error"] = self.branch_delete_error
-        return value
 
 
 def merge_branches(
@@ -140,19 +89,9 @@ def _with_branch_deleted(repository: Repository, result: MergeResult, source: En
     return replace(result, branch_deleted=True)
 
 
-@dataclass(frozen=True)
-class _Landed:
-    """A type's new table on the target."""
-
-    path: str
-    version: int
-    rows: int
-    digest: str | None
-
-
 class _Attempt:
-    """One merge of two pinned heads. The *host* is the side whose tables the result is built on: the target, unless the
-    source alone changed the schema."""
+    """One merge of two pinned heads: what the *incoming* branch changed is put on the tables of the *current* one. That is
+    the target, unless the source alone changed the schema."""
 
     def __init__(
         self, repository: Repository, source: Entry, target: Entry, strategy: Strategy, by: By, differences: Differences
@@ -163,39 +102,55 @@ class _Attempt:
         self.source_view, self.target_view = repository.view(source.head), repository.view(target.head)
         self.bases = find_bases(repository, source, target)
         self.differences = differences
-        self.outcome: Outcome = "merged"
+        self.is_fast_forward = target.head.commit.id in {commit.id for commit in self.bases.commits}
         self._merges: dict[int, TypeMerge] = {}
 
     def run(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
         base_ids = tuple(commit.id for commit in self.bases.commits)
-        heads = (self.source.head.commit.id, self.target.head.commit.id)
-        if heads[0] in base_ids:
+        if self.source.head.commit.id in base_ids:
             return MergeResult(self.source.branch, self.target.branch, "already_up_to_date", None, base_ids)
-        outcome = self.outcome = "fast_forward" if heads[1] in base_ids else "merged"
-        conflicts: tuple[MergeConflict, ...] = ()
-        if outcome == "fast_forward":
-            schema = self.source_view.snapshot.schema
-            tables = _states(self.source_view)
-            summaries = self._pointer_summaries(tables)
-        else:
-            self._orient()
-            conflicts = self._conflicts()
-            summaries = self._summaries()
-            schema, tables = self.host.view.snapshot.schema, {}
+        if self.is_fast_forward:
+            return self._fast_forward(dry_run=dry_run, actor=actor, message=message)
+        self._choose_sides()
+        conflicts = self._conflicts()
         if conflicts and not dry_run:
-            raise _conflict_error(self.source.branch, self.target.branch, conflicts)
+            raise conflict_error(self.source.branch, self.target.branch, conflicts, self.by)
         commit = None
         if not dry_run:
             reach(Failpoint.MERGE_BEFORE_STAGE)
-            tables = tables if outcome == "fast_forward" else self._landed()
-            commit = self._publish(tables, schema, actor, message)
+            commit = self._publish(self._merged_tables(), self.current.view.snapshot.schema, actor, message)
         return MergeResult(
-            self.source.branch, self.target.branch, outcome, commit, base_ids, summaries, conflicts, dry_run
+            self.source.branch,
+            self.target.branch,
+            "conflicts" if conflicts else "merged",
+            commit,
+            base_ids,
+            self._summaries(),
+            conflicts,
+            dry_run,
+            conflict_hint(self.source.branch, self.target.branch, conflicts, self.by) if conflicts else None,
+        )
+
+    def _fast_forward(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
+        tables = self.source_view.snapshot.tables
+        changes = _table_changes(self.target_view.snapshot.tables, tables)
+        commit = None
+        if not dry_run:
+            reach(Failpoint.MERGE_BEFORE_STAGE)
+            commit = self._publish(tables, self.source_view.snapshot.schema, actor, message)
+        return MergeResult(
+            self.source.branch,
+            self.target.branch,
+            "fast_forward",
+            commit,
+            tuple(base.id for base in self.bases.commits),
+            {change.key: TypeSummary("pointer") for change in changes},
+            dry_run=dry_run,
         )
 
     # ------------------------------------------------------------ what to merge
 
-    def _orient(self) -> None:
+    def _choose_sides(self) -> None:
         source, target = self.source_view.snapshot.schema, self.target_view.snapshot.schema
         origins = {view.snapshot.schema for view in self.bases.views}
         if source != target and origins not in ({source}, {target}):
@@ -203,87 +158,100 @@ class _Attempt:
                 f"'{self.source.branch}' and '{self.target.branch}' changed the schema differently",
                 hint="apply the same schema to both branches first",
             )
-        swapped = source != target and origins == {target}
-        host, guest = (self.source_view, self.target_view) if swapped else (self.target_view, self.source_view)
-        self.host, self.guest = (Side(view, self.bases, self.differences) for view in (host, guest))
-        winners: dict[Strategy, Winner] = {"fail": "nobody", "ours": "host", "theirs": "guest"}
-        if swapped:
-            winners = {"fail": "nobody", "ours": "guest", "theirs": "host"}
-        self.winner = winners[self.strategy]
+        builds_on_source = source != target and origins == {target}
+        current, incoming = self.target_view, self.source_view
+        if builds_on_source:
+            current, incoming = incoming, current
+        self.current = BranchChanges(current, incoming, self.bases, self.differences)
+        self.incoming = BranchChanges(incoming, current, self.bases, self.differences)
+        self.rule = MergeRule(self.by, self.strategy, "theirs" if builds_on_source else "ours")
         self.moved = self._moved_types()
 
     def _moved_types(self) -> list[EntityType]:
-        """The types that the guest changed and the host does not have already."""
-        host_types, guest_types = by_id(self.host.view.catalog), by_id(self.guest.view.catalog)
+        """The types that the incoming branch changed and the current one does not have already."""
+        current_types, incoming_types = by_id(self.current.view.catalog), by_id(self.incoming.view.catalog)
         moved = []
-        for type_id in sorted(host_types.keys() | guest_types.keys()):
-            guest = state_of(self.guest.view, type_id)
-            if all(same_state(guest, state_of(view, type_id)) for view in self.bases.views):
+        for type_id in sorted(current_types.keys() | incoming_types.keys()):
+            incoming = state_of(self.incoming.view, type_id)
+            if all(same_state(incoming, state_of(view, type_id)) for view in self.bases.views):
                 continue
-            if type_id not in host_types:
+            if type_id not in current_types:
                 raise SchemaBoundary(
-                    f"{guest_types[type_id].name} was removed on one branch while the other changed it",
+                    f"{incoming_types[type_id].name} was removed on one branch while the other changed it",
                     hint="apply the same schema to both branches first",
                 )
-            if not same_state(guest, state_of(self.host.view, type_id)):
-                moved.append(host_types[type_id])
+            if not same_state(incoming, state_of(self.current.view, type_id)):
+                moved.append(current_types[type_id])
         return moved
 
-    def _host_moved(self, type_id: int) -> bool:
-        host = state_of(self.host.view, type_id)
-        return not all(same_state(host, state_of(view, type_id)) for view in self.bases.views)
+    def _current_moved(self, type_id: int) -> bool:
+        current = state_of(self.current.view, type_id)
+        return not all(same_state(current, state_of(view, type_id)) for view in self.bases.views)
 
     def _takes_pointer(self, entity: EntityType) -> bool:
-        """The host still has the base's rows, and the guest's are stored as the host's schema wants them."""
-        guest = by_id(self.guest.view.catalog).get(entity.id)
-        return not self._host_moved(entity.id) and guest is not None and has_columns_of(guest, entity)
+        """The current branch still has the base's rows, and the incoming ones are stored as its schema wants them."""
+        incoming = by_id(self.incoming.view.catalog).get(entity.id)
+        return not self._current_moved(entity.id) and incoming is not None and has_columns_of(incoming, entity)
 
     def _merge_of(self, entity: EntityType) -> TypeMerge:
         if entity.id not in self._merges:
-            self._merges[entity.id] = merge_type(self.guest, self.host, entity, by=self.by, winner=self.winner)
+            self._merges[entity.id] = merge_type(self.incoming, self.current, entity, self.rule)
         return self._merges[entity.id]
 
     def _conflicts(self) -> tuple[MergeConflict, ...]:
         """Every conflict there is: of the row rule, and then of the merged whole."""
-        types = by_id(self.host.view.catalog)
-        host_moved = frozenset(type_id for type_id in types if self._host_moved(type_id))
+        types = by_id(self.current.view.catalog)
+        current_moved = frozenset(type_id for type_id in types if self._current_moved(type_id))
         found = [
             conflict
             for entity in self.moved
             if not self._takes_pointer(entity)
             for conflict in self._merge_of(entity).conflicts
         ]
-        same_schema = self.guest.view.snapshot.schema == self.host.view.snapshot.schema
-        found += violations(self.moved, self.host, host_moved, self._merge_of, same_schema=same_schema)
+        same_schema = self.incoming.view.snapshot.schema == self.current.view.snapshot.schema
+        broken = violations(self.moved, self.current, current_moved, self._merge_of, same_schema=same_schema)
+        found += self._with_values(broken)
         return tuple(sorted(found, key=lambda conflict: conflict.order))
+
+    def _with_values(self, conflicts: list[MergeConflict]) -> Iterator[MergeConflict]:
+        """Broken rules with what each side has of the properties concerned."""
+        types = {(kind_of(entity), entity.name): entity for entity in self.current.view.catalog.tables.values()}
+        for (kind, name), members in groupby(conflicts, key=lambda each: (each.entity_kind, each.type_name)):
+            entity, broken = types[kind, name], list(members)
+            ids = [each.entity_id for each in broken if each.entity_id is not None and each.properties]
+            base = self.bases.views[0] if self.bases.agree_on(entity.id) else None
+            rows = [rows_by_id(view, entity, ids) for view in (base, self.target_view, self.source_view)]
+            for each in broken:
+                sides = Sides(*(found.get(each.entity_id or "") for found in rows))
+                yield with_values(each, entity, sides)
 
     # ------------------------------------------------------------ the result
 
-    def _landed(self) -> dict[str, _Landed]:
-        """Every table of the merged state, by the host's names."""
-        tables = _states(self.host.view)
+    def _merged_tables(self) -> dict[str, TableState]:
+        """Every table of the merged state, by the current branch's names; the generations are still open."""
+        tables = dict(self.current.view.snapshot.tables)
         for entity in filter(self._takes_pointer, self.moved):
-            state = state_of(self.guest.view, entity.id)
+            state = state_of(self.incoming.view, entity.id)
             if state is None:
                 tables.pop(entity.table_key, None)
             else:
-                tables[entity.table_key] = _Landed(state.path, state.version, state.rows, state.digest)
+                tables[entity.table_key] = state
         rest = [
             entity for entity in self.moved if not self._takes_pointer(entity) and not self._merge_of(entity).is_empty
         ]
         with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
             staged = list(pool.map(self._stage, rest))
-        self.repository.tables.sync([one for versions in staged for one in versions])
+        self.repository.tables.sync([version for versions in staged for version in versions])
         for entity, versions in zip(rest, staged, strict=True):
             last = versions[-1]
-            tables[entity.table_key] = _Landed(last.path, last.version, last.rows, last.digest)
+            tables[entity.table_key] = TableState(last.path, last.version, 0, last.rows, last.digest)
         return tables
 
     def _stage(self, entity: EntityType) -> list[Staged]:
-        host = self.host.view.table_or_new(entity.table_key)
-        return land(self.repository.tables, host, self._merge_of(entity))
+        table = self.current.view.table_or_new(entity.table_key)
+        return stage_merge(self.repository.tables, table, self._merge_of(entity))
 
-    def _publish(self, tables: Mapping[str, _Landed], schema: str, actor: str | None, message: str | None) -> Commit:
+    def _publish(self, tables: Mapping[str, TableState], schema: str, actor: str | None, message: str | None) -> Commit:
         reach(Failpoint.MERGE_BEFORE_PUBLISH)
         target = self.target_view.snapshot
         plan = PublishPlan(
@@ -292,7 +260,7 @@ class _Attempt:
             incarnation=self.target.incarnation,
             base=target.commit.ref,
             schema=target.schema,
-            changes=_changes(target.tables, tables),
+            changes=_table_changes(target.tables, tables),
             kind="merge",
             actor=actor,
             message=message,
@@ -317,9 +285,9 @@ class _Attempt:
 
     def _relied_on(self) -> set[str] | None:
         """The tables whose rows on the target this merge depends on; None when it is all of them."""
-        if self.outcome == "fast_forward" or self.host.view is not self.target_view:
+        if self.is_fast_forward or self.current.view is not self.target_view:
             return None
-        catalog = self.host.view.catalog
+        catalog = self.current.view.catalog
         keys = {entity.table_key for entity in self.moved}
         for entity in self.moved:
             if isinstance(entity, EdgeType):
@@ -337,47 +305,40 @@ class _Attempt:
             self.target.incarnation: 0,
         }
 
-    # ------------------------------------------------------------ telling
-
-    def _pointer_summaries(self, tables: Mapping[str, _Landed]) -> dict[str, TypeSummary]:
-        return {change.key: TypeSummary("pointer") for change in _changes(self.target_view.snapshot.tables, tables)}
+    # ------------------------------------------------------------ counting
 
     def _summaries(self) -> dict[str, TypeSummary]:
+        """What the target gets, by the types that the source changed."""
+        merged = {entity.id for entity in self.moved if not self._takes_pointer(entity)}
         result = {}
-        for entity in self.moved:
-            if self._takes_pointer(entity):
+        for entity in self.current.view.catalog.tables.values():
+            theirs, ours = (state_of(view, entity.id) for view in (self.source_view, self.target_view))
+            origins = [state_of(view, entity.id) for view in self.bases.views]
+            if same_state(theirs, ours) or all(same_state(theirs, origin) for origin in origins):
+                continue
+            if entity.id not in merged:
                 result[entity.table_key] = TypeSummary("pointer")
-            elif not (merge := self._merge_of(entity)).is_empty:
-                result[entity.table_key] = TypeSummary("rows", merge.inserted, len(merge.replaced), len(merge.gone))
+            elif any(counts := self._merge_of(entity).counts):
+                result[entity.table_key] = TypeSummary("rows", *counts)
         return result
 
 
-def _states(view: View) -> dict[str, _Landed]:
-    return {
-        key: _Landed(state.path, state.version, state.rows, state.digest) for key, state in view.snapshot.tables.items()
-    }
+def rows_by_id(view: View | None, entity: EntityType, ids: list[str]) -> dict[str, dict[str, Any]]:
+    """The rows of some entities in a snapshot, as rows of `entity`."""
+    stored = None if view is None or not ids else stored_type(view, entity.id)
+    if stored is None or stored.table is None:
+        return {}
+    return {row["id"]: row for row in project(stored.table.lookup("id", ids), stored.entity, entity).to_pylist()}
 
 
-def _changes(before: Mapping[str, TableState], after: Mapping[str, _Landed]) -> tuple[TableChange, ...]:
-    """The tables whose state is another one now; numbers go on from the target's own."""
+def _table_changes(before: Mapping[str, TableState], after: Mapping[str, TableState]) -> tuple[TableChange, ...]:
+    """The tables whose state is another one now; their generations go on from the target's own."""
     changes = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         if new is None:
             changes.append(TableChange(key, "merge", old, None))
         elif old is None or (old.path, old.version) != (new.path, new.version):
-            state = TableState(new.path, new.version, (old.generation if old else 0) + 1, new.rows, new.digest)
-            changes.append(TableChange(key, "merge", old, state))
+            generation = (old.generation if old else 0) + 1
+            changes.append(TableChange(key, "merge", old, replace(new, generation=generation)))
     return tuple(changes)
-
-
-def _conflict_error(source: str, target: str, conflicts: tuple[MergeConflict, ...]) -> MergeConflicts:
-    named = [
-        f"{each.entity_kind} type '{each.type_name}', entity id '{each.entity_id}' ({each.kind})" for each in conflicts
-    ]
-    more = f"; and {len(named) - CONFLICTS_NAMED} more" if len(named) > CONFLICTS_NAMED else ""
-    return MergeConflicts(
-        f"merge conflicts: {'; '.join(named[:CONFLICTS_NAMED])}{more}",
-        conflicts=conflicts,
-        hint=f"nothing was published: change '{source}' or '{target}' and merge again, or choose a strategy (ours, theirs) or a merge by property",
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +13,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph.merge import MergeConflict
+    from omnigraph.merge import MergeConflict, PropertyConflict
 
 
 def register(cli: click.Group) -> None:
@@ -103,14 +104,14 @@ def _register_merge(group: click.Group) -> None:
         type=click.Choice(["fail", "ours", "theirs"]),
         default="fail",
         show_default=True,
-        help="Who wins a conflict: nobody, the target (ours) or the source (theirs).",
+        help="Who wins where both branches changed an entity: nobody, the target (ours) or the source (theirs).",
     )
     @click.option(
         "--by",
         type=click.Choice(["row", "property"]),
         default="row",
         show_default=True,
-        help="property: changes of different properties of one entity are no conflict.",
+        help="Merge whole entities, or property by property: then changes of different properties do not conflict.",
     )
     @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
     @engine_option("local")
@@ -136,7 +137,8 @@ def _register_merge(group: click.Group) -> None:
         omnigraph branch merge review --strategy theirs --by property --dry-run --store ./people
 
         \b
-        JSON: {source, target, outcome, bases, changes, conflicts, actor_id?, commit?, dry_run?, branch_deleted?,
+        JSON: {source, target, outcome, bases, changes, conflicts: [{entity_kind, type_name, entity_id?, kind, message,
+               properties: [{name, base?, ours?, theirs?}]}], actor_id?, commit?, dry_run?, hint?, branch_deleted?,
                branch_delete_error?}
         """
         from omnigraph.cli.interruption import telling_what_was_published
@@ -166,17 +168,39 @@ def _register_merge(group: click.Group) -> None:
             raise
         value = result.to_json()
         value["commit"] = None if result.commit is None else commit_json(result.commit)
-        verb = "would merge" if dry_run else "merged"
-        out.done(present(value), f"{verb} {source} into {target}: {result.outcome}")
         if result.conflicts:
+            count = len(result.conflicts)
+            out.done(present(value), f"would not merge {source} into {target}: {count} conflict{'s' * (count > 1)}")
             if not out.as_json:
                 _print_conflicts(out, result.conflicts)
+                print(f"hint: {result.hint}", file=sys.stderr)
             raise click.exceptions.Exit(1)
+        verb = "would merge" if dry_run else "merged"
+        out.done(present(value), f"{verb} {source} into {target}: {result.outcome}")
 
 
 def _print_conflicts(out: Output, conflicts: Sequence[MergeConflict]) -> None:
-    rows = [conflict.to_json() for conflict in conflicts]
-    out.table(rows, ["kind", "type_name", "entity_id", "message"], value=rows)
+    """A line for each property in conflict; the message where it says more than that."""
+    rows = [
+        {
+            "kind": conflict.kind,
+            "type": conflict.type_name,
+            "id": conflict.entity_id,
+            "property": "" if each is None else each.name,
+            **{side: "" if each is None else _shown(each, side) for side in ("base", "ours", "theirs")},
+            "message": "" if conflict.is_divergence else conflict.message,
+        }
+        for conflict in conflicts
+        for each in conflict.properties or (None,)
+    ]
+    columns = ["kind", "type", "id", "property", "base", "ours", "theirs"]
+    out.table(rows, [*columns, *(["message"] if any(row["message"] for row in rows) else [])], value=rows)
+
+
+def _shown(property: PropertyConflict, side: str) -> Any:
+    """A value of one side: "-" where the entity is not there."""
+    value = property.to_json().get(side, "-")
+    return "null" if value is None else value
 
 
 def _register_tag(group: click.Group) -> None:

@@ -1,6 +1,6 @@
-"""Putting a merged type on the host's table. The guest's fragments that are new are adopted as they are: no data is copied.
+"""A merged type on the current branch's table. New fragments of the incoming branch are adopted: no data is copied.
 
-Rows that cannot be adopted (a few of a fragment, another schema, values of both sides) are written as new rows.
+Rows that cannot be adopted (a few of a fragment, another schema, values of both branches) are written as new rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.changes.changed import chunk_rows, fragments_by_files, rows_at
 from omnigraph.changes.projection import has_columns_of, project
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.merge.entities import TypeMerge
+from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.tables import Fragment, Staged, Table, Tables
 from omnigraph.tables.staging import adopted, stored_rows
 from omnigraph.tables.table import OFFSET_BITS
@@ -24,31 +24,33 @@ ADOPT_FRACTION = 2
 """A fragment is adopted when at least one row in so many is wanted; the others are deleted from it at once."""
 
 
-def land(tables: Tables, host: Table, merge: TypeMerge) -> list[Staged]:
-    """The host's table with the merge applied: the last of the versions returned. All of them must be made durable."""
-    whole, left = _adoptable(host, merge)
+def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:
+    """The current table with the merge applied: the last of the versions returned. All of them must be made durable."""
+    whole, left = _adoptable(current, merge)
     rows = _written(merge, left)
-    fragments = () if merge.guest.table is None else adopted(merge.guest.table, [fragment.id for fragment in whole])
-    first = tables.stage(host, rows=rows, fragments=fragments, remove=merge.removes.tolist(), fold=False)
+    fragments = (
+        () if merge.incoming.table is None else adopted(merge.incoming.table, [fragment.id for fragment in whole])
+    )
+    first = tables.stage(current, rows=rows, fragments=fragments, remove=merge.removes.tolist(), fold=False)
     unwanted = _unwanted(tables.open(first.path, first.version), whole)
     if not unwanted:
         return [first]
     return [first, tables.stage(tables.open(first.path, first.version), remove=unwanted, fold=False)]
 
 
-def _adoptable(host: Table, merge: TypeMerge) -> tuple[dict[Fragment, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-    """Guest fragments to adopt, with the offsets wanted of each; and the addresses of the rows that are left to write."""
+def _adoptable(current: Table, merge: TypeMerge) -> tuple[dict[Fragment, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Incoming fragments to adopt, with the offsets wanted of each; and the addresses of the rows that are left to write."""
     import numpy as np
 
-    guest = merge.guest.table
-    if guest is None or guest.path != host.path or not has_columns_of(merge.guest.entity, merge.entity):
+    incoming = merge.incoming.table
+    if incoming is None or incoming.path != current.path or not has_columns_of(merge.incoming.entity, merge.entity):
         return {}, merge.puts
-    known = {fragment.files for fragment in host.fragments}
-    whole = stored_rows(guest)
+    known = {fragment.files for fragment in current.fragments}
+    whole = stored_rows(incoming)
     owners = merge.puts >> np.uint64(OFFSET_BITS)
     taken: dict[Fragment, np.ndarray[Any, Any]] = {}
     left = np.ones(len(merge.puts), bool)
-    for fragment in guest.fragments:
+    for fragment in incoming.fragments:
         mine = owners == np.uint64(fragment.id)
         count = int(mine.sum())
         if count and fragment.files not in known and count * ADOPT_FRACTION >= whole[fragment.id]:
@@ -80,12 +82,12 @@ def _written(merge: TypeMerge, addresses: np.ndarray[Any, Any]) -> pa.RecordBatc
     schema = arrow_schema(merge.entity)
 
     def batches() -> Iterator[Any]:
-        step = chunk_rows(merge.guest.table)
+        step = chunk_rows(merge.incoming.table)
         ordered = sorted(addresses.tolist())
         for start in range(0, len(ordered), step):
-            assert merge.guest.table is not None
-            rows = rows_at(merge.guest.table, ordered[start : start + step], None)
-            yield from project(rows, merge.guest.entity, merge.entity).cast(schema).to_batches()
+            assert merge.incoming.table is not None
+            rows = rows_at(merge.incoming.table, ordered[start : start + step], None)
+            yield from project(rows, merge.incoming.entity, merge.entity).cast(schema).to_batches()
         yield from merge.combined.cast(schema).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())

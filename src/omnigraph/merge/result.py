@@ -1,0 +1,115 @@
+"""What came of a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from omnigraph.errors import MergeConflicts
+from omnigraph.history import Commit
+from omnigraph.merge.conflicts import ConflictKind, MergeConflict
+from omnigraph.merge.three_way import By
+
+Outcome = Literal["already_up_to_date", "fast_forward", "merged", "conflicts"]
+
+MAX_CONFLICTS_NAMED = 3
+
+REMEDIES: dict[ConflictKind, str] = {
+    "orphan_edge": "delete the edge or put its node back",
+    "unique_violation": "give one of the two another value",
+    "cardinality_violation": "add or delete edges",
+    "value_constraint_violation": "change the value",
+}
+"""What can be done about a rule that the merged whole breaks."""
+
+
+@dataclass(frozen=True)
+class TypeSummary:
+    """How one type got its new state: `pointer` (the source's table as it is; rows not counted) or by `rows`."""
+
+    way: Literal["pointer", "rows"]
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """`commit` is the merge commit; None when nothing was published. A dry run has the outcome that a merge would have;
+    "conflicts" is an outcome of dry runs only, and `hint` says what can be done about them."""
+
+    source: str
+    target: str
+    outcome: Outcome
+    commit: Commit | None
+    bases: tuple[str, ...]
+    types: Mapping[str, TypeSummary] = field(default_factory=dict)
+    conflicts: tuple[MergeConflict, ...] = ()
+    dry_run: bool = False
+    hint: str | None = None
+    branch_deleted: bool | None = None
+    branch_delete_error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {
+            "source": self.source,
+            "target": self.target,
+            "outcome": self.outcome,
+            "commit": None if self.commit is None else self.commit.id,
+            "bases": list(self.bases),
+            "changes": {key: summary.to_json() for key, summary in sorted(self.types.items())},
+            "conflicts": [conflict.to_json() for conflict in self.conflicts],
+            "actor_id": None if self.commit is None else self.commit.actor,
+        }
+        if self.dry_run:
+            value["dry_run"] = True
+        for name in ("hint", "branch_deleted", "branch_delete_error"):
+            if getattr(self, name) is not None:
+                value[name] = getattr(self, name)
+        return value
+
+
+def conflict_error(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> MergeConflicts:
+    named = [
+        f"{each.entity_kind} type '{each.type_name}', entity id '{each.entity_id}' ({each.kind})"
+        for each in conflicts[:MAX_CONFLICTS_NAMED]
+    ]
+    more = f"; and {len(conflicts) - len(named)} more" if len(conflicts) > len(named) else ""
+    return MergeConflicts(
+        f"merge conflicts: {'; '.join(named)}{more}",
+        conflicts=conflicts,
+        hint=f"nothing was published: {conflict_hint(source, target, conflicts, by)}",
+    )
+
+
+def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> str:
+    """What helps: only ways out that settle conflicts of these kinds."""
+    divergent = [each for each in conflicts if each.is_divergence]
+    broken = sorted({each.kind for each in conflicts if not each.is_divergence})
+    ways = []
+    if divergent and by == "row" and all(map(is_settled_by_property, divergent)):
+        ways.append("--by property takes the changes of both branches")
+    if divergent:
+        ways.append(f"--strategy ours keeps what '{target}' has, --strategy theirs takes what '{source}' has")
+    ways += [f"{kind}: {REMEDIES[kind]} on one of the branches and merge again" for kind in broken]
+    if broken:
+        ways.append("no strategy settles a broken rule")
+    else:
+        ways.append("or change one of the branches and merge again")
+    return "; ".join(ways)
+
+
+def is_settled_by_property(conflict: MergeConflict) -> bool:
+    """Whether the branches changed different properties. The two ends of an edge are one."""
+    if conflict.kind != "divergent_update":
+        return False
+    ends = [each for each in conflict.properties if each.name in ("from", "to")]
+    others = [each for each in conflict.properties if each.name not in ("from", "to")]
+    return all(
+        any(all(getattr(each, side) == each.base for each in value) for side in ("ours", "theirs"))
+        for value in (ends, *([each] for each in others))
+    )
