@@ -261,6 +261,7 @@ class Oracle:
         if e.op == "in":
             if left is None or right is None:
                 return None if right or right is None else (None if left is None and right else False)
+            right, left = alike(right, left)
             if left in [item for item in right if item is not None]:
                 return True
             return None if None in right else False
@@ -331,7 +332,18 @@ def constant(value: Any, type: PropertyType) -> Any:
     return rounded(value, type)
 
 
+def alike(items: list[Any], one: Any) -> tuple[list[Any], Any]:
+    """A list and a value in one kind of number: fractions, if there is a fraction anywhere."""
+    if not any(isinstance(item, float) for item in (*items, one)):
+        return items, one
+    return [None if item is None else float(item) for item in items], float(one)
+
+
 def operate(op: str, left: Any, right: Any) -> Any:
+    if op == "contains" and isinstance(left, list):
+        left, right = alike(left, right)
+    elif isinstance(left, float) != isinstance(right, float):
+        left, right = float(left), float(right)
     match op:
         case "=":
             return left == right
@@ -356,8 +368,9 @@ def operate(op: str, left: Any, right: Any) -> Any:
         case "%":
             if right == 0:
                 return None
-            whole = isinstance(left, int) and isinstance(right, int)
-            return int(math.copysign(abs(left) % abs(right), left)) if whole else math.fmod(left, right)
+            if isinstance(left, float) or isinstance(right, float):
+                return math.fmod(left, right)
+            return abs(left) % abs(right) * (1 if left >= 0 else -1)
         case "contains":
             return right in left
         case "starts_with":

@@ -16,9 +16,10 @@ from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, UsageError
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Mode, engine, entity, execution, explain, history_of, index_specs, index_state
+from omnigraph.read import Mode, engine, entity, explain, history_of, index_specs, index_state
 from omnigraph.read.explain import Explanation
 from omnigraph.read.inputs import adjacency as adjacency_module
+from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.relational.connections import ConnectionPool
 from omnigraph.tables.byte_cache import ByteCache
@@ -268,7 +269,7 @@ def test_an_adjacency_that_does_not_fit_is_not_built(view: View, monkeypatch: py
 
 
 def test_a_large_scan_is_streamed(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "STREAMED_ROWS", 1)
+    monkeypatch.setattr(sources, "STREAMED_ROWS", 1)
     grouped = "query q() { match { $p: Person $p.age > 1 } return { $p.tier as t, count($p) as n } }"
     assert "streamed" in explained(view, grouped).choices[0].estimate
     assert query(view, grouped).rows == [{"t": None, "n": 1}, {"t": "pro", "n": 1}]

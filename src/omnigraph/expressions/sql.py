@@ -1,16 +1,18 @@
-"""Typed expressions as SQL trees (sqlglot). The trees mean the same on both engines.
+"""Typed expressions as SQL trees (sqlglot), which mean the same on both engines.
 
-Three-valued logic is SQL's own. `/` and `%` by zero give null on both engines. Instants are UTC without a zone.
+Three-valued logic is SQL's own. `/` and `%` by zero give null. Instants are UTC without a zone. Parameters, `now()` and long
+lists stay open as placeholders, so that one tree serves every call of a query.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 from sqlglot import exp
 
+from omnigraph.expressions.interpreter import item_type, type_of
 from omnigraph.language.query.plan import (
     Binary,
     Constant,
@@ -24,6 +26,12 @@ from omnigraph.language.query.plan import (
 )
 from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
+
+MAX_LISTED = 64
+"""A longer list is handed to the engine as one value, which it hashes."""
+
+Known = Constant | Parameter | Now
+"""What a placeholder stands for."""
 
 _SQL_TYPES = {
     Scalar.STRING: "TEXT",
@@ -40,22 +48,33 @@ _SQL_TYPES = {
 }
 """Engine-neutral types: unsigned integers are held in the next wider signed type, which Spark has too."""
 
+F64 = PropertyType(Scalar.F64)
+
 
 def sql_type(type: PropertyType) -> exp.DataType:
-    if type.dimension is not None:
-        return exp.DataType.build("ARRAY<FLOAT>", dialect="spark")
-    base = _SQL_TYPES[type.scalar]
-    return exp.DataType.build(f"ARRAY<{base}>" if type.is_list else base, dialect="spark")
+    base = _SQL_TYPES[Scalar.F32 if type.dimension is not None else type.scalar]
+    return _built(f"ARRAY<{base}>" if type.is_list or type.dimension is not None else base).copy()
 
 
-def value(item: object, type: PropertyType) -> exp.Expression:
+@cache
+def _built(text: str) -> exp.DataType:
+    return exp.DataType.build(text, dialect="spark")
+
+
+def cast(expression: exp.Expression, type: PropertyType) -> exp.Cast:
+    return exp.Cast(this=expression, to=sql_type(type))
+
+
+# ---------------------------------------------------------------- values
+
+
+def literal(item: object, type: PropertyType) -> exp.Expression:
     """A Python value as a typed SQL literal."""
     if item is None:
-        return exp.cast(exp.null(), sql_type(type))
+        return cast(exp.null(), type)
     if isinstance(item, list | tuple):
-        inner = PropertyType(Scalar.F32) if type.dimension is not None else PropertyType(type.scalar, enum=type.enum)
-        items = exp.Array(expressions=[value(member, inner) for member in item])
-        return exp.cast(items, sql_type(type))
+        inner = PropertyType(Scalar.F32) if type.dimension is not None else item_type(type)
+        return cast(exp.Array(expressions=[literal(member, inner) for member in item]), type)
     return _scalar(item, type)
 
 
@@ -65,142 +84,180 @@ def _scalar(item: object, type: PropertyType) -> exp.Expression:
             return exp.true() if item else exp.false()
         case int():
             number = exp.Literal.number(abs(item))
-            return exp.cast(exp.Neg(this=number) if item < 0 else number, sql_type(type))
+            return cast(exp.Neg(this=number) if item < 0 else number, type)
         case float():
-            return exp.cast(exp.Literal.string(repr(item)), sql_type(type))
+            return cast(exp.Literal.string(repr(item)), type)
         case dt.datetime():
             moment = utc_without_zone(item).isoformat(sep=" ", timespec="microseconds")
-            return exp.cast(exp.Literal.string(moment), sql_type(type))
+            return cast(exp.Literal.string(moment), type)
         case dt.date():
-            return exp.cast(exp.Literal.string(item.isoformat()), "DATE")
+            return cast(exp.Literal.string(item.isoformat()), type)
+        case str() if type.scalar is Scalar.DATETIME:
+            # Constants are UTC with a Z, which a type without zone does not read.
+            return cast(exp.Literal.string(item.removesuffix("Z").replace("T", " ")), type)
+        case str() if type.scalar is Scalar.DATE:
+            return cast(exp.Literal.string(item), type)
         case str():
-            text_value = exp.Literal.string(item)
-            if type.scalar is Scalar.DATETIME:
-                # Constants are UTC with a Z, which a type without zone does not read.
-                return exp.cast(exp.Literal.string(item.removesuffix("Z").replace("T", " ")), sql_type(type))
-            if type.scalar is Scalar.DATE:
-                return exp.cast(text_value, sql_type(type))
-            return text_value
+            return exp.Literal.string(item)
         case bytes():
             return exp.Unhex(this=exp.Literal.string(item.hex()))
         case _:
             raise TypeError(f"no SQL literal for {item!r}")
 
 
-class ExpressionCompiler:
-    """Compiles the row-level expressions of a plan. Blocks, search and aggregates belong to the query compiler.
+# ---------------------------------------------------------------- expressions
 
-    `column` gives the SQL of a property of a bound entity; `parameters` the bound values; `now` the query's instant.
+
+class ExpressionCompiler:
+    """Compiles the row-level expressions of a plan.
+
+    `column` gives the SQL of a property of a bound entity; `other` that of an expression that is not a row-level one
+    (blocks, search). What stays open is noted in `placeholders`.
     """
 
     def __init__(
         self,
         column: Callable[[PropertyRef], exp.Expression],
-        parameters: Mapping[str, Any],
-        now: dt.datetime,
-        other: Callable[[Expression], exp.Expression] | None = None,
+        other: Callable[[Expression], exp.Expression],
+        placeholders: dict[str, Known],
     ) -> None:
-        self.column = column
-        self.parameters = parameters
-        self.now = now
-        self.other = other
+        self._column = column
+        self._other = other
+        self._placeholders = placeholders
 
     def compile(self, expression: Expression) -> exp.Expression:
         match expression:
             case Constant(item, type):
-                return value(item, type)
-            case Parameter(name, type):
-                return value(self.parameters.get(name), type)
-            case Now(type):
-                return value(self.now, type)
+                return literal(item, type)
+            case Parameter() | Now():
+                return self.placeholder(expression)
             case PropertyRef():
-                return self.column(expression)
+                return self._column(expression)
             case EntityRef(variable):
-                return self.column(PropertyRef(variable, "id", PropertyType(Scalar.STRING)))
+                return self._column(PropertyRef(variable, "id", type_of(expression)))
             case Unary():
                 return self._unary(expression)
             case Binary():
                 return self._binary(expression)
             case ListOf(items, _):
                 return exp.Array(expressions=[self.compile(item) for item in items])
-        if self.other is None:
-            raise TypeError(f"{expression!r} is not a row-level expression")
-        return self.other(expression)
+        return self._other(expression)
+
+    def placeholder(self, known: Known) -> exp.Expression:
+        place = next((place for place, one in self._placeholders.items() if one == known), None)
+        if place is None:
+            place = f"p{len(self._placeholders)}"
+            self._placeholders[place] = known
+        return cast(exp.Placeholder(this=place), known.type)
 
     def _unary(self, unary: Unary) -> exp.Expression:
         operand = self.compile(unary.operand)
         match unary.op:
             case "not":
-                return exp.Not(this=exp.paren(operand))
+                return exp.Not(this=exp.paren(operand, copy=False))
             case "-":
-                return exp.Neg(this=exp.cast(operand, sql_type(unary.type)))
+                return exp.Neg(this=cast(operand, unary.type))
             case "is_null":
-                return exp.Is(this=exp.paren(operand), expression=exp.null())
+                return exp.Is(this=exp.paren(operand, copy=False), expression=exp.null())
             case "is_not_null":
-                return exp.Not(this=exp.Is(this=exp.paren(operand), expression=exp.null()))
+                return exp.Not(this=exp.Is(this=exp.paren(operand, copy=False), expression=exp.null()))
 
     def _binary(self, binary: Binary) -> exp.Expression:
         if binary.op == "in":
-            return self._in(binary)
-        left: exp.Expression = exp.paren(self.compile(binary.left))
-        right: exp.Expression = exp.paren(self.compile(binary.right))
+            return self._in(binary.left, binary.right)
+        left: exp.Expression = exp.paren(self.compile(binary.left), copy=False)
+        right: exp.Expression = exp.paren(self.compile(binary.right), copy=False)
         match binary.op:
+            case "and" | "or":
+                pass
+            case "contains" if type_of(binary.left).is_list:
+                return self._contains(binary.left, binary.right)
             case "contains":
-                return self._contains(binary, left, right)
+                return exp.Contains(this=left, expression=right)
             case "starts_with":
                 return exp.StartsWith(this=left, expression=right)
             case "/":
-                divisor = exp.Nullif(this=exp.cast(right, "DOUBLE"), expression=exp.Literal.number(0))
-                return exp.Div(this=exp.cast(left, "DOUBLE"), expression=divisor)
+                return exp.Div(this=cast(left, F64), expression=_not_zero(cast(right, F64)))
             case "%":
-                left, right = (exp.cast(side, sql_type(binary.type)) for side in (left, right))
-                return exp.Mod(this=left, expression=exp.Nullif(this=right, expression=exp.Literal.number(0)))
+                left, right = (cast(side, binary.type) for side in (left, right))
+                return exp.Mod(this=left, expression=_not_zero(_not_minus_one(right, binary.right)))
             case "+" | "-" | "*":
                 # In the type of the result: two narrow numbers may have a wide sum.
-                left, right = (exp.cast(side, sql_type(binary.type)) for side in (left, right))
+                left, right = (cast(side, binary.type) for side in (left, right))
+            case _ if _is_mixed([type_of(binary.left), type_of(binary.right)]):
+                left, right = cast(left, F64), cast(right, F64)
         return _PLAIN[binary.op](this=left, expression=right)
 
-    def _contains(self, binary: Binary, left: exp.Expression, right: exp.Expression) -> exp.Expression:
-        if _type_of(binary.left).is_list:
-            return exp.ArrayContains(this=left, expression=right)
-        return exp.Contains(this=left, expression=right)
+    # ------------------------------------------------------------ lists
 
-    def _in(self, binary: Binary) -> exp.Expression:
-        """`x in list`: null when x is null, or when it is not found and the list holds a null."""
-        left = exp.paren(self.compile(binary.left))
-        match binary.right:
+    def _contains(self, array: Expression, item: Expression) -> exp.Expression:
+        """Null when either is null."""
+        whole, wanted = exp.paren(self.compile(array), copy=False), exp.paren(self.compile(item), copy=False)
+        if _is_mixed([item_type(type_of(array)), type_of(item)]):
+            whole, wanted = cast(whole, _list_of(F64)), cast(wanted, F64)  # type: ignore[assignment]  # both are expressions
+        return exp.ArrayContains(this=whole, expression=wanted)
+
+    def _in(self, item: Expression, array: Expression) -> exp.Expression:
+        """`x in list`: false when the list is empty; null when x is null, or when it is not found among others and null."""
+        match array:
+            case ListOf(members, _) if len(members) > MAX_LISTED and all(isinstance(one, Constant) for one in members):
+                return self._in_known(item, _as_constant(type_of(item), members))
+            case ListOf((), _):
+                return exp.false()
             case ListOf(members, _):
-                items = [self.compile(member) for member in members]
-            case Constant(members, type) if isinstance(members, tuple):
-                items = _values(members, type)
-            case Parameter(name, type):
-                bound = self.parameters.get(name)
-                if bound is None:
-                    return exp.cast(exp.null(), "BOOLEAN")
-                items = _values(bound, type)
-            case _:
-                return self._in_array(left, binary.right)
-        if not items:
-            return exp.And(this=exp.Not(this=exp.Is(this=left, expression=exp.null())), expression=exp.false())
-        return exp.In(this=left, expressions=items)
+                return self._in_members(item, members)
+            case Parameter() | Constant():
+                return self._in_known(item, array)
+        whole = exp.paren(self.compile(array), copy=False)
+        is_empty = exp.EQ(this=exp.ArraySize(this=whole), expression=exp.Literal.number(0))
+        return exp.Case(ifs=[exp.If(this=is_empty, true=exp.false())], default=self._contains(array, item))
 
-    def _in_array(self, left: exp.Expression, array: Expression) -> exp.Expression:
-        """Membership in a list that is known only when the query runs: nothing, not even null, is in an empty one."""
-        whole = exp.paren(self.compile(array))
-        is_empty = exp.EQ(this=exp.ArraySize(this=whole.copy()), expression=exp.Literal.number(0))
-        found = exp.ArrayContains(this=whole, expression=left)
-        return exp.Case(ifs=[exp.If(this=is_empty, true=exp.false())], default=found)
+    def _in_members(self, item: Expression, members: Sequence[Expression]) -> exp.Expression:
+        values = [exp.paren(self.compile(one), copy=False) for one in (item, *members)]
+        if _is_mixed([type_of(item), *(type_of(one) for one in members)]):
+            values = [cast(value, F64) for value in values]  # type: ignore[misc]  # both are expressions
+        return exp.In(this=values[0], expressions=values[1:])
 
-
-def _values(items: Sequence[object], list_type: PropertyType) -> list[exp.Expression]:
-    item_type = PropertyType(list_type.scalar, enum=list_type.enum)
-    return [value(item, item_type) for item in items]
+    def _in_known(self, item: Expression, array: Constant | Parameter) -> exp.Expression:
+        wanted: exp.Expression = exp.paren(self.compile(item), copy=False)
+        whole: exp.Expression = self.placeholder(array)
+        if _is_mixed([type_of(item), item_type(array.type)]):
+            wanted, whole = cast(wanted, F64), cast(whole, _list_of(F64))
+        found = exp.In(this=wanted, unnest=exp.Unnest(expressions=[whole]))
+        if not array.type.nullable:
+            return found
+        is_null = exp.Is(this=whole.copy(), expression=exp.null())
+        return exp.Case(ifs=[exp.If(this=is_null, true=cast(exp.null(), PropertyType(Scalar.BOOL)))], default=found)
 
 
-def _type_of(expression: Expression) -> PropertyType:
-    if isinstance(expression, EntityRef):
-        return PropertyType(Scalar.STRING)
-    return expression.type
+def _as_constant(left: PropertyType, members: Sequence[Expression]) -> Constant:
+    """Constants as one value, in the type in which they all compare with the left side."""
+    types = [type_of(member) for member in members]
+    item = F64 if any(type_.scalar.is_float for type_ in types) and not left.scalar.is_float else item_type(left)
+    values = tuple(member.value for member in members if isinstance(member, Constant))
+    return Constant(values, _list_of(item))
+
+
+def _list_of(item: PropertyType) -> PropertyType:
+    return PropertyType(item.scalar, is_list=True)
+
+
+def _is_mixed(types: Iterable[PropertyType]) -> bool:
+    """Whole numbers and fractions: they compare as F64, for which engines would choose different types."""
+    kinds = {type_.scalar.is_float for type_ in types if type_.scalar.is_numeric}
+    return len(kinds) > 1
+
+
+def _not_zero(divisor: exp.Expression) -> exp.Expression:
+    return exp.Nullif(this=divisor, expression=exp.Literal.number(0))
+
+
+def _not_minus_one(divisor: exp.Expression, written: Expression) -> exp.Expression:
+    """The remainder by -1 is the one by 1, which does not overflow."""
+    if type_of(written).scalar.is_float or (isinstance(written, Constant) and written.value != -1):
+        return divisor
+    is_minus_one = exp.EQ(this=divisor.copy(), expression=exp.Neg(this=exp.Literal.number(1)))
+    return exp.Case(ifs=[exp.If(this=is_minus_one, true=exp.Literal.number(1))], default=divisor)
 
 
 _PLAIN: Mapping[str, Callable[..., exp.Expression]] = {

@@ -2,12 +2,12 @@
 
 from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
 from omnigraph.read.entities import EntityVersion, entity, history_of
-from omnigraph.read.execution import Mode, run_read
+from omnigraph.read.execution import run_read
 from omnigraph.read.explain import Explanation, InputColumns, explain
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
-from omnigraph.read.strategies.reduction import Choice
+from omnigraph.read.strategies import Choice, Mode
 
 __all__ = [
     "Choice",

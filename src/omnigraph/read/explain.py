@@ -6,11 +6,12 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.expressions.pushdown import Values, conjunction
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read.execution import Mode, counted_by_metadata, instant, reduce
+from omnigraph.read.execution import instant
 from omnigraph.read.sql.shapes import RelationalQuery
-from omnigraph.read.strategies.reduction import Choice
+from omnigraph.read.strategies import Choice, Mode, Read, answer
 from omnigraph.views import View
 
 
@@ -58,30 +59,27 @@ def explain(
     now: dt.datetime | None = None,
 ) -> Explanation:
     """Choose as `run_read` would (inputs are read for that, the tree is not run) and say what was chosen."""
-    values = Values(parameters, instant(now))
+    read = Read(view, plan, Arguments(parameters, instant(now)), mode)
+    answered = answer(read)
     commit = view.snapshot.commit.id
-    if mode == "auto" and counted_by_metadata(view, plan) is not None:
-        variable = plan.pattern.bindings[0]
-        rows = sum(view.rows(f"node:{name}") for name in variable.types)
-        return Explanation(commit, "nothing", (), (Choice(f"${variable.variable}", "metadata", rows),), "")
-    inputs = reduce(view, plan, values, mode)
-    query = inputs.prepared.query
-    given = frozenset(inputs.relations)
-    expansions = [hop.name for hop in query.hops if hop.name in given]
+    if answered.prepared is None:
+        return Explanation(commit, "nothing", (), answered.choices, "")
+    query = answered.prepared.query
+    expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
     sql = query.whole(expansions).sql(dialect="duckdb", pretty=True)
     keys = "ids" if query.keys == "id" else "ordinals"
-    return Explanation(commit, keys, _columns(query, values), inputs.choices, sql)
+    return Explanation(commit, keys, _columns(query, read.arguments), answered.choices, sql)
 
 
-def _columns(query: RelationalQuery, values: Values) -> tuple[InputColumns, ...]:
+def _columns(query: RelationalQuery, arguments: Arguments) -> tuple[InputColumns, ...]:
     found = []
     for node in query.inputs:
         columns = ("id", *(c.stored for c in node.columns), *(c.expression.property.column for c in node.computed))
         tables = tuple(f"node:{name}" for name in node.types)
         unique = tuple(dict.fromkeys(columns))
-        found.append(InputColumns(node.name, tables, unique, conjunction(node.filters, values)))
+        found.append(InputColumns(node.name, tables, unique, Predicate(node.filters, arguments).filter))
     for hop in query.hops:
         bound = ("id",) if hop.expansion.edge_variable is not None else ()
         columns = tuple(dict.fromkeys(("src", "dst", *bound, *(column.stored for column in hop.columns))))
-        found.append(InputColumns(hop.edges, (hop.table_key,), columns, conjunction(hop.filters, values)))
+        found.append(InputColumns(hop.edges, (hop.table_key,), columns, Predicate(hop.filters, arguments).filter))
     return tuple(found)

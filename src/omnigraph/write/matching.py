@@ -1,29 +1,19 @@
-"""The rows a statement's `where` selects: committed ones that the transaction has not hidden, and pending ones.
-
-The condition is one SQL tree, run by DuckDB over both. For the committed rows a filter derived from it cuts what is
-read; it may keep too much, never too little.
-"""
+"""The rows a statement's `where` selects: committed ones that the transaction has not hidden, and pending ones."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from omnigraph.errors import InputError
-from omnigraph.expressions.sql import ExpressionCompiler
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.interpreter import satisfying
+from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import NodeType
-from omnigraph.language.identity import node_id
-from omnigraph.language.query.plan import Binary, Constant, Expression, Now, Parameter, PropertyRef
-from omnigraph.relational import duck
-from omnigraph.relational.sql import column, to_sql
-from omnigraph.tables import filters
+from omnigraph.language.query.plan import Expression
+from omnigraph.tables import Table
 from omnigraph.tables.key_cache import KEY_COLUMNS
-from omnigraph.values.json_values import Unfit, typed_value
-from omnigraph.values.types import Scalar
+from omnigraph.values.canonical import canonical_text
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -33,103 +23,47 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_COMPARISONS = frozenset({"=", "<", "<=", ">", ">="})
-
-
-@dataclass(frozen=True)
-class _Key:
-    """The rows whose key column has this value."""
-
-    column: str
-    value: str
-
 
 class Matcher:
     def __init__(self, view: View, parameters: Mapping[str, object], now: dt.datetime) -> None:
         self.view = view
-        self.parameters = parameters
-        self.now = now
-        self.compiler = ExpressionCompiler(lambda ref: column(ref.column), parameters, now)
+        self.arguments = Arguments(parameters, now)
+
+    def value(self, expression: Expression) -> object:
+        """The value of an assignment, which looks at no row."""
+        return self.arguments.value(expression)
 
     def matches(self, key: str, where: Expression, pending: Pending) -> tuple[list[Row], list[Row]]:
         """(committed rows, pending rows) that satisfy the condition, each in the order of ids."""
+        predicate = Predicate((where,), self.arguments)
         committed: list[Row] = []
         table = self.view.table(key)
         if table is not None:
-            access = self._access(key, where)
-            if isinstance(access, _Key):
-                read = table.lookup(access.column, [access.value])
-            else:
-                read = table.read(None, access)
             hidden = pending.hides()
-            committed = [row for row in self._satisfying(read, where) if row["id"] not in hidden]
-        own = self._satisfying(pending.table(self.view.schema(key)), where) if pending.rows else []
-        return committed, own
+            committed = [row for row in self._committed(key, table, predicate) if row["id"] not in hidden]
+        own = pending.table(self.view.schema(key)) if pending.rows else None
+        return committed, [] if own is None else self._satisfying(own, predicate.conjuncts)
 
-    def value(self, expression: Expression) -> object:
-        """The value of an expression that looks at no row."""
-        match expression:
-            case Constant(value=value, type=type):
-                return typed_value(list(value) if isinstance(value, tuple) else value, type)
-            case Parameter(name=name):
-                return self.parameters.get(name)
-            case Now():
-                return self.now
-        tree = exp.select(exp.alias_(self.compiler.compile(expression), "value"))
-        return duck.run(tree, {}).column("value")[0].as_py()
+    def _committed(self, key: str, table: Table, predicate: Predicate) -> list[Row]:
+        """By a key, where the condition fixes one; else what a filter leaves of the table."""
+        named = [name for name in (*KEY_COLUMNS, *self._key(key)) if name in predicate.fixed]
+        if not named:
+            return self._satisfying(table.read(None, predicate.filter), predicate.remaining)
+        name = min(named, key=lambda one: len(predicate.fixed[one]))
+        rows = table.lookup(*self._lookup(key, name, predicate.fixed[name]))
+        return self._satisfying(rows, predicate.apart_from(name).conditions)
 
-    def _satisfying(self, rows: pa.Table, where: Expression) -> list[Row]:
-        """DuckDB says which; the rows stay as they were read."""
-        if not rows.num_rows:
-            return []
-        tree = exp.select(column("id")).from_(exp.to_table("rows")).where(self.compiler.compile(where))
-        chosen = duck.run_text(to_sql(tree, "duckdb"), {"rows": rows}).column("id")
-        if not len(chosen):
-            return []
-        import pyarrow.compute as pc
-
-        kept = (
-            rows.filter(pc.is_in(rows.column("id"), value_set=chosen.combine_chunks()))
-            if len(chosen) < len(rows)
-            else rows
-        )
-        found: list[Row] = kept.sort_by("id").to_pylist()
-        return found
-
-    def _access(self, key: str, where: Expression) -> _Key | str | None:
-        """How to read every matching row and few others: by a key, by a filter, or (None) all."""
-        if isinstance(where, Binary) and where.op == "and":
-            sides = [side for side in (self._access(key, where.left), self._access(key, where.right)) if side]
-            keys = [side for side in sides if isinstance(side, _Key)]
-            return keys[0] if keys else " AND ".join(str(side) for side in sides) or None
-        if not isinstance(where, Binary) or where.op not in _COMPARISONS or not isinstance(where.left, PropertyRef):
-            return None
-        if not isinstance(where.right, Constant | Parameter | Now):
-            return None
-        value = self.value(where.right)
-        if value is None:
-            return "false"
-        return self._by_key(key, where, value) or _filter(where.left, where.op, value)
-
-    def _by_key(self, key: str, where: Binary, value: object) -> _Key | None:
-        assert isinstance(where.left, PropertyRef)
-        name = where.left.column
-        if where.op != "=":
-            return None
-        if name in KEY_COLUMNS and isinstance(value, str):
-            return _Key(name, value)
+    def _key(self, key: str) -> tuple[str, ...]:
+        """The property that is the key of a node by itself."""
         entity = self.view.entity(key)
-        if not isinstance(entity, NodeType) or entity.key != (name,):
-            return None
-        try:
-            return _Key("id", node_id(entity, {name: typed_value(value, entity.properties[name].type)}))
-        except (Unfit, InputError):
-            return None
+        return entity.key if isinstance(entity, NodeType) and len(entity.key) == 1 else ()
 
+    def _lookup(self, key: str, name: str, values: Sequence[object]) -> tuple[str, list[str]]:
+        if name in KEY_COLUMNS:
+            return name, [str(value) for value in values]
+        type_ = self.view.entity(key).properties[name].type
+        return "id", [canonical_text(value, type_) for value in values]
 
-def _filter(ref: PropertyRef, op: str, value: object) -> str | None:
-    """A comparison as text, where the scan compares as SQL does: not lists and bytes, not numbers that it might round."""
-    rounded = isinstance(value, float) and ref.type.scalar is not Scalar.F64
-    if isinstance(value, list | bytes) or rounded or ref.type.scalar is Scalar.F32:
-        return None
-    return f"{filters.column(ref.column)} {op} {filters.literal(value)}"
+    def _satisfying(self, rows: pa.Table, conditions: Iterable[Expression]) -> list[Row]:
+        found: list[Row] = satisfying(rows, conditions, self.arguments).sort_by("id").to_pylist()
+        return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -12,8 +12,10 @@ from uuid import uuid4
 from sqlglot import exp
 
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.expressions.pushdown import Values, conjunction
-from omnigraph.expressions.sql import value
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.interpreter import item_type
+from omnigraph.expressions.predicates import Predicate
+from omnigraph.expressions.sql import literal
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.pipeline.spark.frames import GraphTables
 from omnigraph.pipeline.spark.runner import failure_of
@@ -51,10 +53,10 @@ def run_read_on_spark(
 ) -> Result:
     """Run a read on Spark, on one snapshot; the same rows in the same order as in process."""
     started = time.perf_counter()
-    values = Values(parameters, instant(now))
+    arguments = Arguments(parameters, instant(now))
     query = compile_read(keys_as_ids(plan, view.catalog), view.catalog)
-    with _typed_failures(), _set(session), _Relations(session, query, values) as relations:
-        for name, frame in _inputs(view, query, values, session).items():
+    with _typed_failures(), _set(session), _Relations(session, query, arguments) as relations:
+        for name, frame in _inputs(view, query, arguments, session).items():
             relations.add(name, frame)
         far = [hop for hop in query.hops if hop.expansion.max_hops > 1]
         for hop in far:
@@ -70,10 +72,10 @@ def run_read_on_spark(
 class _Relations:
     """The relations of one query as temporary views, under names of its own; dropped at the end."""
 
-    def __init__(self, spark: SparkSession, query: RelationalQuery, values: Values) -> None:
+    def __init__(self, spark: SparkSession, query: RelationalQuery, arguments: Arguments) -> None:
         self._spark = spark
         self._query = query
-        self._arguments = query.arguments(values.parameters, values.now)
+        self._placed = query.placed(arguments)
         self._mark = uuid4().hex
         self._names: dict[str, str] = {}
 
@@ -109,9 +111,11 @@ class _Relations:
 
         def replaced(node: exp.Expression) -> exp.Expression:
             if isinstance(node, exp.Limit | exp.Offset):
-                return _cut(node, self._arguments)
+                return _cut(node, self._placed)
+            if isinstance(node, exp.In) and node.args.get("unnest") is not None:
+                return self._listed(node, replaced)
             if isinstance(node, exp.Placeholder):
-                return value(self._arguments[node.name], self._query.placeholders[node.name][1])
+                return literal(self._placed[node.name], self._query.placeholders[node.name].type)
             if isinstance(node, exp.Table) and node.name in self._names:
                 alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
                 return exp.Table(this=exp.to_identifier(self._names[node.name], quoted=True), alias=alias)
@@ -119,19 +123,29 @@ class _Relations:
 
         return tree.copy().transform(replaced)
 
+    def _listed(self, node: exp.In, bind: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+        """Membership in a list that is known, item by item: Spark takes no subquery in every place."""
+        place = node.args["unnest"].find(exp.Placeholder).name
+        items, type_ = self._placed[place], self._query.placeholders[place].type
+        if not items:
+            return exp.false()
+        assert isinstance(items, list)
+        listed = [literal(item, item_type(type_)) for item in items]
+        return exp.In(this=node.this.transform(bind), expressions=listed)
 
-def _inputs(view: View, query: RelationalQuery, values: Values, spark: SparkSession) -> dict[str, DataFrame]:
+
+def _inputs(view: View, query: RelationalQuery, arguments: Arguments, spark: SparkSession) -> dict[str, DataFrame]:
     tables = GraphTables(view, spark)
-    frames = {one.name: _nodes(view, tables, one, values) for one in query.inputs}
-    return frames | {hop.edges: _edges(tables, hop, values) for hop in query.hops}
+    frames = {one.name: _nodes(view, tables, one, arguments) for one in query.inputs}
+    return frames | {hop.edges: _edges(tables, hop, arguments) for hop in query.hops}
 
 
-def _nodes(view: View, tables: GraphTables, node: NodeInput, values: Values) -> DataFrame:
+def _nodes(view: View, tables: GraphTables, node: NodeInput, arguments: Arguments) -> DataFrame:
     if node.computed:  # scores look at the whole table, which is in process
-        return tables.spark.createDataFrame(for_spark(read_nodes(view, node, values)))
+        return tables.spark.createDataFrame(for_spark(read_nodes(view, node, arguments)))
     from pyspark.sql.functions import lit
 
-    text = conjunction(node.filters, values)
+    text = Predicate(node.filters, arguments).filter
     stored = list(dict.fromkeys(["id", *(column.stored for column in node.columns)]))
     frames = []
     for name in node.types:
@@ -146,10 +160,10 @@ def _nodes(view: View, tables: GraphTables, node: NodeInput, values: Values) -> 
     return result
 
 
-def _edges(tables: GraphTables, hop: HopInput, values: Values) -> DataFrame:
+def _edges(tables: GraphTables, hop: HopInput, arguments: Arguments) -> DataFrame:
     names = ["src", "dst", *(["id"] if hop.expansion.edge_variable is not None else [])]
     stored = list(dict.fromkeys([*names, *(column.stored for column in hop.columns)]))
-    frame = tables.table(hop.table_key, stored, conjunction(hop.filters, values))
+    frame = tables.table(hop.table_key, stored, Predicate(hop.filters, arguments).filter)
     aliased = [frame[column.stored].alias(column.alias) for column in hop.columns]
     return frame.select(*(frame[name] for name in names), *aliased)
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.query.plan import Direction
+from omnigraph.expressions.usage import all_patterns
+from omnigraph.language.query.plan import Direction, ReadPlan
+from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.tables.ascending import distinct, union
 from omnigraph.tables.byte_cache import memory as cache
 from omnigraph.tables.sorted_keys import SortedKeys
@@ -187,8 +189,16 @@ class Compact:
 
         return _whole(table.read([name]).column(name)).take(pa.array(self.nodes(type_name).places))
 
-    def fits(self, edges: int, nodes: int) -> bool:
+    def fits(self, query: RelationalQuery) -> bool:
+        """Would the compact forms of a query's tables fit in the cache?"""
+        edges = sum(self.view.rows(hop.table_key) for hop in query.hops)
+        nodes = sum(self.view.rows(f"node:{type_name}") for node in query.inputs for type_name in node.types)
         return edges * BYTES_PER_EDGE + nodes * BYTES_PER_NODE <= cache.capacity
+
+
+def has_ordinals(plan: ReadPlan) -> bool:
+    """Ordinals are per table: a variable over several types has none."""
+    return all(len(binding.types) == 1 for pattern in all_patterns(plan.pattern) for binding in pattern.bindings)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.expressions.pushdown import Values, conjunction
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.predicates import Predicate
 from omnigraph.read.search.candidates import find_candidates
 from omnigraph.read.search.functions import Computing
 from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1_024
 """Rows of a batch whose texts or vectors are scored."""
+STREAMED_ROWS = 2_000_000
+"""A scan of more rows goes to the engine as a stream, which may spill what it must keep."""
+
+
+def node_rows(view: View, node: NodeInput) -> int:
+    """How many rows the tables of a node have."""
+    return sum(view.rows(f"node:{type_name}") for type_name in node.types)
 
 
 def stored_columns(node: NodeInput) -> list[str]:
@@ -34,15 +42,15 @@ class Searched:
     how: str
 
 
-def search_nodes(view: View, node: NodeInput, values: Values, *, forced: bool = False) -> Searched | None:
+def search_nodes(view: View, node: NodeInput, arguments: Arguments, *, forced: bool = False) -> Searched | None:
     """The rows that a search of the node can want, when it has one type and an index knows them."""
     table = view.table(f"node:{node.types[0]}") if len(node.types) == 1 and node.computed else None
-    found = None if table is None else find_candidates(table, node, stored_columns(node), values, forced=forced)
-    return None if found is None else Searched(shaped(view, node, node.types[0], found.rows, values), found.how)
+    found = None if table is None else find_candidates(table, node, stored_columns(node), arguments, forced=forced)
+    return None if found is None else Searched(shaped(view, node, node.types[0], found.rows, arguments), found.how)
 
 
 def read_nodes(
-    view: View, node: NodeInput, values: Values, ids: Sequence[str] | None = None, *, by_scan: bool = False
+    view: View, node: NodeInput, arguments: Arguments, ids: Sequence[str] | None = None, *, by_scan: bool = False
 ) -> pa.Table:
     """The node's rows: those with these ids, or all; filtered as far as the scan can, or as indexes for search know.
 
@@ -50,36 +58,41 @@ def read_nodes(
     """
     import pyarrow as pa
 
-    tables = [_read_type(view, node, type_name, values, ids, by_scan) for type_name in node.types]
+    tables = [_read_type(view, node, type_name, arguments, ids, by_scan) for type_name in node.types]
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 def _read_type(
-    view: View, node: NodeInput, type_name: str, values: Values, ids: Sequence[str] | None, by_scan: bool
+    view: View, node: NodeInput, type_name: str, arguments: Arguments, ids: Sequence[str] | None, by_scan: bool
 ) -> pa.Table:
     import pyarrow as pa
 
     key = f"node:{type_name}"
-    table, filter_text, names = view.table(key), conjunction(node.filters, values), stored_columns(node)
+    table, filter_text, names = view.table(key), Predicate(node.filters, arguments).filter, stored_columns(node)
     if table is None:
-        return shaped(view, node, type_name, view.schema(key).empty_table().select(names), values)
+        return shaped(view, node, type_name, view.schema(key).empty_table().select(names), arguments)
     if ids is not None:
-        return shaped(view, node, type_name, table.lookup("id", ids, names, filter=filter_text), values)
+        return shaped(view, node, type_name, table.lookup("id", ids, names, filter=filter_text), arguments)
     if not node.computed:
-        return shaped(view, node, type_name, table.read(names, filter_text), values)
-    if not by_scan and (found := find_candidates(table, node, names, values)) is not None:
-        return shaped(view, node, type_name, found.rows, values)
+        return shaped(view, node, type_name, table.read(names, filter_text), arguments)
+    if not by_scan and (found := find_candidates(table, node, names, arguments)) is not None:
+        return shaped(view, node, type_name, found.rows, arguments)
     # A text or a vector is dropped as soon as it is scored: only one batch of them is ever in memory.
-    computing = Computing(view, node, values)
+    computing = Computing(view, node, arguments)
     parts = [
-        shaped(view, node, type_name, pa.Table.from_batches([batch]), values, computing)
+        shaped(view, node, type_name, pa.Table.from_batches([batch]), arguments, computing)
         for batch in table.scan(names, filter_text, batch_rows=BATCH_ROWS)
     ]
-    return pa.concat_tables(parts) if parts else shaped(view, node, type_name, table.read(names, "false"), values)
+    return pa.concat_tables(parts) if parts else shaped(view, node, type_name, table.read(names, "false"), arguments)
 
 
 def shaped(
-    view: View, node: NodeInput, type_name: str, rows: pa.Table, values: Values, computing: Computing | None = None
+    view: View,
+    node: NodeInput,
+    type_name: str,
+    rows: pa.Table,
+    arguments: Arguments,
+    computing: Computing | None = None,
 ) -> pa.Table:
     """Rows of one type under the names of the tree."""
     import pyarrow as pa
@@ -90,38 +103,38 @@ def shaped(
     for column in node.columns:
         arrays[column.alias] = rows.column(column.stored)
     if node.computed:
-        arrays |= (computing or Computing(view, node, values)).columns(rows)
+        arrays |= (computing or Computing(view, node, arguments)).columns(rows)
     return pa.table(arrays)
 
 
-def stream_nodes(view: View, node: NodeInput, values: Values) -> pa.RecordBatchReader:
+def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> pa.RecordBatchReader:
     """The same rows as a stream that is read once, for inputs that should not be held in memory."""
     import pyarrow as pa
 
-    empty = shaped(view, node, node.types[0], view.schema(f"node:{node.types[0]}").empty_table(), values)
+    empty = shaped(view, node, node.types[0], view.schema(f"node:{node.types[0]}").empty_table(), arguments)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        computing = Computing(view, node, values) if node.computed else None
+        computing = Computing(view, node, arguments) if node.computed else None
         for type_name in node.types:
             table = view.table(f"node:{type_name}")
             if table is None:
                 continue
             names = stored_columns(node)
-            found = find_candidates(table, node, names, values) if node.computed else None
-            text = conjunction(node.filters, values)
+            found = find_candidates(table, node, names, arguments) if node.computed else None
+            text = Predicate(node.filters, arguments).filter
             for batch in table.scan(names, text) if found is None else found.rows.to_batches():
                 rows = pa.Table.from_batches([batch])
-                yield from shaped(view, node, type_name, rows, values, computing).to_batches()
+                yield from shaped(view, node, type_name, rows, arguments, computing).to_batches()
 
     return pa.RecordBatchReader.from_batches(empty.schema, batches())
 
 
-def read_edges(view: View, hop: HopInput, values: Values) -> pa.Table:
+def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:
     """Every edge of the hop's type: src, dst, and with an edge variable its id and columns."""
     bound = hop.expansion.edge_variable is not None
     names = list(dict.fromkeys(["src", "dst", *(["id"] if bound else []), *(c.stored for c in hop.columns)]))
     table = view.table(hop.table_key)
-    filter_text = conjunction(hop.filters, values)
+    filter_text = Predicate(hop.filters, arguments).filter
     rows = view.schema(hop.table_key).empty_table().select(names) if table is None else table.read(names, filter_text)
     return edge_relation(hop, rows)
 

@@ -7,12 +7,13 @@ miss a row. Its order is exact among the rows it finds, and the same on every en
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.expressions.pushdown import Values, condition, conjunction
-from omnigraph.language.query.plan import Binary, Bm25, Expression, Nearest, TextMatch
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.predicates import Predicate, conjuncts
+from omnigraph.language.query.plan import Bm25, Expression, Nearest, TextMatch
 from omnigraph.read.search import text, vectors
 from omnigraph.read.sql.shapes import NodeInput
 from omnigraph.tables import IndexSpec, Table
@@ -44,15 +45,15 @@ class Candidates:
 
 
 def find_candidates(
-    table: Table, node: NodeInput, columns: Sequence[str], values: Values, *, forced: bool = False
+    table: Table, node: NodeInput, columns: Sequence[str], arguments: Arguments, *, forced: bool = False
 ) -> Candidates | None:
     """None when the table is to be scanned. `forced` uses every index there is, whatever the sizes."""
-    return _Finder(table, node, columns, values, forced).find()
+    return _Finder(table, node, columns, arguments, forced).find()
 
 
-def words_of(values: Values, expression: Expression) -> list[str]:
+def words_of(arguments: Arguments, expression: Expression) -> list[str]:
     """The distinct words of a search function's query."""
-    _, query = values.of(expression)
+    query = arguments.value(expression)
     return list(dict.fromkeys(text.words(query))) if isinstance(query, str) else []
 
 
@@ -83,16 +84,18 @@ def _covered(table: Table, spec: IndexSpec) -> bool:
 
 
 class _Finder:
-    def __init__(self, table: Table, node: NodeInput, columns: Sequence[str], values: Values, forced: bool) -> None:
+    def __init__(
+        self, table: Table, node: NodeInput, columns: Sequence[str], arguments: Arguments, forced: bool
+    ) -> None:
         self.table = table
         self.node = node
         self.columns = columns
-        self.values = values
+        self.arguments = arguments
         self.forced = forced
-        self.filter = conjunction(node.filters, values)
+        self.predicate = Predicate(node.filters, arguments)
 
     def find(self) -> Candidates | None:
-        for one in _conjuncts(self.node.filters):
+        for one in conjuncts(self.node.filters):
             if isinstance(one, TextMatch) and one.kind != "fuzzy":
                 rows = self._words(one, every=True)
                 if rows is not None:
@@ -110,13 +113,15 @@ class _Finder:
         return Candidates(_union(found).drop_columns([ROW_ID]), named)
 
     def _words(self, search: TextMatch | Bm25, *, every: bool) -> pa.Table | None:
-        words = words_of(self.values, search.query)
+        words = words_of(self.arguments, search.query)
         column = search.property.column
-        return find_words(self.table, column, words, self.columns, every=every, filter=self.filter, forced=self.forced)
+        return find_words(
+            self.table, column, words, self.columns, every=every, filter=self.predicate.filter, forced=self.forced
+        )
 
     def _nearest(self, arm: Nearest) -> pa.Table | None:
         """The nearest rows, when every condition can be applied by the search itself and ties are not cut."""
-        _, query = self.values.of(arm.query)
+        query = self.arguments.value(arm.query)
         depth = self._depth()
         column = arm.property.column
         if depth is None or not isinstance(query, list) or not self._is_large(column):
@@ -131,7 +136,7 @@ class _Finder:
             wanted,
             list(dict.fromkeys([*self.columns, column])),
             metric=arm.metric,
-            filter=self.filter,
+            filter=self.predicate.filter,
             limit=limit,
         )
         distances = sorted(
@@ -145,9 +150,9 @@ class _Finder:
         ranked = self.node.ranked
         if ranked is None or ranked.depth is None:
             return None
-        if any(condition(one, self.values) is None for one in self.node.filters):
+        if self.predicate.remaining:
             return None
-        depth = sum(int(str(self.values.of(cut)[1])) for cut in ranked.depth)
+        depth = sum(self.arguments.number(cut) for cut in ranked.depth)
         return depth if depth > 0 else None
 
     def _is_large(self, column: str) -> bool:
@@ -158,15 +163,6 @@ class _Finder:
 def _named(arm: Nearest | Bm25) -> str:
     kind = "text index" if isinstance(arm, Bm25) else "vector index"
     return f"{kind} of {arm.property.column}"
-
-
-def _conjuncts(filters: Sequence[Expression]) -> Iterator[Expression]:
-    for one in filters:
-        match one:
-            case Binary("and", left, right, _):
-                yield from _conjuncts((left, right))
-            case _:
-                yield one
 
 
 def _union(found: Sequence[pa.Table]) -> pa.Table:

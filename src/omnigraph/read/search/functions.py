@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
-from omnigraph.expressions.pushdown import Values
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
 from omnigraph.read.search import text, vectors
 from omnigraph.read.search.candidates import find_words
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Computing:
     """The search functions of one input, ready to be applied batch by batch."""
 
-    def __init__(self, view: View, node: NodeInput, values: Values) -> None:
+    def __init__(self, view: View, node: NodeInput, arguments: Arguments) -> None:
         self._functions = [
-            (one.alias, one.expression.property.column, _function(view, node.types, one.expression, values))
+            (one.alias, one.expression.property.column, _function(view, node.types, one.expression, arguments))
             for one in node.computed
         ]
 
@@ -35,9 +35,9 @@ class Computing:
 
 
 def _function(
-    view: View, types: tuple[str, ...], expression: TextMatch | Nearest | Bm25, values: Values
+    view: View, types: tuple[str, ...], expression: TextMatch | Nearest | Bm25, arguments: Arguments
 ) -> Callable[[pa.ChunkedArray], pa.Array]:
-    _, query = values.of(expression.query)
+    query = arguments.value(expression.query)
     match expression:
         case Nearest():
             wanted = vector_query(query)

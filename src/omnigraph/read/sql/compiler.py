@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable
+from functools import partial
 
 from sqlglot import exp
 
-from omnigraph.expressions.sql import ExpressionCompiler, sql_type
+from omnigraph.expressions.sql import ExpressionCompiler, Known, sql_type
 from omnigraph.expressions.usage import blocks
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import (
     Aggregate,
-    Binary,
     Bm25,
     Constant,
     EntityRef,
     Expression,
     Nearest,
-    Now,
     OrderKey,
     Parameter,
     PropertyRef,
@@ -29,39 +26,6 @@ from omnigraph.read.sql.patterns import Context, Relation
 from omnigraph.read.sql.shapes import Keys, Output, Ranked, RelationalQuery, common
 from omnigraph.relational.sql import column, named, table
 from omnigraph.values.types import PropertyType, Scalar
-
-_NO_TIME = dt.datetime(1970, 1, 1)
-
-
-class _Placeholders(ExpressionCompiler):
-    """Parameters and now() stay open, so that one tree serves every call of a query."""
-
-    def __init__(
-        self,
-        known: dict[str, tuple[str, PropertyType]],
-        column: Callable[[PropertyRef], exp.Expression],
-        other: Callable[[Expression], exp.Expression],
-    ) -> None:
-        super().__init__(column, {}, _NO_TIME, other)
-        self._known = known
-
-    def compile(self, expression: Expression) -> exp.Expression:
-        match expression:
-            case Parameter(name, type):
-                return self.placeholder(name, type)
-            case Now(type):
-                return self.placeholder("", type)
-        return super().compile(expression)
-
-    def _in(self, binary: Binary) -> exp.Expression:
-        if isinstance(binary.right, Parameter):
-            return self._in_array(exp.paren(self.compile(binary.left)), binary.right)
-        return super()._in(binary)
-
-    def placeholder(self, name: str, type: PropertyType) -> exp.Expression:
-        place = next((place for place, known in self._known.items() if known == (name, type)), f"p{len(self._known)}")
-        self._known[place] = (name, type)
-        return exp.cast(exp.Placeholder(this=place), sql_type(type))
 
 
 def compile_read(plan: ReadPlan, catalog: Catalog, *, keys: Keys = "id", elide: bool = True) -> RelationalQuery:
@@ -75,9 +39,9 @@ def compile_read(plan: ReadPlan, catalog: Catalog, *, keys: Keys = "id", elide: 
 class _ReadCompiler:
     def __init__(self, plan: ReadPlan, catalog: Catalog, keys: Keys, elide: bool) -> None:
         self.plan = plan
-        self.placeholders: dict[str, tuple[str, PropertyType]] = {}
+        self.placeholders: dict[str, Known] = {}
         self.context = Context(
-            catalog, keys, elide, lambda column, other: _Placeholders(self.placeholders, column, other), _ranked(plan)
+            catalog, keys, elide, partial(ExpressionCompiler, placeholders=self.placeholders), _ranked(plan)
         )
         self.values: list[exp.Expression] = []
         self.outputs: list[Output] = []

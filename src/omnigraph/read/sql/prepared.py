@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -13,11 +14,11 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.sql.shapes import Keys, RelationalQuery
-from omnigraph.read.strategies.direct import DirectForm, direct_form
-from omnigraph.read.strategies.factored import FactoredForm, factored_form
 from omnigraph.relational.sql import to_sql
 
 REMEMBERED = 512
+
+Form = TypeVar("Form")
 
 
 class Prepared:
@@ -26,9 +27,16 @@ class Prepared:
     def __init__(self, plan: ReadPlan, compiled: ReadPlan, query: RelationalQuery) -> None:
         self.plan = plan
         self.query = query
-        self.direct: DirectForm | None = direct_form(compiled)
-        self.factored: FactoredForm | None = factored_form(compiled)
+        self._compiled = compiled
+        self._forms: dict[Callable[[ReadPlan], Any], Any] = {}
         self._texts: dict[frozenset[str], str] = {}
+
+    def form(self, make: Callable[[ReadPlan], Form]) -> Form:
+        """The plan as one strategy sees it, made once."""
+        if make not in self._forms:
+            self._forms[make] = make(self._compiled)
+        form: Form = self._forms[make]
+        return form
 
     def sql(self, given: frozenset[str]) -> str:
         """DuckDB's text when these relations are there; expansions not among them are defined in SQL."""

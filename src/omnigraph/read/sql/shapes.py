@@ -6,13 +6,14 @@ does not. `n` relations are nodes, `e` relations edges, `x` relations the pairs 
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlglot import exp
 
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.sql import Known
 from omnigraph.language.query.plan import (
     Bm25,
     Constant,
@@ -133,7 +134,7 @@ class Output:
 class RelationalQuery:
     """`tree` reads the `n` and `x` relations; `definitions` say how each expansion follows from `n` and `e` relations.
 
-    `placeholders` maps the parameters of the tree to those of the query; "" is the query's instant.
+    `placeholders` are the parameters of the tree, and what of the query each stands for.
     """
 
     tree: exp.Select
@@ -141,7 +142,7 @@ class RelationalQuery:
     hops: tuple[HopInput, ...]
     definitions: Mapping[str, Definition]
     outputs: tuple[Output, ...]
-    placeholders: Mapping[str, tuple[str, PropertyType]]
+    placeholders: Mapping[str, Known]
     keys: Keys
 
     def whole(self, given: Collection[str] = ()) -> exp.Select:
@@ -157,15 +158,9 @@ class RelationalQuery:
         tree.set("with_", exp.With(expressions=[*first, *ctes]) if first or ctes else None)
         return tree
 
-    def arguments(self, parameters: Mapping[str, object], now: dt.datetime) -> dict[str, object]:
+    def placed(self, arguments: Arguments) -> dict[str, object]:
         """The values of the tree's parameters."""
-        values = {}
-        for placeholder, (name, _) in self.placeholders.items():
-            value = now if name == "" else parameters.get(name)
-            if isinstance(value, dt.datetime) and value.tzinfo is not None:
-                value = value.astimezone(dt.UTC).replace(tzinfo=None)
-            values[placeholder] = value
-        return values
+        return {place: arguments.value(known) for place, known in self.placeholders.items()}
 
 
 def common(name: str, query: exp.Query) -> exp.CTE:

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.expressions.masks import truth
-from omnigraph.expressions.pushdown import Values
+from omnigraph.errors import ArithmeticOverflow
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.interpreter import Interpreter, as_mask
 from omnigraph.expressions.usage import variables
-from omnigraph.language.query.plan import Direction, Expansion, Pattern, PropertyRef
+from omnigraph.language.query.plan import Direction, Expansion, Expression, Pattern, PropertyRef
 from omnigraph.read.inputs.adjacency import Adjacency, Compact
 from omnigraph.tables.ascending import distinct
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
 MAX_NUMBER = 2**52
 """Beyond this a sum may leave 64 bits (or the exact range of a double) further up; then the engine counts."""
@@ -31,7 +33,7 @@ Weight = Literal["rows", "present", "sum"]
 
 
 class NotFactored(Exception):
-    """This call of the plan does not qualify: a condition Arrow cannot state exactly, or very large numbers."""
+    """This call of the plan does not qualify: it has very large numbers."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ def branch(one: Expansion, near: str) -> Branch:
 class Counting:
     """The numbers of one call. An array for a variable has one number per node of `few[variable]`, or of its whole type."""
 
-    def __init__(self, compact: Compact, pattern: Pattern, values: Values) -> None:
-        self.compact, self.pattern, self.values = compact, pattern, values
+    def __init__(self, compact: Compact, pattern: Pattern, arguments: Arguments) -> None:
+        self.compact, self.pattern, self.arguments = compact, pattern, arguments
         self.types = {binding.variable: binding.types[0] for binding in pattern.bindings}
         self.few: dict[str, np.ndarray] = {}
         self._masks: dict[str, np.ndarray] = {}
@@ -85,8 +87,8 @@ class Counting:
     # ------------------------------------------------------------ which nodes can matter
 
     @cached_property
-    def _conditions(self) -> dict[str, list[object]]:
-        found: dict[str, list[object]] = {}
+    def _conditions(self) -> dict[str, list[Expression]]:
+        found: dict[str, list[Expression]] = {}
         for condition in self.pattern.filters:
             (variable,) = variables(condition)
             found.setdefault(variable, []).append(condition)
@@ -138,21 +140,20 @@ class Counting:
     def _holds(self, variable: str) -> np.ndarray:
         """Whether the variable's own conditions hold, for each of its nodes."""
         import numpy as np
-        import pyarrow.compute as pc
 
         type_name, few = self.types[variable], self.few.get(variable)
 
-        def cells(name: str) -> object:
+        def cells(_: str, name: str) -> pa.Array:
             column = self.compact.column(type_name, name)
             return column if few is None else column.take(few)
 
-        found = []
-        for condition in self._conditions[variable]:
-            result = truth(condition, self.values, cells)  # type: ignore[arg-type]  # an expression and a column
-            if result is None:
-                raise NotFactored
-            found.append(np.asarray(pc.fill_null(result, False)))
-        return np.asarray(np.logical_and.reduce(found))
+        interpreter = Interpreter(self.arguments, self.count(variable), cells)
+        try:
+            truths = [as_mask(interpreter.evaluate(condition)) for condition in self._conditions[variable]]
+        except ArithmeticOverflow:
+            # Perhaps only in rows that other conditions leave out: the engine will say.
+            raise NotFactored from None
+        return np.asarray(np.logical_and.reduce(truths))
 
     def _keep(self, variable: str, holds: np.ndarray) -> None:
         import numpy as np

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.expressions.pushdown import Values, conjunction
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.predicates import Predicate
 from omnigraph.read.inputs import sources
-from omnigraph.read.inputs.adjacency import Compact, reachable
+from omnigraph.read.inputs.adjacency import Compact, has_ordinals, reachable
 from omnigraph.read.sql.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
-from omnigraph.read.strategies.reduction import Choice, named_hop
+from omnigraph.read.strategies.strategy import Answer, Choice, Read, Strategy, hop_name
 from omnigraph.tables.ascending import distinct
 from omnigraph.views import View
 
@@ -20,13 +21,28 @@ MAX_PAIRS = 50_000_000
 """More pairs than this are not made here: the tree's own SQL makes them over integer edges, and may spill."""
 
 
-class Dense:
+def _answer(read: Read) -> Answer | None:
+    if not has_ordinals(read.plan):
+        return None
+    prepared = read.prepared("ordinal")
+    is_worth = bool(prepared.query.hops) and Compact(read.view).fits(prepared.query)
+    if read.mode != "csr" and not is_worth:
+        return None
+    dense = _Dense(read.view, prepared.query, read.arguments)
+    dense.run()
+    return Answer(tuple(dense.choices), prepared, dense.relations)
+
+
+DENSE = Strategy("dense", frozenset({"auto", "index", "csr"}), _answer)
+
+
+class _Dense:
     """`relations` after `run`: `n` relations over ordinals, and per expansion its `x` or its `e` relation."""
 
-    def __init__(self, view: View, query: RelationalQuery, values: Values) -> None:
+    def __init__(self, view: View, query: RelationalQuery, arguments: Arguments) -> None:
         self.view = view
         self.query = query
-        self.values = values
+        self.arguments = arguments
         self.compact = Compact(view)
         self.relations: dict[str, pa.Table] = {}
         self.choices: list[Choice] = []
@@ -46,7 +62,7 @@ class Dense:
         type_name = node.types[0]
         if node.computed:
             # Search looks at the rows that the conditions leave, and only at those.
-            rows = sources.read_nodes(self.view, node, self.values)
+            rows = sources.read_nodes(self.view, node, self.arguments)
             ordinals = self.compact.nodes(type_name).ordinals(rows.column(KEY))
             return rows.set_column(0, KEY, pa.array(ordinals))
         keys = pa.array(np.arange(len(self.compact.nodes(type_name)), dtype=np.int32))
@@ -59,7 +75,7 @@ class Dense:
         one = hop.expansion
         if one.edge_variable is not None:
             self.relations[hop.edges] = self._edges(hop)
-            self.choices.append(Choice(named_hop(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
+            self.choices.append(Choice(hop_name(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
             return
         if one.max_hops == 1:
             adjacency = self.compact.neighbours(one.edge, one.direction)
@@ -69,11 +85,11 @@ class Dense:
             if found is None:
                 ends = self.compact.ends(one.edge)
                 self.relations[hop.edges] = pa.table({"src": pa.array(ends.src), "dst": pa.array(ends.dst)})
-                self.choices.append(Choice(named_hop(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
+                self.choices.append(Choice(hop_name(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
                 return
             pairs = found
         self.relations[hop.name] = pa.table({SOURCE: pa.array(pairs[0]), TARGET: pa.array(pairs[1])})
-        self.choices.append(Choice(named_hop(hop), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges"))
+        self.choices.append(Choice(hop_name(hop), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges"))
 
     def _reach(self, hop: HopInput) -> tuple[np.ndarray, np.ndarray] | None:
         """Breadth first from the end with fewer nodes; None when there would be too many pairs."""
@@ -109,7 +125,7 @@ class Dense:
         """The ordinals an end can have, from its own conditions; None for all."""
 
         node = self._nodes.get(name or "")
-        filter_text = None if node is None else conjunction(node.filters, self.values)
+        filter_text = None if node is None else Predicate(node.filters, self.arguments).filter
         table = self.view.table(f"node:{type_name}")
         if filter_text is None or table is None:
             return None

@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from omnigraph.expressions.pushdown import Values
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.usage import blocks, references, searches, variables
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.adjacency import Compact, has_ordinals
 from omnigraph.read.sql.shapes import Output
 from omnigraph.read.strategies.counting import Branch, Counting, NotFactored, Weight, branch, largest
 from omnigraph.read.strategies.grouping import Cut, Grouping
+from omnigraph.read.strategies.strategy import Answer, Choice, Read, Strategy, hop_name
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -135,14 +136,32 @@ def _is_additive(one: Aggregate, edges: set[str]) -> bool:
 # ---------------------------------------------------------------- numbers
 
 
-class Factored:
+def _answer(read: Read) -> Answer | None:
+    if not has_ordinals(read.plan):
+        return None
+    prepared = read.prepared("ordinal")
+    form = prepared.form(factored_form)
+    if form is None or not Compact(read.view).fits(prepared.query):
+        return None
+    try:
+        table = _Factored(read.view, form, read.arguments).run(prepared.query.outputs)
+    except NotFactored:
+        return None
+    choices = [Choice(hop_name(hop), "csr", read.view.rows(hop.table_key), "summed") for hop in prepared.query.hops]
+    return Answer(tuple(choices), prepared, table=table)
+
+
+FACTORED = Strategy("factored", frozenset({"auto", "index"}), _answer)
+
+
+class _Factored:
     """The numbers of one call."""
 
-    def __init__(self, view: View, form: FactoredForm, values: Values) -> None:
-        self.view, self.form, self.values = view, form, values
+    def __init__(self, view: View, form: FactoredForm, arguments: Arguments) -> None:
+        self.view, self.form, self.arguments = view, form, arguments
         self.plan = form.plan
         self.compact = Compact(view)
-        self.counting = Counting(self.compact, form.plan.pattern, values)
+        self.counting = Counting(self.compact, form.plan.pattern, arguments)
 
     def run(self, outputs: tuple[Output, ...]) -> pa.Table:
         """The tree's columns (r0 …). Raises NotFactored."""
@@ -196,8 +215,8 @@ class Factored:
         return pa.table(arrays).slice(offset, limit)
 
     def _cut(self) -> Cut:
-        cuts = [None if cut is None else self.values.of(cut)[1] for cut in (self.plan.offset, self.plan.limit)]
-        offset, limit = (None if cut is None else int(str(cut)) for cut in cuts)
+        cuts = (self.plan.offset, self.plan.limit)
+        offset, limit = (None if cut is None else self.arguments.number(cut) for cut in cuts)
         return offset or 0, limit
 
     def _grouped(self, outputs: tuple[Output, ...]) -> pa.Table:

@@ -1,23 +1,27 @@
 """Small reads: selective bindings and small frontiers fetched through indexes, so that the tree runs over few rows.
 
-Works outwards from variables that a condition fixes to a few values. Gives up (None) as soon as something is not small;
-then the whole tables are used in compact form (`dense`).
+Works outwards from variables that a condition fixes to a few values, and gives up as soon as something is not small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.expressions.masks import truth
-from omnigraph.expressions.pushdown import Values, conjunction, fixes, looked_up
+from omnigraph.errors import ArithmeticOverflow
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.interpreter import NotInterpreted, satisfying
+from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.query.plan import Expression
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, reachable
+from omnigraph.read.sql.prepared import Prepared
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.read.strategies.strategy import Answer, Choice, Path, Read, Strategy, hop_name
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.canonical import canonical_text
@@ -33,48 +37,78 @@ MAX_PAIRS = 65_536
 BUILD_FACTOR = 1.5
 """Building an adjacency is taken to cost this much per edge, against 1 per edge looked up through an index."""
 
-Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql"]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How one input was read and why."""
-
-    what: str
-    path: Path
-    rows: int | None
-    estimate: str = ""
-
-
-def named_hop(hop: HopInput) -> str:
-    one = hop.expansion
-    word = f"<{one.edge}>" if one.direction == "both" else one.edge
-    bounds = "" if one.max_hops == 1 else f"{{{one.min_hops},{one.max_hops}}}"
-    edge = f"${one.edge_variable}:" if one.edge_variable else ""
-    way = " (backwards)" if one.direction == "in" else ""
-    return f"${one.source} {edge}{word}{bounds} ${one.target}{way}"
-
 
 class TooLarge(Exception):
     """Not a small read: something would have to be looked up too often."""
 
 
-class Reduction:
-    """`relations` after `run`: every `n` and `x` relation of the query, over ids. `forced` never gives up."""
+@dataclass(frozen=True)
+class Reduced:
+    """Every `n` and `x` relation of a query, over ids.
 
-    def __init__(self, view: View, query: RelationalQuery, values: Values, *, forced: bool = False) -> None:
+    `is_checked`: each holds only rows that satisfy the conditions on its own variable, all of them.
+    """
+
+    prepared: Prepared
+    relations: Mapping[str, pa.Table]
+    choices: tuple[Choice, ...]
+    is_checked: bool
+
+
+def reduced(read: Read) -> Reduced | None:
+    """The relations of a small read; None when it is not one."""
+    prepared = read.prepared()
+    reduction = _Reduction(read.view, prepared.query, read.arguments, forced=read.mode == "index")
+    if not reduction.run():
+        return None
+    return Reduced(prepared, reduction.relations, tuple(reduction.choices), reduction.is_checked)
+
+
+def _answer(read: Read) -> Answer | None:
+    found = read.once(reduced)
+    return None if found is None else Answer(found.choices, found.prepared, found.relations)
+
+
+REDUCTION = Strategy("reduction", frozenset({"auto", "index"}), _answer)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Nodes that a condition names: by the values of the column that is their id or their key."""
+
+    column: str
+    property_type: PropertyType
+    values: tuple[object, ...]
+
+    @cached_property
+    def ids(self) -> list[str]:
+        return [canonical_text(one, self.property_type) for one in self.values]
+
+    @property
+    def type(self) -> pa.DataType:
+        return arrow_type(self.property_type)
+
+
+class _Reduction:
+    """`forced` never gives up."""
+
+    def __init__(self, view: View, query: RelationalQuery, arguments: Arguments, *, forced: bool) -> None:
         self.view = view
         self.query = query
-        self.values = values
+        self.arguments = arguments
         self.forced = forced
+        self.is_checked = True
         self.compact = Compact(view)
         self.relations: dict[str, pa.Table] = {}
         self.choices: list[Choice] = []
         self._ids: dict[str, list[str]] = {}
         self._nodes = {node.name: node for node in query.inputs}
+        self._predicates = {node.name: Predicate(node.filters, arguments) for node in query.inputs}
 
     def run(self) -> bool:
         """False when this is not a small read."""
+        if not self.forced and not self.query.hops and self._is_large():
+            return False
         try:
             self._seed()
             self._follow()
@@ -87,12 +121,20 @@ class Reduction:
 
     # ------------------------------------------------------------ nodes
 
+    def _is_large(self) -> bool:
+        """Is there an input of too many rows to hold, with no condition that fixes a column?"""
+        return any(
+            sources.node_rows(self.view, node) > sources.STREAMED_ROWS and not self._predicates[node.name].fixed
+            for node in self.query.inputs
+        )
+
     def _seed(self) -> None:
         for node in self.query.inputs:
-            named = self._ids_from_conditions(node) is not None
-            found = None if named else sources.search_nodes(self.view, node, self.values, forced=self.forced)
+            named = self._named(node) is not None
+            found = None if named else sources.search_nodes(self.view, node, self.arguments, forced=self.forced)
             if found is not None:
                 self._keep(node, found.rows)
+                self.is_checked = False
                 self.choices.append(Choice(f"${node.variable}", "search", found.rows.num_rows, found.how))
             elif self._is_fixed(node):
                 self._fetch(node)
@@ -101,28 +143,30 @@ class Reduction:
         """Does a condition fix an id, a key, or an indexed property?"""
         if len(node.types) > 1:
             return False
-        fixed = looked_up(node.filters, self.values)
+        fixed = self._predicates[node.name].fixed
         entity = self.view.catalog.nodes[node.types[0]]
         return any(spec.column in fixed for spec in index_specs(entity) if spec.kind == "BTREE")
 
     def _fetch(self, node: NodeInput) -> None:
         """Read a node's rows: by id where ids are known, else by its conditions."""
-        ids, filters = self._ids.get(node.place), node.filters
-        if ids is None and (ids := self._ids_from_conditions(node)) is not None:
-            if (implied := self._implied(node)) is not None:
-                self.relations[node.name] = implied
-                self._ids[node.place] = ids
+        ids, predicate = self._ids.get(node.place), self._predicates[node.name]
+        if ids is None and (named := self._named(node)) is not None:
+            ids = named.ids
+            if (implied := self._implied(node, named)) is not None:
                 self.choices.append(Choice(f"${node.variable}", "lookup", len(ids), "by its key, not read"))
+                self._keep(node, self._checked(node, predicate.conditions, implied))
                 return
             # The id says it already; a second index would be asked for nothing.
-            filters = tuple(one for one in filters if not any(fixes(one, name) for name in self._keys(node)))
+            predicate = predicate.apart_from(named.column)
         if ids is None or node.computed:
-            asked = len(node.types) == 1
-            rows = sources.read_nodes(self.view, replace(node, filters=filters), self.values, ids, by_scan=asked)
+            is_asked = len(node.types) == 1
+            narrowed = replace(node, filters=predicate.conditions)
+            rows = sources.read_nodes(self.view, narrowed, self.arguments, ids, by_scan=is_asked)
+            rows = self._checked(node, predicate.remaining, rows)
         else:
             # Rows that are named by their ids may be in memory: conditions are then applied here, not by the store.
-            rows = sources.read_nodes(self.view, replace(node, filters=()), self.values, ids)
-            rows = self._left(node, filters, rows)
+            rows = sources.read_nodes(self.view, replace(node, filters=()), self.arguments, ids)
+            rows = self._checked(node, predicate.conditions, rows)
         self._keep(node, rows)
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
         self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, self._asked(node, ids)))
@@ -132,13 +176,17 @@ class Reduction:
         if len(node.types) == 1:
             self._ids[node.place] = rows.column(KEY).to_pylist() if self._joins(node.place) else []
 
-    def _left(self, node: NodeInput, filters: tuple[Expression, ...], rows: pa.Table) -> pa.Table:
-        """The rows that conditions leave, as far as Arrow can state them; the tree applies all of them again."""
-        alias = {"id": KEY, **{column.stored: column.alias for column in node.columns}}
-        for one in filters:
-            result = truth(one, self.values, lambda name, rows=rows: rows.column(alias[name]))  # type: ignore[misc]  # bound now
-            if result is not None:
-                rows = rows.filter(result)
+    def _checked(self, node: NodeInput, conditions: tuple[Expression, ...], rows: pa.Table) -> pa.Table:
+        """The rows for which the conditions hold. What cannot be said here the engine will say."""
+        names = {"id": KEY, **{column.stored: column.alias for column in node.columns}}
+        return self._satisfying(conditions, rows, names)
+
+    def _satisfying(self, conditions: tuple[Expression, ...], rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+        for condition in conditions:
+            try:
+                rows = satisfying(rows, (condition,), self.arguments, names)
+            except (NotInterpreted, ArithmeticOverflow):
+                self.is_checked = False
         return rows
 
     def _asked(self, node: NodeInput, ids: list[str] | None) -> str:
@@ -149,42 +197,31 @@ class Reduction:
         held = all(table is None or table.looks_up_in_memory("id", names) for table in tables)
         return f"{len(ids)} ids{', in memory' if held else ''}"
 
-    def _keys(self, node: NodeInput) -> tuple[str, ...]:
-        """The columns that name a node: its id, and its key when that is one property."""
-        key = self.view.catalog.nodes[node.types[0]].key
-        return ("id", *key) if len(key) == 1 else ("id",)
-
-    def _implied(self, node: NodeInput) -> pa.Table | None:
+    def _implied(self, node: NodeInput, named: _Named) -> pa.Table | None:
         """The rows of a node of which only the key matters, when the key is fixed: its edges say whether it exists."""
         import pyarrow as pa
 
         if node.computed or not any(node.place in hop.places and hop.narrows(node.place) for hop in self.query.hops):
             return None
-        entity = self.view.catalog.nodes[node.types[0]]
-        fixed = looked_up(node.filters, self.values)
-        name = "id" if "id" in fixed else entity.key[0]
-        if any(column.stored != name for column in node.columns):
+        if any(column.stored != named.column for column in node.columns):
             return None
-        values = list(dict.fromkeys(one for one in fixed[name] if one is not None))
-        type_ = PropertyType(Scalar.STRING) if name == "id" else entity.properties[name].type
-        keys = pa.array([canonical_text(one, type_) for one in values], pa.utf8())
-        return pa.table({KEY: keys, **{one.alias: pa.array(values, arrow_type(type_)) for one in node.columns}})
+        keys = pa.array(named.ids, pa.utf8())
+        return pa.table({KEY: keys, **{one.alias: pa.array(named.values, named.type) for one in node.columns}})
 
     def _joins(self, place: str) -> bool:
         return any(place in hop.places for hop in self.query.hops)
 
-    def _ids_from_conditions(self, node: NodeInput) -> list[str] | None:
+    def _named(self, node: NodeInput) -> _Named | None:
         """The ids that conditions leave possible, without reading anything: a fixed id or key."""
         if len(node.types) > 1:
             return None
-        fixed = looked_up(node.filters, self.values)
-        if "id" in fixed:
-            return [str(one) for one in fixed["id"] if one is not None]
+        fixed = self._predicates[node.name].fixed
         entity: NodeType = self.view.catalog.nodes[node.types[0]]
+        if "id" in fixed:
+            return _Named("id", PropertyType(Scalar.STRING), fixed["id"])
         if len(entity.key) != 1 or entity.key[0] not in fixed:
             return None
-        type_ = entity.properties[entity.key[0]].type
-        return [canonical_text(one, type_) for one in fixed[entity.key[0]] if one is not None]
+        return _Named(entity.key[0], entity.properties[entity.key[0]].type, fixed[entity.key[0]])
 
     # ------------------------------------------------------------ expansions
 
@@ -230,7 +267,7 @@ class Reduction:
         if rows.num_rows > MAX_PAIRS and not self.forced:
             raise TooLarge
         self.relations[hop.name] = rows
-        self.choices.append(Choice(named_hop(hop), path, rows.num_rows, estimate))
+        self.choices.append(Choice(hop_name(hop), path, rows.num_rows, estimate))
         for place, column in zip(hop.places, (SOURCE, TARGET), strict=True):
             if hop.narrows(place):
                 self._narrow(place, rows.column(column).to_pylist())
@@ -346,14 +383,15 @@ class Reduction:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        table = self.view.table(hop.table_key)
+        table, predicate = self.view.table(hop.table_key), Predicate(hop.filters, self.arguments)
         names = list(dict.fromkeys(["src", "dst", "id", *(column.stored for column in hop.columns)]))
         found: list[pa.Table] = []
         for index, (near, far) in enumerate(self._ways(hop, end)):
             if table is None:
                 rows = self.view.schema(hop.table_key).empty_table().select(names)
             else:
-                rows = table.lookup(near, ids, names, filter=conjunction(hop.filters, self.values))
+                rows = table.lookup(near, ids, names, filter=predicate.filter)
+                rows = self._satisfying(predicate.remaining, rows, {name: name for name in names})
             if index:
                 rows = rows.filter(pc.not_equal(rows.column("src"), rows.column("dst")))
             near_name, far_name = _names(end)

@@ -1,0 +1,319 @@
+"""Row-level expressions over Arrow columns: one value per row, the same that the SQL of the expression gives.
+
+Logic is three-valued. Whole numbers compare exactly, whatever their types; with a fraction on either side (or anywhere in
+the list of an `in`) both sides are F64. Text compares by code points. Nothing is in an empty list, not even null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import ArithmeticOverflow
+from omnigraph.expressions.arguments import Arguments, is_known
+from omnigraph.language.query.plan import (
+    Binary,
+    Constant,
+    EntityRef,
+    Expression,
+    ListOf,
+    Now,
+    Parameter,
+    PropertyRef,
+    Unary,
+)
+from omnigraph.values.arrow import arrow_type
+from omnigraph.values.types import PropertyType, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+Cells = Any
+"""An Arrow array or chunked array with a value per row, or an Arrow scalar for all of them."""
+
+ID = PropertyType(Scalar.STRING)
+
+_COMPARE = {
+    "=": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+_ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply"}
+
+
+class NotInterpreted(Exception):
+    """The expression holds a search, a block or an aggregate."""
+
+
+def type_of(expression: Expression) -> PropertyType:
+    """The type of an expression; a whole entity stands for its id."""
+    return ID if isinstance(expression, EntityRef) else expression.type
+
+
+def item_type(type_: PropertyType) -> PropertyType:
+    """The type of a list's items."""
+    return PropertyType(type_.scalar, enum=type_.enum)
+
+
+def is_interpreted(expression: Expression) -> bool:
+    """Can it be evaluated here, given its columns?"""
+    match expression:
+        case Constant() | Parameter() | Now() | PropertyRef() | EntityRef():
+            return True
+        case Unary(_, operand, _):
+            return is_interpreted(operand)
+        case Binary(_, left, right, _):
+            return is_interpreted(left) and is_interpreted(right)
+        case ListOf(items, _):
+            return all(is_interpreted(item) for item in items)
+    return False
+
+
+class Interpreter:
+    """`column` gives the values of a stored column of a variable, one for each of `rows` rows."""
+
+    def __init__(
+        self, arguments: Arguments, rows: int, column: Callable[[str, str], pa.Array | pa.ChunkedArray]
+    ) -> None:
+        self._arguments = arguments
+        self._rows = rows
+        self._column = column
+
+    def evaluate(self, expression: Expression) -> pa.Array:
+        """One value per row. Raises ArithmeticOverflow, NotInterpreted."""
+        return self._spread(self._cells(expression))
+
+    def _spread(self, cells: Cells) -> pa.Array:
+        import pyarrow as pa
+
+        if isinstance(cells, pa.Scalar):
+            return pa.repeat(cells, self._rows)
+        return _whole(cells)
+
+    def _cells(self, expression: Expression) -> Cells:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        match expression:
+            case Constant() | Parameter() | Now():
+                return pa.scalar(self._arguments.value(expression), arrow_type(expression.type))
+            case PropertyRef(variable, name, _):
+                return self._column(variable, name)
+            case EntityRef(variable):
+                return self._column(variable, "id")
+            case Unary("not", operand, _):
+                return pc.invert(self._cells(operand))
+            case Unary("is_null", operand, _):
+                return pc.is_null(self._cells(operand))
+            case Unary("is_not_null", operand, _):
+                return pc.is_valid(self._cells(operand))
+            case Unary("-", operand, type_):
+                return _computed("negate", [self._cells(operand)], type_)
+            case Binary():
+                return self._binary(expression)
+        raise NotInterpreted
+
+    def _binary(self, binary: Binary) -> Cells:
+        import pyarrow.compute as pc
+
+        match binary.op:
+            case "in":
+                return self._in(binary.left, binary.right)
+            case "contains" if type_of(binary.left).is_list:
+                return self._member(binary.left, binary.right)
+            case "contains" | "starts_with":
+                return self._text(binary.op, self._cells(binary.left), self._cells(binary.right))
+        left, right = self._cells(binary.left), self._cells(binary.right)
+        match binary.op:
+            case "and":
+                return pc.and_kleene(left, right)
+            case "or":
+                return pc.or_kleene(left, right)
+            case "/" | "%":
+                return _divided(binary.op, left, right, binary.type)
+            case "+" | "-" | "*":
+                return _computed(_ARITHMETIC[binary.op], [left, right], binary.type)
+        meeting = _meeting([type_of(binary.left), type_of(binary.right)])
+        return pc.call_function(_COMPARE[binary.op], [_cast(left, meeting), _cast(right, meeting)])
+
+    # ------------------------------------------------------------ lists
+
+    def _in(self, left: Expression, right: Expression) -> Cells:
+        if isinstance(right, ListOf) and not is_known(right):
+            return self._any_of(left, right.items)
+        if not is_known(right):
+            return self._nothing_in_empty(self._member(right, left), self._cells(right))
+        items = self._arguments.value(right)
+        types = [type_of(item) for item in right.items] if isinstance(right, ListOf) else [item_type(type_of(right))]
+        return self._among(left, items, types)  # type: ignore[arg-type]  # the value of a list, or None
+
+    def _among(self, left: Expression, items: list[object] | None, types: Sequence[PropertyType]) -> Cells:
+        """Membership in a list that is known."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not items:
+            return pa.scalar(None if items is None else False, pa.bool_())
+        meeting = _meeting([type_of(left), *types])
+        cells = _without_signed_zeros(_cast(self._spread(self._cells(left)), meeting))
+        known = [item for item in items if item is not None]
+        wanted = _without_signed_zeros(pa.array(known, cells.type))
+        found = pc.is_in(cells, value_set=wanted)
+        if len(known) < len(items):
+            found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
+        return pc.if_else(pc.is_valid(cells), found, pa.scalar(None, pa.bool_()))
+
+    def _any_of(self, left: Expression, items: Sequence[Expression]) -> Cells:
+        """Membership in a list whose items depend on the row."""
+        import pyarrow.compute as pc
+
+        meeting = _meeting([type_of(left), *(type_of(item) for item in items)])
+        value = _cast(self._cells(left), meeting)
+        found = [pc.equal(value, _cast(self._cells(item), meeting)) for item in items]
+        result = found[0]
+        for one in found[1:]:
+            result = pc.or_kleene(result, one)
+        return result
+
+    def _member(self, array: Expression, item: Expression) -> pa.Array:
+        """Is the item in the row's list? Null when either is null."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lists, items = self._spread(self._cells(array)), self._spread(self._cells(item))
+        meeting = _meeting([item_type(type_of(array)), type_of(item)])
+        parents = pc.list_parent_indices(lists)
+        equal = pc.equal(_cast(pc.list_flatten(lists), meeting), _cast(items.take(parents), meeting))
+        found = np.zeros(self._rows, bool)
+        found[np.asarray(parents)[np.asarray(pc.fill_null(equal, False))]] = True
+        return pa.array(found, mask=np.asarray(pc.or_(pc.is_null(lists), pc.is_null(items))))
+
+    def _nothing_in_empty(self, found: pa.Array, lists: Cells) -> pa.Array:
+        import pyarrow.compute as pc
+
+        is_empty = pc.fill_null(pc.equal(pc.list_value_length(self._spread(lists)), 0), False)
+        return pc.if_else(is_empty, False, found)
+
+    # ------------------------------------------------------------ text
+
+    def _text(self, op: Literal["contains", "starts_with"], left: Cells, right: Cells) -> Cells:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if isinstance(right, pa.Scalar):
+            if not right.is_valid:
+                return pa.scalar(None, pa.bool_())
+            matches = pc.match_substring if op == "contains" else pc.starts_with
+            return matches(left, right.as_py())
+        holds: Callable[[str, str], bool] = str.__contains__ if op == "contains" else str.startswith
+        pairs = zip(self._spread(left).to_pylist(), self._spread(right).to_pylist(), strict=True)
+        return pa.array([None if a is None or b is None else holds(a, b) for a, b in pairs], pa.bool_())
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _meeting(types: Iterable[PropertyType]) -> pa.DataType | None:
+    """The type in which values of these types compare; None when they do as they are."""
+    import pyarrow as pa
+
+    scalars = {type_.scalar for type_ in types}
+    if len(scalars) > 1 and any(scalar.is_float for scalar in scalars):
+        return pa.float64()
+    if len(scalars) > 1 and Scalar.U64 in scalars:
+        return pa.decimal128(20, 0)
+    return pa.int64() if len(scalars) > 1 else None
+
+
+def _cast(cells: Any, type_: pa.DataType | None) -> Any:
+    """Every conversion here is to a type that holds the values, or to the nearest F64."""
+    import pyarrow.compute as pc
+
+    return cells if type_ is None or cells.type == type_ else pc.cast(cells, type_, safe=False)
+
+
+def _without_signed_zeros(cells: pa.Array) -> pa.Array:
+    """Hashing tells -0.0 from 0.0, comparing does not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.add(cells, pa.scalar(0.0, cells.type)) if pa.types.is_floating(cells.type) else cells
+
+
+def _computed(function: str, operands: list[Cells], type_: PropertyType) -> Cells:
+    """Arithmetic in the type of the result."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    target = arrow_type(type_)
+    try:
+        converted = [pc.cast(one, target, safe=type_.scalar.is_integer) for one in operands]
+        return pc.call_function(f"{function}_checked", converted)
+    except pa.ArrowInvalid as error:
+        raise ArithmeticOverflow from error
+
+
+def _divided(op: Literal["/", "%"], left: Cells, right: Cells, type_: PropertyType) -> Cells:
+    """By zero: null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    target = arrow_type(type_)
+    try:
+        dividend, divisor = (pc.cast(side, target, safe=type_.scalar.is_integer) for side in (left, right))
+    except pa.ArrowInvalid as error:
+        raise ArithmeticOverflow from error
+    divisor = pc.if_else(pc.equal(divisor, pa.scalar(0, target)), pa.scalar(None, target), divisor)
+    if op == "/":
+        return pc.divide(dividend, divisor)
+    if type_.scalar.is_integer:
+        # The remainder by -1 is the one by 1, which does not overflow.
+        divisor = pc.if_else(pc.equal(divisor, pa.scalar(-1, target)), pa.scalar(1, target), divisor)
+    return pc.remainder(dividend, divisor)
+
+
+def _whole(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    if not isinstance(cells, pa.ChunkedArray):
+        return cells
+    return (
+        cells.chunk(0)
+        if cells.num_chunks == 1
+        else pa.concat_arrays(cells.chunks)
+        if cells.num_chunks
+        else pa.array([], cells.type)
+    )
+
+
+def satisfying(
+    rows: pa.Table,
+    conditions: Iterable[Expression],
+    arguments: Arguments,
+    names: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """The rows for which all conditions hold. Each is asked only about the rows that satisfied those before it.
+
+    `names`: the table's names of stored columns, where they differ. Raises as `evaluate` does.
+    """
+    for condition in conditions:
+        table = rows
+
+        def column(_: str, name: str, table: pa.Table = table) -> pa.ChunkedArray:
+            return table.column(name if names is None else names[name])
+
+        rows = table.filter(Interpreter(arguments, table.num_rows, column).evaluate(condition))
+    return rows
+
+
+def as_mask(truth: pa.Array) -> np.ndarray:
+    """Which rows hold: neither false nor null."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.fill_null(truth, False))

@@ -1,0 +1,30 @@
+"""`count($p)` over a bare binding: every snapshot knows the number of its rows. Nothing is read, nothing compiled."""
+
+from __future__ import annotations
+
+from omnigraph.language.query.plan import Aggregate, EntityRef, ReadPlan
+from omnigraph.read.strategies.strategy import Answer, Choice, Read, Strategy
+
+
+def _answer(read: Read) -> Answer | None:
+    if not _is_bare_count(read.plan):
+        return None
+    import pyarrow as pa
+
+    binding = read.plan.pattern.bindings[0]
+    total = sum(read.view.rows(f"node:{type_name}") for type_name in binding.types)
+    table = pa.table({column.name: pa.array([total], pa.int64()) for column in read.plan.projections})
+    return Answer((Choice(f"${binding.variable}", "metadata", total),), None, table=table)
+
+
+def _is_bare_count(plan: ReadPlan) -> bool:
+    pattern = plan.pattern
+    bare = len(pattern.bindings) == 1 and not pattern.expansions and not pattern.filters
+    counted = all(
+        isinstance(column.expression, Aggregate) and isinstance(column.expression.operand, EntityRef)
+        for column in plan.projections
+    )
+    return bare and counted and plan.limit is None and plan.offset is None
+
+
+METADATA = Strategy("metadata", frozenset({"auto"}), _answer)

@@ -1,0 +1,34 @@
+"""Every table in full, the tree in the engine. It answers every read; large tables go to the engine as a stream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from omnigraph.read.inputs import sources
+from omnigraph.read.strategies.strategy import Answer, Choice, Read, Strategy, hop_name
+
+
+def _answer(read: Read) -> Answer:
+    """In the mode "scan" conditions are left to the tree alone, and no table is left out."""
+    view, arguments, is_plain = read.view, read.arguments, read.mode == "scan"
+    prepared = read.prepared(elide=not is_plain)
+    query = prepared.query
+    relations: dict[str, Any] = {}
+    choices = []
+    for node in query.inputs:
+        input_ = replace(node, filters=(), ranked=None) if is_plain else node
+        rows = sources.node_rows(view, node)
+        if not is_plain and rows > sources.STREAMED_ROWS and prepared.uses(node.name) == 1:
+            relations[node.name] = sources.stream_nodes(view, input_, arguments)
+            choices.append(Choice(f"${node.variable}", "scan", None, f"{rows} rows, streamed"))
+        else:
+            relations[node.name] = sources.read_nodes(view, input_, arguments)
+            choices.append(Choice(f"${node.variable}", "scan", relations[node.name].num_rows))
+    for hop in query.hops:
+        relations[hop.edges] = sources.read_edges(view, replace(hop, filters=()) if is_plain else hop, arguments)
+        choices.append(Choice(hop_name(hop), "sql", relations[hop.edges].num_rows))
+    return Answer(tuple(choices), prepared, relations)
+
+
+SCAN = Strategy("scan", frozenset({"auto", "scan", "index", "csr"}), _answer)

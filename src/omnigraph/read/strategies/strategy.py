@@ -1,0 +1,81 @@
+"""What a way to answer a read looks like: it takes the read and gives an answer, or None when the read is not for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.read.sql.prepared import Prepared, prepare
+from omnigraph.read.sql.shapes import HopInput, Keys
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Mode = Literal["auto", "scan", "index", "csr"]
+"""`auto` asks every strategy in turn; the others force one, whatever it costs."""
+Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql"]
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one input was read and why."""
+
+    what: str
+    path: Path
+    rows: int | None
+    estimate: str = ""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What is asked, of which snapshot, with which arguments."""
+
+    view: View
+    plan: ReadPlan
+    arguments: Arguments
+    mode: Mode = "auto"
+    _shared: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def prepared(self, keys: Keys = "id", *, elide: bool = True) -> Prepared:
+        return prepare(self.plan, self.view.catalog, keys, elide=elide)
+
+    def once(self, make: Callable[[Read], Made]) -> Made:
+        """What several strategies need of this read, made for the first one that asks."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        made: Made = self._shared[make]
+        return made
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The relations to run the tree over; or the tree's columns, when no engine was needed for them."""
+
+    choices: tuple[Choice, ...]
+    prepared: Prepared | None
+    """None when `table` is the result itself."""
+    relations: Mapping[str, Any] = field(default_factory=dict)
+    table: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Strategy:
+    name: str
+    modes: frozenset[Mode]
+    """The modes in which it is asked."""
+    answer: Callable[[Read], Answer | None]
+
+
+def hop_name(hop: HopInput) -> str:
+    """An expansion as its query writes it."""
+    expansion = hop.expansion
+    word = f"<{expansion.edge}>" if expansion.direction == "both" else expansion.edge
+    bounds = "" if expansion.max_hops == 1 else f"{{{expansion.min_hops},{expansion.max_hops}}}"
+    edge = f"${expansion.edge_variable}:" if expansion.edge_variable else ""
+    way = " (backwards)" if expansion.direction == "in" else ""
+    return f"${expansion.source} {edge}{word}{bounds} ${expansion.target}{way}"
