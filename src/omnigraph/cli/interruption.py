@@ -1,11 +1,12 @@
-"""Ctrl-C in the middle of a write: what can be said about it afterwards."""
+"""Commands that are stopped by a signal: they clean up, and say what became of a write."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound
 
@@ -13,14 +14,27 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does, with an exit code of its own."""
+
+
+def end_cleanly_on_sigterm() -> None:
+    """For a process that runs one command. Without it a SIGTERM would leave behind what the command has not finished."""
+
+    def terminate(_number: int, _frame: Any) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+
+
 @contextlib.contextmanager
-def telling_what_was_published(graph: Graph, branch: str) -> Iterator[None]:
-    """An interrupted write is published or not, never in part. Look which, and say it."""
+def outcome_on_interrupt(graph: Graph, branch: str) -> Iterator[None]:
+    """Say whether an interrupted write was published: it is, or is not, never in part."""
     before, started = _head(graph, branch), dt.datetime.now(dt.UTC)
     try:
         yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_outcome(graph, branch, before, started)) from None
+    except KeyboardInterrupt as stop:
+        raise type(stop)(_outcome(graph, branch, before, started)) from None
 
 
 def _outcome(graph: Graph, branch: str, before: str | None, started: dt.datetime) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from omnigraph.cli.commands import branches, data, graphs, history, queries, recovery, schemas
+from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
 from omnigraph.cli.options import shared_flags
 from omnigraph.cli.output import print_error
 from omnigraph.cli.startup import leave_pandas_out
@@ -19,6 +20,7 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_PRECONDITION = 4
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 FORMER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
 """Words that users of earlier tools type; they work, with a warning."""
@@ -68,6 +70,7 @@ def main() -> None:
     if os.environ.get("_OMNIGRAPH_COMPLETE"):
         cli.main(prog_name="omnigraph")
     leave_pandas_out()
+    end_cleanly_on_sigterm()
     if "--debug" not in sys.argv:
         sys.excepthook = _unexpected
     sys.exit(run(sys.argv[1:]))
@@ -96,8 +99,10 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _bad_usage(error, as_json)
     except (KeyboardInterrupt, click.Abort) as stop:
-        click.echo("interrupted" + (f": {stop}" if str(stop) else ""), err=True)
-        return EXIT_INTERRUPTED
+        terminated = isinstance(stop, Terminated)
+        word = "terminated" if terminated else "interrupted"
+        click.echo(word + (f": {stop}" if str(stop) else ""), err=True)
+        return EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 0

@@ -25,7 +25,7 @@ def command_reference() -> str:
         "# Commands",
         "",
         "Made from the help texts; `omnigraph <command> --help` shows the same. Exit codes: 0 done, 1 failed, 2 the command",
-        "line is wrong, 4 the branch is not at the expected commit, 130 interrupted. With `--json` the answer, or",
+        "line is wrong, 4 the branch is not at the expected commit, 130 interrupted, 143 terminated. With `--json` the answer, or",
         '`{"error": {code, message, retry, hint?, details?}}`, is one JSON value on stdout.',
         "",
         "These flags may also stand before the command, and are refused by commands that have no use for them:",

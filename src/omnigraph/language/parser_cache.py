@@ -7,16 +7,14 @@ it is built each time.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+
+from omnigraph.user_cache import is_own_file, user_cache
 
 
 def parser_cache(name: str) -> str | bool:
     """The file for a parser in the user's own cache folder, or False when there can be none."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    try:
-        folder = (Path(root) if root else Path.home() / ".cache") / "omnigraph"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        usable = os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid()
-    except (OSError, RuntimeError):
+    folder = user_cache()
+    if folder is None:
         return False
-    return str(folder / f"{name}.parser") if usable else False
+    path = folder / f"{name}.parser"
+    return str(path) if is_own_file(path) or not os.path.lexists(path) else False

@@ -141,7 +141,7 @@ def _register_merge(group: click.Group) -> None:
                properties: [{name, base?, ours?, theirs?}]}], actor_id?, commit?, dry_run?, hint?, branch_deleted?,
                branch_delete_error?}
         """
-        from omnigraph.cli.interruption import telling_what_was_published
+        from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.errors import MergeConflicts
         from omnigraph.wire.history import commit_json
         from omnigraph.wire.members import present
@@ -150,7 +150,7 @@ def _register_merge(group: click.Group) -> None:
         settings.announce("branch merge", uri)
         graph = settings.open()
         try:
-            with telling_what_was_published(graph, target):
+            with outcome_on_interrupt(graph, target):
                 result = graph.branches.merge(
                     source,
                     into=target,

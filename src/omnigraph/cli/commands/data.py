@@ -85,7 +85,7 @@ def _register_load(cli: click.Group) -> None:
                unchanged, deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
                rejected?, actor_id?, commit?}
         """
-        from omnigraph.cli.interruption import telling_what_was_published
+        from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import load_json
 
         address = settings.uri(uri)
@@ -93,7 +93,7 @@ def _register_load(cli: click.Group) -> None:
         if mode == "overwrite":
             settings.confirm_destruction("load --mode overwrite", address)
         graph = settings.open(uri)
-        with telling_what_was_published(graph, branch):
+        with outcome_on_interrupt(graph, branch):
             receipt = graph.load(
                 list(data),
                 mode=mode,  # type: ignore[arg-type]  # click checked the choice

@@ -117,8 +117,8 @@ def register(cli: click.Group) -> None:
         cache = find()
         if cache is None:
             raise UsageError(
-                "only the Java that comes with OmniGraph can be warmed up, and JAVA_HOME names another one",
-                hint="unset JAVA_HOME, or keep using that Java as it is",
+                "only the Java that comes with OmniGraph can be warmed up, in a cache folder of the user's own",
+                hint="unset JAVA_HOME, and set XDG_CACHE_HOME to a folder of yours when there is no home folder",
             )
         made = cache.make(lambda step: None if out.quiet else print(f"{step} ...", file=sys.stderr))
         text = "Spark starts faster from now on" if made else "Spark's start was recorded already"

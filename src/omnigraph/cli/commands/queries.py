@@ -145,11 +145,11 @@ def _register_mutate(cli: click.Group) -> None:
         \b
         JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?}
         """
-        from omnigraph.cli.interruption import telling_what_was_published
+        from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import receipt_json
 
         graph = settings.open()
-        with telling_what_was_published(graph, branch):
+        with outcome_on_interrupt(graph, branch):
             receipt = graph.mutate(
                 asked.source,
                 asked.values,

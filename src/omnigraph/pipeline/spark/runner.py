@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import OmnigraphError, PipelineFailed
 from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.runner import Join, Piece, Result, Task, rows_in
+from omnigraph.pipeline.spark.jobs import new_group, run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,8 +64,9 @@ class SparkRunner:
 
     def collect(self, stage: str, frame: DataFrame, tasks: int) -> list[tuple[int, Any]]:
         started = time.monotonic()
-        with self._watched(stage, tasks):
-            rows = _collected(frame)
+        group = new_group()
+        with self._watched(group, stage, tasks):
+            rows = _collected(self.session, stage, frame, group)
         answers = [(row[0], pickle.loads(bytes(row[1]))) for row in rows]
         for _, answer in sorted(answers, key=lambda pair: pair[0]):
             if isinstance(answer, _Raised):
@@ -74,22 +76,17 @@ class SparkRunner:
         return answers
 
     @contextlib.contextmanager
-    def _watched(self, stage: str, tasks: int) -> Iterator[None]:
-        """Tell the progress from a thread while the job runs. A Connect session has no tracker: it tells the end only."""
+    def _watched(self, group: str, stage: str, tasks: int) -> Iterator[None]:
+        """Report progress from a thread while the job runs. A Connect session has no tracker: only its end is reported."""
         context = getattr(self.session, "_sc", None)
         if context is None or isinstance(self._progress, Silent):
             yield
             return
-        group = f"omnigraph-{time.monotonic_ns()}"
-        context.setJobGroup(group, stage, True)
         ended = threading.Event()
         thread = threading.Thread(target=self._watch, args=(context, group, stage, tasks, ended), daemon=True)
         thread.start()
         try:
             yield
-        except KeyboardInterrupt:
-            context.cancelJobGroup(group)
-            raise
         finally:
             ended.set()
             thread.join()
@@ -109,12 +106,12 @@ class SparkRunner:
             self._progress.update(Status(stage, done, max(total, tasks), 0, time.monotonic() - started))
 
 
-def _collected(frame: DataFrame) -> list[Any]:
+def _collected(session: SparkSession, stage: str, frame: DataFrame, group: str) -> list[Any]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
     from pyspark.errors import PySparkException
 
     try:
-        rows: list[Any] = frame.collect()
+        rows: list[Any] = run_job(session, stage, frame.collect, group)
         return rows
     except (PySparkException, Py4JError) as error:
         raise failure_of(error) from None

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import PipelineFailed, UsageError
-from omnigraph.pipeline.spark import java, start_cache
+from omnigraph.pipeline.spark import java, jvm, start_cache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_ATTEMPTS = 3
-MEMORY_LEAST_MB = 1_024
-MEMORY_MOST_MB = 4_096
+MIN_MEMORY_MB = 1_024
+MAX_MEMORY_MB = 4_096
 PIPE_BYTES = 1024 * 1024
 """What the JVM and a Python worker exchange at a time. Rows come as batches of megabytes."""
 
@@ -28,6 +28,7 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
 
     `memory` is for the JVM on this machine ("4g"); the work on rows happens beside it, in Python.
     """
+    _require_pyspark()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -50,13 +51,38 @@ def start(master: str, memory: str | None, app_name: str, java_options: Sequence
 
     _prepare_environment(local=master.startswith("local"))
     settings = {**_SQL, **_driver_settings(memory, java_options)}
-    with warnings.catch_warnings():
-        # The JVM is started by a fork that only calls exec: nothing of this process runs in it.
-        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+
+    def make() -> SparkSession:
         builder = SparkSession.builder.appName(app_name).master(master)
         session: SparkSession = _configured(builder, settings).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+        session.sparkContext.setLogLevel("ERROR")
+        return session
+
+    with _typed_start(f"Spark did not start ({master})", "look at its log: " + str(java.log_file())):
+        session = jvm.started(make)
+    # Made in another thread, where it is active; here it shall be too.
+    SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
     return session
+
+
+def _require_pyspark() -> None:
+    if not _can_import("pyspark"):
+        raise UsageError(
+            "PySpark is not installed", hint="pip install 'omnigraph[spark]', or work in this process: --engine local"
+        )
+
+
+@contextlib.contextmanager
+def _typed_start(message: str, hint: str) -> Iterator[None]:
+    """What keeps a session from starting, as one sentence."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        said = str(error).strip().splitlines()
+        raise PipelineFailed(f"{message}: {said[0] if said else type(error).__name__}", hint=hint) from None
 
 
 def _connected(builder: Any, remote: str) -> SparkSession:
@@ -70,16 +96,9 @@ def _connected(builder: Any, remote: str) -> SparkSession:
         )
     if remote.startswith("local"):
         _prepare_environment(local=True)
-    from pyspark.errors import PySparkException
-
-    try:
-        session: SparkSession = _configured(builder.remote(remote), _SQL).getOrCreate()
-    except PySparkException as error:
-        said = str(error).strip().splitlines()
-        raise PipelineFailed(
-            f"no Spark session at '{remote}': {said[0] if said else type(error).__name__}",
-            hint="check the address in SPARK_REMOTE, and that a Spark Connect server runs there",
-        ) from None
+    hint = "check the address in SPARK_REMOTE, and that a Spark Connect server runs there"
+    with _typed_start(f"no Spark session at '{remote}'", hint):
+        session: SparkSession = jvm.started(lambda: _configured(builder.remote(remote), _SQL).getOrCreate())
     return session
 
 
@@ -127,7 +146,7 @@ def _driver_settings(memory: str | None, java_options: Sequence[str]) -> dict[st
 def _memory() -> str:
     """A sixth of the machine, within bounds: rows live in the Python workers, not in the JVM."""
     total_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1024 * 1024)
-    return f"{max(MEMORY_LEAST_MB, min(MEMORY_MOST_MB, total_mb // 6))}m"
+    return f"{max(MIN_MEMORY_MB, min(MAX_MEMORY_MB, total_mb // 6))}m"
 
 
 def _prepare_environment(*, local: bool) -> None:

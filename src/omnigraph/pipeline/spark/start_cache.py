@@ -18,6 +18,7 @@ from pathlib import Path
 
 from omnigraph.errors import PipelineFailed, UsageError
 from omnigraph.pipeline.spark import java
+from omnigraph.user_cache import is_own_file, user_cache
 
 MIN_JAVA = 25
 KEPT = 2
@@ -40,13 +41,10 @@ class StartCache:
 
     def options(self) -> tuple[str, ...]:
         """What the JVM needs to use the file; nothing when there is none that this user made."""
-        try:
-            found = self.path.stat()
-            if found.st_uid != os.getuid():
-                return ()
-            os.utime(self.path)  # says that it is in use, to the one who removes old ones
-        except OSError:
+        if not is_own_file(self.path):
             return ()
+        with contextlib.suppress(OSError):
+            os.utime(self.path)  # says that it is in use, to the one who removes old ones
         return using(self.path)
 
     def make(self, say: Callable[[str], None]) -> bool:
@@ -78,9 +76,9 @@ class StartCache:
 
 
 def find() -> StartCache | None:
-    """The cache that fits this process; None when Java or Spark is one that somebody else takes care of."""
-    home = java.packaged_java()
-    if home is None or java.java_version(home) < MIN_JAVA:
+    """The cache that fits this process; None when there is no place for it, or Java is not the packaged one."""
+    home, folder = java.packaged_java(), user_cache()
+    if home is None or folder is None or java.java_version(home) < MIN_JAVA:
         return None
     import pyspark
 
@@ -92,7 +90,7 @@ def find() -> StartCache | None:
     except OSError:
         return None
     name = hashlib.sha256("\n".join(map(str, facts)).encode()).hexdigest()[:16]
-    return StartCache(java.cache_folder() / f"spark-{name}.aot")
+    return StartCache(folder / f"spark-{name}.aot")
 
 
 def using(path: Path) -> tuple[str, ...]:

@@ -1,0 +1,32 @@
+"""The user's own cache folder, for what can be made again. Programs and pickles are read from it, so nobody else may write there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def user_cache() -> Path | None:
+    """The folder, made when it is missing; None when there can be none that is a real folder of this user's alone."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = (Path(root) if root else Path.home() / ".cache") / "omnigraph"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            return None
+        if stat.S_IMODE(found.st_mode) != 0o700:
+            folder.chmod(0o700)
+    except (OSError, RuntimeError):  # no home, or one that cannot be written
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def is_own_file(path: Path) -> bool:
+    """Whether it is a regular file that this user made, not one that somebody put there while the folder was open."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
