@@ -148,3 +148,31 @@ def test_only_what_others_touched_is_checked_again(
         assert len(graph.commits()) == 3 + len(mutations)
     ids = [record["data"]["id"] for record in content(graph, tmp_path)]
     assert len(ids) == len(set(ids))
+
+
+OVERWRITES: dict[str, tuple[str, str | None]] = {
+    "a row of the type comes": (PUT.format("y", 1), "expected_version_mismatch"),
+    "a row of the type goes": (DROP.format("c"), "expected_version_mismatch"),
+    "an edge between nodes that stay": (TIE.format("b", "a"), None),
+    "an edge at a node that goes": (TIE.format("a", "c"), "endpoint_missing"),
+    "a row of another type": ('query q() { insert Note { text: "x" } }', None),
+}
+
+
+@pytest.mark.parametrize("case", OVERWRITES)
+def test_an_overwrite_beside_another_writer(case: str, graph: og.Graph, write: Write, tmp_path: Path) -> None:
+    """It is the image of what its caller saw: rows of the type that came or went meanwhile refuse it."""
+    mutation, refusal = OVERWRITES[case]
+    graph.load(write("setup.jsonl", person("a"), person("b"), person("c")), mode="append", engine="local")
+    other = og.open(graph.uri, durability="process")
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, lambda: other.mutate(mutation))
+    source = write("image.jsonl", person("a", age=1), person("b", age=1))
+    if refusal is None:
+        graph.load(source, mode="overwrite", engine="local")
+    else:
+        with pytest.raises(errors.OmnigraphError) as caught:
+            graph.load(source, mode="overwrite", engine="local")
+        assert caught.value.code == refusal
+    ages = {record["data"].get("age") for record in content(graph, tmp_path) if record.get("type") == "Person"}
+    assert (ages == {1}) == (refusal is None)
+    assert graph.recovery.list() == []
