@@ -88,6 +88,23 @@ class SmallGraph:
             **extra,  # type: ignore[arg-type]
         )
 
+    def opening_plan(self, branch: str, source: Entry | None = None, **extra: object) -> PublishPlan:
+        """A plan that makes its branch."""
+        opening = self.history.branches.opening(branch, source or self.head(), self.ids())
+        before = opening.before.table("node:P")
+        return replace(
+            PublishPlan(
+                commit_id=opening.id,
+                branch=branch,
+                incarnation=opening.incarnation,
+                base=opening.before.commit.ref,
+                schema=opening.before.schema,
+                changes=(TableChange("node:P", "insert", before, following(before)),),
+                opening=opening,
+            ),
+            **extra,  # type: ignore[arg-type]
+        )
+
     def commit(self, branch: str = "main", table: str = "node:P", **extra: object) -> Commit:
         return publish(self.history, self.plan(branch, table, **extra))
 

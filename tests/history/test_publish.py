@@ -9,14 +9,20 @@ import pytest
 from history.small_graph import SmallGraph, following, reapply
 
 from omnigraph.errors import (
+    AlreadyExists,
     BranchNotFound,
     BranchReplaced,
     Contention,
     ExpectedVersionMismatch,
     KeyConflict,
+    OutcomeUnknown,
     PreconditionFailed,
 )
 from omnigraph.history import Commit, Prepared, PublishPlan, Snapshot, TableChange
+from omnigraph.history.chain import key_of
+from omnigraph.storage import open_store
+from omnigraph.testing import Fault, FaultyStore
+from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
 from omnigraph.write.publishing import Submission, publish, publish_group
 
 
@@ -230,6 +236,143 @@ def test_endless_contention_ends_with_an_error_to_retry() -> None:
     assert caught.value.retry
 
 
+# ---------------------------------------------------------------- plans that make their branch
+
+
+def test_a_branch_appears_with_its_first_commit_in_one_entry() -> None:
+    graph = SmallGraph()
+    graph.commits(2)
+    plan = graph.opening_plan("x")
+    graph.store.reset()
+    commit = publish(graph.history, plan)
+    assert graph.store.snapshot().by_kind == {"list": 1, "get": 1, "create": 1}, (
+        "the branch, a tag of its name, the entry"
+    )
+    (entry,) = [graph.again().head("x")]
+    assert (entry.op, entry.position, [step.commit for step in entry.steps]) == ("create", 0, [commit])
+    assert entry.before == graph.head().head
+    assert commit.parents == (graph.head().head.commit.ref,)
+    assert commit.ref.opens_branch
+    assert [each.id for each in graph.history.log.walk(entry)][1:] == [
+        each.id for each in graph.history.log.walk(graph.head())
+    ]
+    later = graph.commit("x")
+    assert not later.ref.opens_branch
+    assert [each.id for each in graph.history.lineage.merge_bases(graph.head("x"), graph.head())] == [
+        graph.head().head.commit.id
+    ]
+    assert graph.history.revisions.resolve("x~1").commit == commit
+    assert graph.history.revisions.resolve("x~2") == graph.head().head
+
+
+def test_the_branch_starts_where_the_plan_was_made_whatever_its_source_does_meanwhile() -> None:
+    graph = SmallGraph()
+    base = graph.commit()
+    graph.branch("source")
+    graph.commit("source")
+    plan = graph.opening_plan("x", graph.head("source"))
+    start = graph.head("source").head
+    graph.commits(2, "source")
+    graph.history.branches.delete("source", force=True)
+    commit = publish(graph.history, plan)
+    assert commit.parents == (start.commit.ref,)
+    assert graph.head("x").head.table("node:P").rows == 3  # type: ignore[union-attr]
+    assert base.id in {each.id for each in graph.history.log.walk(graph.head("x"))}
+
+
+def test_a_branch_made_meanwhile_is_written_like_any_other() -> None:
+    graph = SmallGraph()
+    plan = graph.opening_plan("x")
+    other = graph.again()
+    other.branch("x")
+    theirs = other.commit("x")
+    commit = publish(graph.history, plan, reapply)
+    assert commit.parents == (theirs.ref,)
+    assert not commit.ref.opens_branch
+    assert graph.head("x").head.table("node:P").rows == 2  # type: ignore[union-attr]
+
+
+def test_a_branch_that_has_to_be_new_is_refused_when_somebody_made_it() -> None:
+    graph = SmallGraph()
+    plan = graph.opening_plan("x", new_branch=True)
+    theirs = graph.again().branch("x")
+    with pytest.raises(AlreadyExists):
+        publish(graph.history, plan, reapply)
+    assert graph.again().head("x") == theirs
+    graph.history.branches.delete("x")
+    assert publish(graph.history, plan, reapply).ref.opens_branch
+
+
+def test_a_branch_lost_in_the_race_for_its_first_entry_is_rebased_on() -> None:
+    graph = SmallGraph()
+    plan = graph.opening_plan("x")
+    other = graph.again()
+    theirs = other.opening_plan("x")
+    arm(Failpoint.PUBLISH_BEFORE_CREATE, lambda: (disarm_all(), publish(other.history, theirs), None)[2])
+    commit = publish(graph.history, plan, reapply)
+    assert [each.id for each in graph.history.log.walk(graph.head("x"))][:2] == [commit.id, theirs.commit_id]
+
+
+def test_a_branch_that_came_and_went_meanwhile_is_made_again() -> None:
+    graph = SmallGraph()
+    plan = graph.opening_plan("x")
+    other = graph.again()
+    other.branch("x")
+    other.commits(2, "x")
+    other.history.branches.delete("x", force=True)
+    commit = publish(graph.history, plan, reapply)
+    assert (commit.ref.opens_branch, commit.ref.position) == (True, 4)
+    assert graph.head("x").head.table("node:P").rows == 1  # type: ignore[union-attr]
+
+
+def test_a_plan_that_made_its_branch_is_published_once_even_if_the_branch_is_deleted_since() -> None:
+    graph = SmallGraph()
+    plan = graph.opening_plan("x")
+    commit = publish(graph.history, plan, reapply)
+    assert publish(graph.again().history, plan, reapply) == commit
+    graph.commits(3, "x")
+    assert publish(graph.again().history, plan, reapply) == commit
+    graph.history.branches.delete("x", force=True)
+    assert publish(graph.again().history, plan, reapply) == commit
+    graph.branch("x")
+    graph.commit("x")
+    assert publish(graph.again().history, plan, reapply) == commit
+    graph.history.branches.delete("x", force=True)
+    graph.branch("x")
+    assert publish(graph.again().history, plan, reapply) == commit
+    assert graph.head("x").position == 8
+
+
+def test_whether_a_swept_incarnation_had_the_plan_is_unknown() -> None:
+    graph = SmallGraph()
+    plan = graph.opening_plan("x")
+    publish(graph.history, plan)
+    graph.history.branches.delete("x", force=True)
+    graph.branch("x")
+    graph.store.delete(key_of("x", 1))
+    with pytest.raises(OutcomeUnknown):
+        publish(graph.again().history, plan, reapply)
+
+
+def test_a_plan_does_not_make_a_branch_with_the_name_of_a_tag() -> None:
+    graph = SmallGraph()
+    plan = graph.opening_plan("x")
+    graph.history.tags.create("x", graph.head().head.commit.ref)
+    with pytest.raises(AlreadyExists, match="'x' is a tag"):
+        publish(graph.history, plan)
+    assert graph.again().history.chain.newest("x") is None
+
+
+@pytest.mark.parametrize("kind", ["answer_lost", "refused"])
+def test_a_lost_answer_of_the_first_entry_is_looked_up(kind: str) -> None:
+    inner = open_store("memory://")
+    graph = SmallGraph(inner)
+    plan = graph.opening_plan("x")
+    graph.store.inner = FaultyStore(inner, Fault(kind, "create", "branches/x/*"))  # type: ignore[arg-type]
+    assert publish(graph.history, plan).id == plan.commit_id
+    assert graph.again().head("x").op == "create"
+
+
 # ---------------------------------------------------------------- groups
 
 
@@ -315,6 +458,20 @@ def test_a_prepared_plan_is_a_value_that_another_process_publishes() -> None:
     commit = publish(other.history, found.plan)
     other.history.recovery.remove(commit.id)
     assert graph.history.recovery.list() == []
+
+
+def test_another_process_makes_the_branch_of_a_prepared_plan() -> None:
+    graph = SmallGraph(max_tail=2)
+    graph.commits(5)
+    plan = graph.opening_plan("x", new_branch=True)
+    graph.history.recovery.keep(Prepared(plan, 7, {}))
+    graph.commits(5)
+    other = graph.again()
+    (found,) = other.history.recovery.list()
+    assert found.plan == plan
+    commit = publish(other.history, found.plan)
+    assert commit.ref.opens_branch
+    assert len(list(graph.history.log.walk(graph.head("x")))) == 7
 
 
 def test_prepared_plans_are_listed_oldest_first_even_while_others_remove_them(monkeypatch: pytest.MonkeyPatch) -> None:

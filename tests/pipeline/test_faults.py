@@ -6,18 +6,20 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline.conftest import Write, content, knows, person
+from pipeline.conftest import SCHEMA, Write, content, knows, person
+from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.testing import Fault, FaultyStore
-from omnigraph.testing.failpoints import Failpoint, Park, arm
+from omnigraph.testing.failpoints import Failpoint, Park, arm, disarm_all
 
 LOADING = """
 import sys
@@ -132,6 +134,162 @@ def test_a_plan_that_cannot_be_removed_changes_no_outcome(graph: og.Graph, write
     graph.recovery.discard(refused.commit_id)
     assert graph.recovery.list() == []
     assert len(graph.commits()) == 3
+
+
+# ---------------------------------------------------------------- loads that make their branch
+
+ON_NEW_BRANCH = """
+import sys
+import omnigraph as og
+og.open(sys.argv[1]).load(sys.argv[2], mode="append", branch="review", from_="main", engine="local")
+"""
+
+
+def branches(graph: og.Graph) -> list[str]:
+    return [branch.name for branch in og.open(graph.uri, durability="process").branches.list()]
+
+
+@pytest.mark.parametrize("point", ["load.before_publish", "publish.after_create"])
+def test_a_load_killed_anywhere_leaves_its_branch_with_its_commit_or_not_at_all(
+    point: str, graph: og.Graph, write: Write
+) -> None:
+    source = write("p.jsonl", person("a"))
+    done = subprocess.run(
+        [sys.executable, "-c", ON_NEW_BRANCH, graph.uri, source],
+        env={**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=kill"},
+    )
+    assert done.returncode == -9
+    if point == "publish.after_create":
+        assert branches(graph) == ["main", "review"]
+        assert graph._repository.head("review")[1].rows("node:Person") == 1
+    else:
+        assert branches(graph) == ["main"]
+    for prepared in graph.recovery.list():
+        assert graph.recovery.resume(prepared.commit_id).id == prepared.commit_id
+    receipt = graph.load(write("q.jsonl", person("b")), mode="append", branch="review", from_="main", engine="local")
+    assert not receipt.branch_created
+    assert graph._repository.head("review")[1].rows("node:Person") == 2
+    assert graph.recovery.list() == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, errors.StorageDenied("no", key="k")])
+@pytest.mark.parametrize("point", [Failpoint.LOAD_AFTER_READ, Failpoint.LOAD_BEFORE_PUBLISH])
+def test_a_load_that_fails_takes_no_branch_away_that_somebody_else_made_and_wrote(
+    error: BaseException, point: Failpoint, graph: og.Graph, write: Write
+) -> None:
+    other = og.open(graph.uri, durability="process")
+
+    def made_by_another_and_failing() -> None:
+        other.branches.create("review")
+        other.mutate('query put() { insert Person { email: "theirs" } }', branch="review")
+        raise error
+
+    arm(point, made_by_another_and_failing)
+    with pytest.raises((KeyboardInterrupt, errors.StorageDenied)):
+        graph.load(write("p.jsonl", person("a")), mode="append", branch="review", from_="main", engine="local")
+    assert branches(graph) == ["main", "review"]
+    assert other._repository.head("review")[1].rows("node:Person") == 1
+
+
+def test_a_refused_load_leaves_no_branch(graph: og.Graph, write: Write) -> None:
+    for records in ([knows("nobody", "nowhere")], [person("a"), person("a")], [{"type": "Nope", "data": {}}]):
+        with pytest.raises(errors.InputError):
+            graph.load(write("p.jsonl", *records), mode="append", branch="review", from_="main", engine="local")
+        assert branches(graph) == ["main"]
+
+
+@pytest.mark.parametrize(("new_branch", "code"), [(False, None), (True, "already_exists")])
+def test_a_branch_made_while_the_load_ran_is_loaded_into_unless_it_has_to_be_new(
+    new_branch: bool, code: str | None, graph: og.Graph, write: Write, tmp_path: Path
+) -> None:
+    other = og.open(graph.uri, durability="process")
+
+    def make() -> None:
+        other.branches.create("review")
+        other.mutate('query put() { insert Person { email: "theirs" } }', branch="review")
+
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, make)
+    outcome: Any
+    try:
+        outcome = graph.load(
+            write("p.jsonl", person("a")),
+            mode="append",
+            branch="review",
+            from_="main",
+            new_branch=new_branch,
+            engine="local",
+        )
+    except errors.OmnigraphError as error:
+        outcome = error
+    assert getattr(outcome, "code", None) == code
+    ids = sorted(graph._repository.head("review")[1].table("node:Person").read(["id"])["id"].to_pylist())  # type: ignore[union-attr]
+    assert ids == (["theirs"] if code else ["a", "theirs"])
+    if not code:
+        assert not outcome.branch_created
+    assert graph.recovery.list() == []
+
+
+def test_the_same_key_in_a_branch_made_meanwhile_refuses_the_load_and_keeps_the_branch(
+    graph: og.Graph, write: Write
+) -> None:
+    other = og.open(graph.uri, durability="process")
+
+    def make() -> None:
+        other.branches.create("review")
+        other.mutate('query put() { insert Person { email: "a" } }', branch="review")
+
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, make)
+    with pytest.raises(errors.KeyConflict):
+        graph.load(write("p.jsonl", person("a")), mode="append", branch="review", from_="main", engine="local")
+    assert branches(graph) == ["main", "review"]
+    assert len(other.commits("review")) == 2
+
+
+def check_unknown_outcome(graph: og.Graph, load: Callable[[], object], heal: Callable[[], None]) -> None:
+    """The entry is created, its answer is lost, and nothing can be read for a while: the load says so, and nothing else."""
+    with pytest.raises(errors.OutcomeUnknown) as caught:
+        load()
+    commit_id = caught.value.commit_id
+    assert f"omnigraph recovery resume {commit_id}" in (caught.value.hint or "")
+    heal()
+    fresh = og.open(graph.uri, storage_options=graph._repository.tables.options or None)
+    assert [branch.name for branch in fresh.branches.list()] == ["main", "review"]
+    assert fresh.commit("review").id == commit_id
+    assert [prepared.commit_id for prepared in fresh.recovery.list()] == [commit_id]
+    assert fresh.recovery.resume(commit_id) == fresh.commit("review")
+    assert fresh.recovery.list() == []
+    assert len(fresh.commits("review")) == 2
+
+
+def test_an_unknown_outcome_is_told_as_such_and_its_branch_stays(graph: og.Graph, write: Write) -> None:
+    chain = graph._repository.history.chain
+    store = chain.store
+    faulty = FaultyStore(store, Fault("answer_lost", "create", "branches/review/*", times=5))
+    arm(Failpoint.PUBLISH_BEFORE_READBACK, lambda: faulty.add(Fault("refused", "*", "*", times=1_000)))
+    chain.store = faulty
+    graph._repository.history.recovery.store = faulty
+    source = write("p.jsonl", person("a"))
+
+    def heal() -> None:
+        disarm_all()
+        chain.store = graph._repository.history.recovery.store = store
+
+    check_unknown_outcome(
+        graph, lambda: graph.load(source, mode="append", branch="review", from_="main", engine="local"), heal
+    )
+
+
+@pytest.mark.s3
+def test_an_unknown_outcome_on_s3_is_told_as_such_and_its_branch_stays(s3: S3Server, write: Write) -> None:
+    """Reads fail for longer than any request is repeated."""
+    options = {**s3.options, "client_max_retries": "2", "client_retry_timeout": "1"}
+    graph = og.init(f"s3://{s3.new_bucket()}/graph", schema=SCHEMA, storage_options=options)
+    s3.fault("answer_lost", method="PUT", key="*branches/review/*")
+    s3.fault("refused", method="*", key="*branches/review/*", times=10_000)
+    source = write("p.jsonl", person("a"))
+    check_unknown_outcome(
+        graph, lambda: graph.load(source, mode="append", branch="review", from_="main", engine="local"), s3.reset
+    )
 
 
 # ---------------------------------------------------------------- races

@@ -13,7 +13,7 @@ import pytest
 from pipeline.conftest import SCHEMA, Write, content, knows, person
 
 import omnigraph as og
-from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.errors import AlreadyExists, BranchNotFound, CommitNotFound, UsageError
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.writes import load_json
 
@@ -199,8 +199,49 @@ def test_a_load_into_a_branch_leaves_main(graph: og.Graph, write: Write) -> None
     assert load_json("x", receipt)["branch_created"] is True
     assert load_json("x", receipt)["base_branch"] == "main"
     assert graph._repository.head()[1].rows("node:Person") == 0
-    with pytest.raises(BranchNotFound):
+    again = graph.load(write("q.jsonl", person("b")), mode="append", branch="review", from_="main", engine="local")
+    assert (again.branch_created, again.base_branch) == (False, None)
+    assert graph._repository.head("review")[1].rows("node:Person") == 2
+    with pytest.raises(BranchNotFound, match="'nowhere' does not exist"):
         graph.load(write("p.jsonl", person("a")), mode="append", branch="nowhere", engine="local")
+    with pytest.raises(CommitNotFound):
+        graph.load(write("p.jsonl", person("a")), mode="append", branch="other", from_="nowhere", engine="local")
+
+
+def test_a_load_makes_its_branch_from_any_revision(graph: og.Graph, write: Write) -> None:
+    for name in ("a", "b", "c"):
+        graph.load(write("p.jsonl", person(name)), mode="append", engine="local")
+    graph.tags.create("v1", "main~1")
+    for branch, revision, rows in (("x", "main~2", 2), ("y", "v1", 3), ("z", graph.commits()[0].id, 4)):
+        receipt = graph.load(
+            write("p.jsonl", person("d")), mode="append", branch=branch, from_=revision, engine="local"
+        )
+        assert receipt.base_branch == revision
+        assert graph._repository.head(branch)[1].rows("node:Person") == rows
+
+
+def test_a_load_that_wants_a_new_branch(graph: og.Graph, write: Write) -> None:
+    source = write("p.jsonl", person("a"))
+    with pytest.raises(UsageError, match="a new branch needs a revision to start from"):
+        graph.load(source, mode="append", branch="review", new_branch=True, engine="local")
+    receipt = graph.load(source, mode="append", branch="review", from_="main", new_branch=True, engine="local")
+    assert receipt.branch_created
+    for branch in ("review", "main"):
+        with pytest.raises((AlreadyExists, UsageError)):
+            graph.load(source, mode="append", branch=branch, from_="main", new_branch=True, engine="local")
+    graph.tags.create("v1")
+    with pytest.raises(AlreadyExists, match="'v1' is a tag"):
+        graph.load(source, mode="append", branch="v1", from_="main", engine="local")
+    assert [branch.name for branch in graph.branches.list()] == ["main", "review"]
+
+
+def test_a_load_without_rows_makes_the_branch_all_the_same(graph: og.Graph, write: Write) -> None:
+    receipt = graph.load(write("empty.jsonl"), mode="append", branch="review", from_="main", engine="local")
+    assert (receipt.commit, receipt.branch_created, receipt.base_branch) == (None, True, "main")
+    assert graph.branches.exists("review")
+    assert not graph.load(
+        write("empty.jsonl"), mode="append", branch="review", from_="main", engine="local"
+    ).branch_created
 
 
 def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) -> None:

@@ -151,6 +151,15 @@ def prepared(root: str) -> None:
     writer.history.recovery.remove(plan.commit_id)
 
 
+def load_on_new_branch(root: str) -> None:
+    """A long write that makes its branch: the branch is there with its commit, or not at all."""
+    writer = Writer(root)
+    plan = writer.opening_plan(TABLE, [100], "new/load")
+    writer.history.recovery.keep(Prepared(plan, 2, {}))
+    publish(writer.history, plan, writer.rebase)
+    writer.history.recovery.remove(plan.commit_id)
+
+
 def recover(root: str) -> None:
     """Finish what somebody else prepared."""
     writer = Writer(root)
@@ -168,7 +177,7 @@ WRITERS: dict[str, Callable[[str], None]] = {
     writer.__name__: writer
     for writer in (
         init, append, append_on_branch, append_that_loses, strict_update, strict_delete, fold, index, branch_create,
-        branch_delete, tag, schema, sweep, prepared, recover, roll_up,
+        branch_delete, tag, schema, sweep, prepared, load_on_new_branch, recover, roll_up,
     )
 }  # fmt: skip
 

@@ -90,7 +90,7 @@ def between_is_fine(writer: str, seen: State | None, before: State | None, after
         assert before is not None
         rows = seen.branches["main"][0][OTHER]
         return rows == [*before.branches["main"][0][OTHER], 100]
-    if writer in ("prepared", "recover"):
+    if writer in ("prepared", "load_on_new_branch", "recover"):
         # The plan is kept longer than its publish: that is what it is for.
         assert seen is not None
         assert before is not None

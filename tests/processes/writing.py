@@ -86,6 +86,16 @@ class Writer:
         self.tables.sync([staged])
         return self._plan(snapshot, incarnation, "main", self._change(key, "insert", snapshot, staged))
 
+    def opening_plan(self, key: str, numbers: Sequence[int], branch: str) -> PublishPlan:
+        """A staged append that makes its branch, not published."""
+        opening = self.history.branches.opening(branch, self.history.chain.head("main"), new_ulid())
+        snapshot = opening.before
+        staged = self.tables.stage(self._table(snapshot.table(key), key), rows=rows_of(numbers))
+        self.tables.sync([staged])
+        change = self._change(key, "insert", snapshot, staged)
+        plan = self._plan(snapshot, opening.incarnation, branch, change)
+        return replace(plan, commit_id=opening.id, opening=opening)
+
     def numbers(self, key: str, snapshot: Snapshot) -> list[int]:
         state = snapshot.table(key)
         return [] if state is None else sorted(self._table(state, key).read(["n"])["n"].to_pylist())

@@ -26,6 +26,8 @@ from omnigraph.write.publishing import Submission, publish, publish_group
 
 TABLES = ("node:A", "node:B", "edge:C")
 BRANCHES = ("main", "dev")
+NOT_DENIED = ("group", "prepared", "prepared_branch", "published_twice", "recover")
+"""Operations of several steps: a failure does not say that nothing of them is there, or will be."""
 
 
 class Actor:
@@ -69,7 +71,7 @@ class Actor:
                 getattr(self, operation)()
             except OmnigraphError as error:
                 self.world.note("fails", repr(error))
-                if error.outcome == "not_committed" and operation not in ("group", "prepared", "recover"):
+                if error.outcome == "not_committed" and operation not in NOT_DENIED:
                     self.model.denial(self.issued)
             except SimulatedCrash:
                 if self.world.random.random() < 0.3:
@@ -126,6 +128,31 @@ class Actor:
         self._publish(plan, snapshot)
         self.history.recovery.remove(plan.commit_id)
 
+    def open_branch(self) -> None:
+        """A write that makes its branch, or joins the one that somebody makes meanwhile, or wants a new one only."""
+        self._publish(*self._opening_plan())
+
+    def prepared_branch(self) -> None:
+        """The same, kept before it is published."""
+        plan, snapshot = self._opening_plan()
+        self.model.meant(plan, snapshot)
+        self.history.recovery.keep(Prepared(plan, 0, {}))
+        self._publish(plan, snapshot)
+        self.history.recovery.remove(plan.commit_id)
+
+    def published_twice(self) -> None:
+        """A write that made its branch is published again after the branch was deleted: it is in no other one."""
+        plan, snapshot = self._opening_plan()
+        self._publish(plan, snapshot)
+        self.history.branches.delete("dev", force=True)
+        self._publish(plan, snapshot)
+
+    def _opening_plan(self) -> tuple[PublishPlan, Snapshot]:
+        opening = self.history.branches.opening("dev", self._head("main"), self._new_id())
+        plan = self._plan_on(opening, ("insert",), commit_id=opening.id)
+        new_branch = self.world.random.random() < 0.5
+        return replace(plan, opening=opening, new_branch=new_branch), opening.before
+
     def recover(self) -> None:
         for prepared in self.history.recovery.list():
             self.model.acknowledged(publish(self.history, prepared.plan, self._rebase))
@@ -139,8 +166,10 @@ class Actor:
         head = self._head(branch)
         return self._plan_on(head, modes, reads), head.head
 
-    def _plan_on(self, head: Entry, modes: tuple[str, ...], reads: int = 0) -> PublishPlan:
-        commit_id, snapshot = self._new_id(), head.head
+    def _plan_on(
+        self, head: Entry, modes: tuple[str, ...], reads: int = 0, commit_id: str | None = None
+    ) -> PublishPlan:
+        commit_id, snapshot = commit_id or self._new_id(), head.head
         start = int(self.world.random.random() * len(TABLES))
         keys = [TABLES[(start + offset) % len(TABLES)] for offset in range(len(modes) + reads)]
         changes = tuple(
@@ -231,6 +260,6 @@ class Actor:
 
 OPERATIONS: tuple[tuple[str, float], ...] = (
     ("append", 5), ("strict", 4), ("mixed", 2), ("reading", 2), ("exact", 1), ("schema", 0.5), ("group", 2),
-    ("prepared", 1), ("recover", 1), ("create_branch", 2), ("delete_branch", 1.5), ("tag", 1), ("untag", 0.3),
+    ("prepared", 1), ("recover", 1), ("create_branch", 1.5), ("open_branch", 1.5), ("prepared_branch", 0.7), ("published_twice", 0.3), ("delete_branch", 1.5), ("tag", 1), ("untag", 0.3),
     ("sweep", 2), ("look", 1),
 )  # fmt: skip

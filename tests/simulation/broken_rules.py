@@ -12,7 +12,7 @@ from omnigraph.errors import ObjectExists, StorageTransient
 from omnigraph.history import PublishPlan, branches, retention, tags
 from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
 from omnigraph.history.publish import Attempt
-from omnigraph.history.values import Entry
+from omnigraph.history.values import Commit, Entry
 from omnigraph.write.publishing import Submission
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -92,6 +92,33 @@ def everybody_may_join(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attempt, "adds_only", lambda self, plan: True)
 
 
+def branches_are_made_before_their_commit(patch: pytest.MonkeyPatch) -> None:
+    """A plan that makes its branch makes an empty one first."""
+
+    def opening_entry(self: Attempt, opening: Entry) -> Entry:
+        self._publisher.chain.append(opening, prepared_at=self.head.seen_at)
+        return replace(real(self, opening), op="commit", position=opening.position + 1)
+
+    real = Attempt._opening_entry
+    patch.setattr(Attempt, "_opening_entry", opening_entry)
+
+
+def new_branches_may_be_old(patch: pytest.MonkeyPatch) -> None:
+    """A plan that wants a new branch joins the one that somebody made meanwhile."""
+    check = Attempt._check_incarnation
+    patch.setattr(Attempt, "_check_incarnation", lambda self, plan: check(self, replace(plan, new_branch=False)))
+
+
+def deleted_incarnations_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A plan that made its branch is looked for in the branch of that name now, not in those that were deleted."""
+
+    def published(self: Attempt, plan: PublishPlan) -> Commit | None:
+        newest = self.head.entry
+        return None if newest is None or not newest.alive else self._publisher.log.find(newest, plan.commit_id)
+
+    patch.setattr(Attempt, "published", published)
+
+
 def incarnations_are_named_by_branch_alone(patch: pytest.MonkeyPatch) -> None:
     """A branch made again is taken for the old one."""
     patch.setattr(branches, "new_incarnation", lambda branch, position, entry_id: f"{branch}@0.same")
@@ -154,6 +181,9 @@ RULES: tuple[Patch, ...] = (
     groups_judge_by_id,
     deleted_branches_are_written,
     everybody_may_join,
+    branches_are_made_before_their_commit,
+    new_branches_may_be_old,
+    deleted_incarnations_are_forgotten,
     incarnations_are_named_by_branch_alone,
     swept_positions_are_reused,
     sweep_takes_young_entries,

@@ -24,11 +24,13 @@ class Violation(BaseException):
 
 @dataclass(frozen=True)
 class Intent:
-    """What an actor meant with a commit, at its last (re)base: the incarnation of the branch, the schema, and what it read."""
+    """What an actor meant with a commit, at its last (re)base: the incarnation of the branch (None: the one it makes, or, unless
+    it has to be new, whichever is there), the schema, and what it read."""
 
-    incarnation: str
+    incarnation: str | None
     schema: str
     read: dict[str, Content]
+    new_branch: bool = False
 
 
 @dataclass
@@ -124,8 +126,9 @@ class Model:
         self._require(previous is None or not previous.alive, f"{entry.branch} was made while it lives")
         self._require(entry.incarnation not in self.incarnations, f"incarnation {entry.incarnation} appears twice")
         self._require(entry.before.commit.id in self.commits, "a branch starts at no commit")
-        self._require(entry.ancestry.reached == self.reached[entry.before.commit.id], "a branch with another ancestry")
+        self._require(entry.id not in self.intents or bool(entry.steps), f"{entry.branch} was made without its commit")
         self.incarnations.add(entry.incarnation)
+        self._check_steps(entry)
 
     def _check_following(self, entry: Entry, previous: Entry) -> None:
         self._require(previous.alive, f"{entry.op} on the deleted branch {entry.branch}")
@@ -133,7 +136,10 @@ class Model:
         self._require(
             entry.before == previous.head, f"{entry.branch}/{entry.position} does not start where the last ended"
         )
-        snapshot = previous.head
+        self._check_steps(entry)
+
+    def _check_steps(self, entry: Entry) -> None:
+        snapshot = entry.before
         for step, after in zip(entry.steps, entry.snapshots(), strict=True):
             self._check_commit(step.commit, snapshot, after, entry)
             self.reached[step.commit.id] = {**self.reached[snapshot.commit.id], entry.incarnation: step.commit.ref.seq}
@@ -150,9 +156,10 @@ class Model:
         self._require(commit.at_us > before.commit.at_us, "time went back")
         intent = self.intents[commit.id]
         self._require(
-            intent.incarnation == entry.incarnation,
+            intent.incarnation in (None, entry.incarnation),
             f"commit {commit.id} was meant for another incarnation of {entry.branch}",
         )
+        self._require(not intent.new_branch or entry.op == "create", f"commit {commit.id} wanted a new branch")
         self._require(intent.schema == before.schema, f"commit {commit.id} was made for another schema")
         for key, content in intent.read.items():
             self._require(self.of(before.table(key)) == content, f"commit {commit.id} relied on an older {key}")
@@ -195,7 +202,8 @@ class Model:
 
     def meant(self, plan: PublishPlan, snapshot: Snapshot) -> None:
         read = {key: self.of(snapshot.table(key)) for key in plan.reads}
-        self.intents[plan.commit_id] = Intent(plan.incarnation, plan.schema, read)
+        incarnation = plan.incarnation if plan.opening is None else None
+        self.intents[plan.commit_id] = Intent(incarnation, plan.schema, read, plan.new_branch)
 
     def _require(self, holds: bool, what: str) -> None:
         if not holds:

@@ -62,6 +62,9 @@ def notable(model: Model) -> dict[str, int]:
         "branches made again": sum(
             entry.op == "create" and entry.position > 0 for entry in model.chains.get("dev", ())
         ),
+        "branches made with a commit": sum(
+            entry.op == "create" and bool(entry.steps) for entry in model.chains.get("dev", ())
+        ),
         "group entries": sum(len(entry.steps) > 1 for chain in model.chains.values() for entry in chain),
         "tags": len(model.tags),
     }

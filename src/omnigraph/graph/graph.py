@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal
@@ -186,6 +185,7 @@ class Graph:
         mode: LoadMode,
         branch: str = MAIN,
         from_: str | None = None,
+        new_branch: bool = False,
         type: str | None = None,
         format: FileFormat | None = None,
         encoding: str | None = None,
@@ -201,36 +201,30 @@ class Graph:
             g.load("people.jsonl", mode="append")
             g.load({"Person": people, "Knows": knows}, mode="merge", branch="review", from_="main")
 
-        `from_` makes a missing branch first. Rejected records refuse the whole load unless `rejects` names a new file for
+        `from_` makes a branch that is not there, at that revision, in the same step as the load: there is never a branch
+        without its load. A branch that is there, or that somebody else makes meanwhile, is loaded into like any other; with
+        `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
         them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma).
         """
         from omnigraph.pipeline.load.job import load
 
-        made = from_ is not None and not self.branches.exists(branch)
-        if made:
-            assert from_ is not None
-            self.branches.create(branch, from_)
-        try:
-            receipt = load(
-                self._repository,
-                sources,
-                mode=mode,
-                branch=branch,
-                engine=engine,
-                format=format,
-                type=type,
-                actor=actor,
-                message=message,
-                rejects=rejects,
-                encoding=encoding,
-                delimiter=delimiter,
-                show_progress=show_progress,
-            )
-        except BaseException:
-            if made:
-                self.branches.delete(branch)
-            raise
-        return replace(receipt, base_branch=from_ if made else None, branch_created=made)
+        return load(
+            self._repository,
+            sources,
+            mode=mode,
+            branch=branch,
+            from_=from_,
+            new_branch=new_branch,
+            engine=engine,
+            format=format,
+            type=type,
+            actor=actor,
+            message=message,
+            rejects=rejects,
+            encoding=encoding,
+            delimiter=delimiter,
+            show_progress=show_progress,
+        )
 
     def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
         """Make every declared index cover every row, as one commit; None when they did already."""

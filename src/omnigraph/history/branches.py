@@ -26,18 +26,29 @@ class Branches:
 
     def create(self, name: str, source: Entry) -> Entry:
         """A branch at the last commit of `source`. Costs two looks and one create."""
+        prepared_at = self.chain.clock()
+        return self.open(self.opening(name, source, self.new_id()), prepared_at=prepared_at)
+
+    def open(self, opening: Entry, *, prepared_at: float) -> Entry:
+        """Make a branch with an entry that was made for it, at this time or later. AlreadyExists when it came too late."""
+        self.tags.check_no_tag(opening.branch)
+        reach(Failpoint.BRANCH_BEFORE_CREATE)
+        if self.chain.append(opening, prepared_at=prepared_at) is None:
+            raise AlreadyExists(f"branch '{opening.branch}' was made by somebody else meanwhile")
+        reach(Failpoint.BRANCH_AFTER_CREATE)
+        return opening
+
+    def opening(self, name: str, source: Entry, entry_id: str) -> Entry:
+        """The entry that would make a branch now, at the last commit of `source`. AlreadyExists when there is the branch."""
         check_branch_name(name)
         if name == MAIN:
             raise UsageError("main cannot be made: every graph has it")
-        prepared_at = self.chain.clock()
         newest = self.chain.newest(name)
         if newest is not None and newest.alive:
             raise AlreadyExists(f"branch '{name}' exists already", hint="choose another name or delete it first")
-        self.check_no_tag(name)
-        entry_id = self.new_id()
         position = 0 if newest is None else newest.position + 1
         tail, segments = self.log.following(source)
-        entry = Entry(
+        return Entry(
             id=entry_id,
             op="create",
             branch=name,
@@ -50,22 +61,6 @@ class Branches:
             tail=tail,
             segments=segments,
         )
-        reach(Failpoint.BRANCH_BEFORE_CREATE)
-        if self.chain.append(entry, prepared_at=prepared_at) is None:
-            raise AlreadyExists(f"branch '{name}' was made by somebody else just now")
-        reach(Failpoint.BRANCH_AFTER_CREATE)
-        return entry
-
-    def check_no_tag(self, name: str) -> None:
-        """AlreadyExists when a tag has the name.
-
-        A tag looks for the branch before it is made and again afterwards. If it is made right between this look and the
-        branch's entry, and has looked twice by then, both are there: the name is ambiguous until one of them is deleted.
-        """
-        if self.tags.find(name) is not None:
-            raise AlreadyExists(
-                f"'{name}' is a tag", hint=f"choose another name for the branch, or `omnigraph tag delete {name}`"
-            )
 
     def delete(self, name: str, *, at: Commit | None = None, force: bool = False) -> None:
         """Close the branch's incarnation. With `at`, only while its head is that commit (BranchReplaced otherwise).

@@ -29,6 +29,15 @@ USUAL_KIND = "mutation"
 
 
 def encode_entry(entry: Entry) -> bytes:
+    return seal(entry_to_json(entry))
+
+
+def decode_entry(data: bytes, key: str, affected: str | None = None) -> Entry:
+    value = unseal(key, data, affected)
+    return read_as(key, lambda: entry_from_json(value), affected)
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
     value: dict[str, Any] = {"write_features": list(entry.write_features)} if entry.write_features else {}
     value |= {
         "id": entry.id,
@@ -46,12 +55,7 @@ def encode_entry(entry: Entry) -> bytes:
         value["ancestry"]["stored"] = entry.ancestry.stored
     value["tail"] = _records(entry.tail)
     value["segments"] = [_segment(segment) for segment in entry.segments]
-    return seal(value)
-
-
-def decode_entry(data: bytes, key: str, affected: str | None = None) -> Entry:
-    value = unseal(key, data, affected)
-    return read_as(key, lambda: _entry(value), affected)
+    return value
 
 
 def encode_records(commits: Sequence[Commit]) -> bytes:
@@ -126,7 +130,7 @@ def _segment(segment: LogSegment) -> dict[str, Any]:
 # ---------------------------------------------------------------- reading
 
 
-def _entry(value: Mapping[str, Any]) -> Entry:
+def entry_from_json(value: Mapping[str, Any]) -> Entry:
     tail = tuple(_commits(value["tail"]))
     base = _commit(value["base"], None) if "base" in value else tail[-1]
     tables = {key: TableState.from_json(state) for key, state in value["tables"].items()}

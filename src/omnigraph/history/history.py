@@ -54,7 +54,9 @@ class History:
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)
         self.revisions = Revisions(self.chain, self.log, self.lineage, self.tags)
-        self.publisher = Publisher(self.chain, self.log, self.lineage, new_id, lambda: int(clock() * 1_000_000))
+        self.publisher = Publisher(
+            self.chain, self.log, self.lineage, self.tags, new_id, clock_us=lambda: int(clock() * 1_000_000)
+        )
 
     @classmethod
     def create(

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from omnigraph.history.values import CommitKind, CommitRef, Snapshot, TableState
+from omnigraph.history.encoding import entry_from_json, entry_to_json
+from omnigraph.history.values import CommitKind, CommitRef, Entry, Snapshot, TableState
 
 ChangeMode = Literal["insert", "upsert", "strict", "merge"]
 
@@ -63,6 +64,10 @@ class PublishPlan:
     merged: CommitRef | None = None
     new_schema: str | None = None
     """The schema after this commit, when it changes."""
+    opening: Entry | None = None
+    """The entry that makes the branch, as it stands without this plan's commit. It is used if the branch is not there when the
+    plan is published; one that is there by then is written like any other, unless it has to be a `new_branch`."""
+    new_branch: bool = False
     unsynced: tuple[str, ...] = field(default=(), compare=False)
     """Local files that the plan names and that must be durable before it may be seen. Not stored: what is stored is durable."""
 
@@ -84,6 +89,7 @@ class PublishPlan:
             "reads": list(self.reads),
             "read_states": {key: state and state.to_json() for key, state in self.read_states.items()},
             "merged": self.merged and self.merged.to_json(),
+            "opening": self.opening and entry_to_json(self.opening),
         }
 
     @classmethod
@@ -95,9 +101,11 @@ class PublishPlan:
             reads=tuple(value["reads"]),
             read_states={key: state and TableState.from_json(state) for key, state in value["read_states"].items()},
             merged=value["merged"] and CommitRef.from_json(value["merged"]),
+            opening=value["opening"] and entry_from_json(value["opening"]),
         )
 
 
 _PLAIN_FIELDS = (
     "commit_id", "branch", "incarnation", "schema", "kind", "actor", "message", "if_commit", "new_schema",
+    "new_branch",
 )  # fmt: skip

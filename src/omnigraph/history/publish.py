@@ -13,19 +13,40 @@ calls nobody back, stages nothing and repeats nothing: whoever comes too late ma
     the schema                              ExpectedVersionMismatch on "schema"
     the branch's incarnation                BranchReplaced
     anything, with `if_commit` given        PreconditionFailed
+
+A plan with an `opening` makes its branch in the same entry as its commit, so there is never a branch without it. When the
+branch is there by then, such a plan is judged like any other, or refused with AlreadyExists if it wants a new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from omnigraph.errors import BranchNotFound, BranchReplaced, ExpectedVersionMismatch, PreconditionFailed
+from omnigraph.errors import (
+    AlreadyExists,
+    BranchNotFound,
+    BranchReplaced,
+    ExpectedVersionMismatch,
+    OutcomeUnknown,
+    PreconditionFailed,
+)
 from omnigraph.history.chain import Chain
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.plan import PublishPlan
-from omnigraph.history.values import Commit, CommitRef, CommitStep, Entry, Snapshot, TableState, apply_step
+from omnigraph.history.tags import Tags
+from omnigraph.history.values import (
+    Commit,
+    CommitRef,
+    CommitStep,
+    Entry,
+    Snapshot,
+    TableState,
+    apply_step,
+    incarnation_start,
+    new_incarnation,
+)
 
 
 @dataclass(frozen=True)
@@ -36,20 +57,32 @@ class Head:
     what a confirmed head says.
     """
 
-    entry: Entry
+    entry: Entry | None
+    """None: the branch never was."""
     seen_at: float
     confirmed: bool
+
+    def is_same(self, other: Head) -> bool:
+        return (self.entry and self.entry.id) == (other.entry and other.entry.id)
 
 
 class Publisher:
     """Where attempts come from: the parts of history they need, and the heads to make them on."""
 
     def __init__(
-        self, chain: Chain, log: Log, lineage: Lineage, new_id: Callable[[], str], clock_us: Callable[[], int]
+        self,
+        chain: Chain,
+        log: Log,
+        lineage: Lineage,
+        tags: Tags,
+        new_id: Callable[[], str],
+        *,
+        clock_us: Callable[[], int],
     ) -> None:
         self.chain = chain
         self.log = log
         self.lineage = lineage
+        self.tags = tags
         self.new_id = new_id
         self.clock_us = clock_us
 
@@ -62,19 +95,28 @@ class Publisher:
 
     def newest_head(self, branch: str) -> Head:
         looked_at = self.chain.clock()
-        newest = self.chain.newest(branch)
-        if newest is None:
-            raise BranchNotFound(f"branch '{branch}' does not exist", hint="see 'omnigraph branch list'")
-        return Head(newest, looked_at, confirmed=True)
+        return Head(self.chain.newest(branch), looked_at, confirmed=True)
 
 
 class Attempt:
-    """One entry in the making, on one head. `snapshot` is what the next plan has to stand on."""
+    """One entry in the making, on one head. `snapshot` is what the next plan has to stand on.
 
-    def __init__(self, publisher: Publisher, head: Head) -> None:
+    `opening` makes the branch in that entry, if the head is that of none: then there is one plan, the opening's own.
+    """
+
+    def __init__(self, publisher: Publisher, branch: str, head: Head, opening: Entry | None = None) -> None:
+        newest = head.entry
         self.head = head
-        self.snapshot: Snapshot = head.entry.head
         self._publisher = publisher
+        self._position = 0 if newest is None else newest.position + 1
+        self._opening: Entry | None = None
+        if opening is not None and (newest is None or not newest.alive):
+            incarnation = new_incarnation(branch, self._position, opening.id)
+            newest = self._opening = replace(opening, position=self._position, incarnation=incarnation)
+        if newest is None:
+            raise BranchNotFound(f"branch '{branch}' does not exist", hint="see 'omnigraph branch list'")
+        self._start = newest
+        self.snapshot: Snapshot = newest.head
         self._steps: list[CommitStep] = []
         self._unsynced: list[str] = []
         self._merged_reach: dict[str, int] = {}
@@ -83,10 +125,30 @@ class Attempt:
 
     def published(self, plan: PublishPlan) -> Commit | None:
         """The plan's own commit, if the branch has it already: it was published twice, or an answer was lost."""
-        entry = self.head.entry
-        if plan.base == entry.head.commit.ref or plan.incarnation != entry.incarnation:
+        newest = self.head.entry
+        if newest is None:
             return None
-        return self._publisher.log.find(entry, plan.commit_id)
+        if plan.opening is not None:
+            return self._published_since(plan, plan.opening, newest)
+        if plan.base == newest.head.commit.ref or plan.incarnation != newest.incarnation:
+            return None
+        return self._publisher.log.find(newest, plan.commit_id)
+
+    def _published_since(self, plan: PublishPlan, opening: Entry, newest: Entry) -> Commit | None:
+        """In any incarnation of the branch since the plan was made: the one it opened may have been deleted again."""
+        entry: Entry | None = newest
+        while entry is not None and entry.position >= opening.position:
+            commit = self._publisher.log.find(entry, plan.commit_id)
+            start = incarnation_start(entry.incarnation)[1]
+            if commit is not None or start <= opening.position:
+                return commit
+            entry = self._publisher.chain.find(plan.branch, start - 1)
+            if entry is None:
+                raise OutcomeUnknown(
+                    f"branch '{plan.branch}' was deleted and swept since commit {plan.commit_id} was prepared",
+                    commit_id=plan.commit_id,
+                )
+        return None
 
     def carries(self, plan: PublishPlan) -> bool:
         """Whether a staged plan can be added as it is; False when its writer has to put its rows on `snapshot` first.
@@ -107,10 +169,10 @@ class Attempt:
 
     def adds_only(self, plan: PublishPlan) -> bool:
         """Whether only the plan's rows decide if it fits: everything else about it is as it should be."""
-        entry = self.head.entry
         return (
-            entry.alive
-            and plan.incarnation == entry.incarnation
+            plan.opening is None
+            and self._start.alive
+            and plan.incarnation == self._start.incarnation
             and plan.if_commit is None
             and plan.schema == self.snapshot.schema
             and all(change.mode in ("insert", "upsert") for change in plan.changes)
@@ -131,8 +193,13 @@ class Attempt:
         return moved
 
     def _check_incarnation(self, plan: PublishPlan) -> None:
-        entry, commit = self.head.entry, self.snapshot.commit
-        if not entry.alive or entry.incarnation != plan.incarnation:
+        commit = self.snapshot.commit
+        if plan.opening is not None:
+            if plan.new_branch and self._opening is None:
+                raise AlreadyExists(
+                    f"branch '{plan.branch}' exists already", hint="choose another name, or do not ask for a new branch"
+                )
+        elif not self._start.alive or self._start.incarnation != plan.incarnation:
             raise BranchReplaced(
                 f"branch '{plan.branch}' was deleted while this write was prepared",
                 hint="open the branch again; if it was made anew, apply the change to the new one",
@@ -149,12 +216,11 @@ class Attempt:
     def add(self, plan: PublishPlan) -> None:
         """Put a plan that stands on `snapshot` on top of it."""
         publisher, parent = self._publisher, self.snapshot.commit
-        entry = self.head.entry
         if plan.merged is not None:
             source = publisher.lineage.entry_of(plan.merged)
             self._merged_reach.update(publisher.lineage.reached_at(source, plan.merged))
         commit = Commit(
-            ref=CommitRef(plan.commit_id, plan.branch, plan.incarnation, parent.ref.seq + 1, entry.position + 1),
+            ref=CommitRef(plan.commit_id, plan.branch, self._start.incarnation, parent.ref.seq + 1, self._position),
             parents=(parent.ref,) if plan.merged is None else (parent.ref, plan.merged),
             kind=plan.kind,
             at_us=max(publisher.clock_us(), parent.at_us + 1),
@@ -171,15 +237,20 @@ class Attempt:
         """Create the entry: the commits of the plans that were added, in order. None: somebody else's entry is there."""
         if not self._steps:
             return []
-        head, publisher = self.head.entry, self._publisher
+        entry = self._commit_entry() if self._opening is None else self._opening_entry(self._opening)
+        held = self._publisher.chain.append(entry, prepared_at=self.head.seen_at, sync_first=self._unsynced)
+        return None if held is None else [step.commit for step in held.steps]
+
+    def _commit_entry(self) -> Entry:
+        head, publisher = self._start, self._publisher
         tail, segments = publisher.log.following(head)
         last = self._steps[-1].commit.ref
-        entry = Entry(
+        return Entry(
             id=last.id if len(self._steps) == 1 else publisher.new_id(),
             op="commit",
             branch=head.branch,
             incarnation=head.incarnation,
-            position=head.position + 1,
+            position=self._position,
             before=head.head,
             steps=tuple(self._steps),
             ancestry=publisher.lineage.after(head.ancestry, last, self._merged_reach),
@@ -187,8 +258,12 @@ class Attempt:
             tail=tail,
             segments=segments,
         )
-        held = publisher.chain.append(entry, prepared_at=self.head.seen_at, sync_first=self._unsynced)
-        return None if held is None else [step.commit for step in held.steps]
+
+    def _opening_entry(self, opening: Entry) -> Entry:
+        (step,) = self._steps
+        self._publisher.tags.check_no_tag(opening.branch)
+        ancestry = self._publisher.lineage.after(opening.ancestry, step.commit.ref)
+        return replace(opening, steps=(step,), ancestry=ancestry)
 
 
 def _as_new_as(head: Entry, plan: PublishPlan) -> bool:

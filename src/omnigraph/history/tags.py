@@ -95,6 +95,17 @@ class Tags:
                 hint="tag a newer commit",
             )
 
+    def check_no_tag(self, name: str) -> None:
+        """AlreadyExists when a tag has the name that a branch is about to get.
+
+        A tag looks for the branch before it is made and again afterwards. If it is made right between this look and the
+        branch's entry, and has looked twice by then, both are there: the name is ambiguous until one of them is deleted.
+        """
+        if self.find(name) is not None:
+            raise AlreadyExists(
+                f"'{name}' is a tag", hint=f"choose another name for the branch, or `omnigraph tag delete {name}`"
+            )
+
     def find(self, name: str) -> CommitRef | None:
         held = self._held(name)
         return None if held is None else held.commit

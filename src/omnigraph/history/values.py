@@ -84,6 +84,11 @@ class CommitRef:
     seq: int
     position: int
 
+    @property
+    def opens_branch(self) -> bool:
+        """Whether the commit stands in the entry that made its branch."""
+        return incarnation_start(self.incarnation)[1] == self.position
+
     def to_json(self) -> dict[str, Any]:
         return {"id": self.id, "incarnation": self.incarnation, "seq": self.seq, "position": self.position}
 

@@ -63,18 +63,18 @@ def publish_group(
 
     The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
     """
-    if len(submissions) > 1 and any(submission.plan.merged for submission in submissions):
-        # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours.
+    if len(submissions) > 1 and any(each.plan.merged or each.plan.opening for each in submissions):
+        # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours. So does who opens a branch.
         return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
     branch = submissions[0].plan.branch
     group = list(submissions)
     head = history.publisher.likely_head(branch, [submission.plan for submission in group])
     for number in range(MAX_ATTEMPTS):
-        attempt = Attempt(history.publisher, head)
+        attempt = Attempt(history.publisher, branch, head, submissions[0].plan.opening)
         outcomes = _put_on(attempt, group, stage_together)
         if not head.confirmed and any(isinstance(outcome, OmnigraphError) for outcome in outcomes.values()):
             newest = history.publisher.newest_head(branch)
-            if newest.entry.id != head.entry.id:
+            if not newest.is_same(head):
                 head = newest
                 continue
         commits = attempt.publish()

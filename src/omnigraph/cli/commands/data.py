@@ -36,7 +36,10 @@ def _register_load(cli: click.Group) -> None:
         help="append: new entities only. merge: replace those with the same id. overwrite: replace whole types.",
     )
     @branch_option
-    @click.option("--from", "base", metavar="BASE", help="Create the branch from BASE if it does not exist.")
+    @click.option(
+        "--from", "base", metavar="BASE", help="Create the branch from BASE, with the load, if it does not exist."
+    )
+    @click.option("--new-branch", is_flag=True, help="Refuse if the branch exists; needs --from.")
     @click.option(
         "--type",
         "type_name",
@@ -63,6 +66,7 @@ def _register_load(cli: click.Group) -> None:
         mode: str,
         branch: str,
         base: str | None,
+        new_branch: bool,
         type_name: str | None,
         format: str | None,
         encoding: str | None,
@@ -99,6 +103,7 @@ def _register_load(cli: click.Group) -> None:
                 mode=mode,  # type: ignore[arg-type]  # click checked the choice
                 branch=branch,
                 from_=base,
+                new_branch=new_branch,
                 type=type_name,
                 format=format,  # type: ignore[arg-type]
                 engine=engine,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import (
     AlreadyExists,
+    BranchNotFound,
     Conflict,
     Contention,
     InputError,
@@ -59,6 +60,8 @@ def load(
     *,
     mode: LoadMode,
     branch: str = MAIN,
+    from_: str | None = None,
+    new_branch: bool = False,
     engine: Engine = "spark",
     format: str | None = None,
     type: str | None = None,
@@ -76,6 +79,9 @@ def load(
     complete image of each type in it. Records that cannot be read, or break a rule about values, refuse the load with
     RejectedRecords, unless `rejects` names a file to set them aside in. A file that cannot be read at all
     (UnreadableInput) and broken rules between records always refuse it.
+
+    With `from_`, a branch that is not there is made at that revision, in the same entry as the load's commit. One that is there
+    by then is loaded into like any other; with `new_branch` that is AlreadyExists.
     """
     check_attribution(actor, message)
     if mode not in _MODES:
@@ -83,10 +89,10 @@ def load(
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
         runner = _runner(engine, repository.store.uri, shown)
-        entry, view = repository.head(branch)
+        base = LoadBase.of(repository, branch, from_, new_branch)
         inputs = resolve_inputs(
             sources,
-            view.catalog,
+            base.view.catalog,
             format=format,
             type=type,
             options=repository.tables.options or None,
@@ -96,7 +102,7 @@ def load(
             delimiter=delimiter,
         )
         with rejects_file(rejects, repository.tables.options, repository.store) as aside:
-            return _Load(repository, entry, view, inputs, mode, runner, aside).run(actor, message)
+            return _Load(repository, base, inputs, mode, runner, aside).run(actor, message)
     finally:
         shown.close()
 
@@ -111,39 +117,79 @@ def _runner(engine: Engine, graph: str, progress: Progress) -> Runner:
 
 
 @dataclass(frozen=True)
+class LoadBase:
+    """What a load stands on: the head of its branch, or where the branch will start that its commit makes (`opening`).
+
+    Its commit has the id of the opening, and `source` is the revision that the branch is made from.
+    """
+
+    view: View
+    branch: str
+    incarnation: str
+    commit_id: str
+    opening: Entry | None = None
+    new_branch: bool = False
+    source: str | None = None
+
+    @classmethod
+    def of(cls, repository: Repository, branch: str, from_: str | None = None, new_branch: bool = False) -> LoadBase:
+        history = repository.history
+        if new_branch and from_ is None:
+            raise UsageError("a new branch needs a revision to start from", hint="from_='main' (--from main)")
+        newest = history.chain.newest(branch)
+        if newest is not None and newest.alive and not new_branch:
+            return cls.at_head(repository, newest)
+        if from_ is None:
+            raise BranchNotFound(
+                f"branch '{branch}' does not exist",
+                hint="see 'omnigraph branch list'; from_='main' (--from main) makes the branch with the load",
+            )
+        opening = history.branches.opening(branch, history.revisions.entry(from_), history.new_id())
+        history.tags.check_no_tag(branch)
+        view = repository.view(opening.before)
+        return cls(view, branch, opening.incarnation, opening.id, opening, new_branch, from_)
+
+    @classmethod
+    def at_head(cls, repository: Repository, head: Entry) -> LoadBase:
+        return cls(repository.view(head.head), head.branch, head.incarnation, repository.history.new_id())
+
+
+@dataclass(frozen=True)
 class _Load:
-    """One load against one pinned head."""
+    """One load against one pinned state."""
 
     repository: Repository
-    entry: Entry
-    view: View
+    base: LoadBase
     inputs: LoadInputs
     mode: LoadMode
     runner: Runner
     rejects: RejectsFile | None
 
+    @property
+    def view(self) -> View:
+        return self.base.view
+
     def run(self, actor: str | None, message: str | None) -> LoadReceipt:
-        commit_id = self.repository.history.new_id()
         if self.rejects is None:
-            return self._run(commit_id, None, actor, message)
-        folder = f"staging/{commit_id}"
+            return self._run(None, actor, message)
+        folder = f"staging/{self.base.commit_id}"
         try:
-            return self._run(commit_id, folder, actor, message)
+            return self._run(folder, actor, message)
         finally:
             with contextlib.suppress(StorageError):
                 self.repository.store.delete_prefix(folder)
 
-    def _run(self, commit_id: str, rejects_folder: str | None, actor: str | None, message: str | None) -> LoadReceipt:
+    def _run(self, rejects_folder: str | None, actor: str | None, message: str | None) -> LoadReceipt:
         report = self._read(rejects_folder)
         reach(Failpoint.LOAD_AFTER_READ)
-        return self.finish(report, commit_id, actor, message)
+        return self.finish(report, actor, message)
 
-    def finish(self, report: ReadReport, commit_id: str, actor: str | None, message: str | None) -> LoadReceipt:
+    def finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
         """From written fragments to the commit."""
         rejected = self._set_aside(report)
         started = time.monotonic()
         types = {**report.types, **{key: TypeReport() for key in self._given_without_rows(report)}}
-        receipt = LoadReceipt(self.entry.branch, self.mode, {key: LoadCounts() for key in types}, None, actor, rejected)
+        receipt = LoadReceipt(self.base.branch, self.mode, {key: LoadCounts() for key in types}, None, actor, rejected)
         written = {
             key: self._incoming(key, found) for key, found in sorted(types.items()) if found.rows or self.view.rows(key)
         }
@@ -153,15 +199,22 @@ class _Load:
         receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
         if assembly.changes_nothing:
             self._name_rejects()
-            return receipt
+            return self._with_empty_branch(receipt)
         changes = assembly.changes()
         self.repository.tables.sync([*(staged for _, staged in written.values()), *assembly.staged])
-        plan = self._plan(changes, assembly.reads(), commit_id, actor, message)
+        plan = self._plan(changes, assembly.reads(), actor, message)
         checked = CheckedLoad.of(assembly)
         rebase = LoadRebase(self.repository, self.mode, self.runner, checked)
         commit = self._publish(plan, rebase, receipt, time.monotonic() - started)
         counts = {key: (rebase.checked or checked).count(rows, self.mode) for key, rows in incoming.items()}
-        return replace(receipt, types={**receipt.types, **counts}, commit=commit)
+        created = plan.opening is not None and commit.ref.opens_branch
+        return replace(
+            receipt,
+            types={**receipt.types, **counts},
+            commit=commit,
+            branch_created=created,
+            base_branch=self.base.source if created else None,
+        )
 
     def _given_without_rows(self, report: ReadReport) -> set[str]:
         """Types that an overwrite leaves without entities: the input names them and has none."""
@@ -181,6 +234,18 @@ class _Load:
             else:
                 say_prepared(error, plan)
             raise
+
+    def _with_empty_branch(self, receipt: LoadReceipt) -> LoadReceipt:
+        """The receipt of a load without rows: its branch is there all the same, if somebody asked for it."""
+        if self.base.opening is None:
+            return receipt
+        try:
+            self.repository.history.branches.open(self.base.opening, prepared_at=0.0)
+        except AlreadyExists:
+            if self.base.new_branch:
+                raise
+            return receipt
+        return replace(receipt, branch_created=True, base_branch=self.base.source)
 
     # ------------------------------------------------------------ reading
 
@@ -227,14 +292,13 @@ class _Load:
         self,
         changes: tuple[TableChange, ...],
         reads: tuple[str, ...],
-        commit_id: str,
         actor: str | None,
         message: str | None,
     ) -> PublishPlan:
         return PublishPlan(
-            commit_id=commit_id,
-            branch=self.entry.branch,
-            incarnation=self.entry.incarnation,
+            commit_id=self.base.commit_id,
+            branch=self.base.branch,
+            incarnation=self.base.incarnation,
             base=self.view.snapshot.commit.ref,
             schema=self.view.snapshot.schema,
             changes=changes,
@@ -243,6 +307,8 @@ class _Load:
             kind="load",
             actor=actor,
             message=message,
+            opening=self.base.opening,
+            new_branch=self.base.new_branch,
         )
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
@@ -290,12 +356,12 @@ class WrittenRows:
 def publish_written(written: WrittenRows, reports: list[ReadReport]) -> LoadReceipt:
     """Check and publish rows that were written as fragments. Rejected rows refuse all of it."""
     repository = written.repository()
-    entry, view = repository.head(written.branch)
-    if view.snapshot.schema != written.schema:
+    base = replace(LoadBase.of(repository, written.branch), commit_id=written.commit_id)
+    if base.view.snapshot.schema != written.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     frame = Frame(written.key, None)
-    job = _Load(repository, entry, view, LoadInputs((), (frame,)), written.mode, LocalRunner(), None)
-    return job.finish(merged(reports), written.commit_id, written.actor, written.message)
+    job = _Load(repository, base, LoadInputs((), (frame,)), written.mode, LocalRunner(), None)
+    return job.finish(merged(reports), written.actor, written.message)
 
 
 def places_of(view: View) -> Places:
