@@ -1,0 +1,170 @@
+"""Makes the golden files of this format: `PYTHONPATH=tests python tests/golden/make.py`, when there are none yet.
+
+Golden files that were released stay as they are, and are read for ever: a new feature gets new ones.
+
+The graph has everything the format has, and little of each: a merge, a tag, a branch that was deleted and made again, a branch
+that appeared with its first commit, several commits in one entry, a log that was rolled up, swept entries, an ancestry that
+is stored apart, deletions, indexes, and a load that was prepared and not published. `expected.json` tells what it holds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from golden.fixed_values import stored
+
+import omnigraph as og
+from omnigraph.features import BASE
+from omnigraph.history import MAIN, History, lineage, sweep_chain
+from omnigraph.storage import open_store
+from omnigraph.tables import Tables
+from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
+from omnigraph.views import Repository
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  born: Date?
+  seen: DateTime?
+  score: F64?
+  big: U64?
+  is_kind: Bool?
+  tags: [String]?
+  note: String? @index
+  near: Vector(3)? @index
+}
+node City { name: String @key }
+edge Knows: Person -> Person { since: I64? }
+edge LivesIn: Person -> City
+"""
+MAX_TAIL = 3
+ADA: dict[str, Any] = {
+    "name": "Ada", "age": 36, "born": dt.date(1815, 12, 10), "seen": dt.datetime(2026, 7, 1, 12, 30, 0, 250_000, dt.UTC),
+    "score": 0.1, "big": 2**64 - 1, "is_kind": True, "tags": ["first", "größe ☃"], "note": "wrote the first program",
+    "near": [1.0, 0.5, -2.0],
+}  # fmt: skip
+
+
+def make(folder: Path) -> None:
+    (folder / "objects").mkdir(parents=True)
+    for name, data in stored().items():
+        (folder / "objects" / name).write_bytes(data)
+    made = og.init(folder / "graph", SCHEMA, actor="maker")
+    store = open_store(str(folder / "graph"))
+    history = History(store, made._repository.history.identity, max_tail=MAX_TAIL)
+    graph = og.Graph(Repository(store, history, Tables(store.uri)))
+    write(graph, folder)
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def write(graph: og.Graph, folder: Path) -> None:
+    with graph.transaction(actor="ann", message="the first two\nand a city ☃") as tx:
+        tx.insert("Person", ADA)
+        tx.insert("Person", name="Bo")
+        tx.insert("City", name="London")
+        tx.insert("Knows", from_="Ada", to="Bo", since=1833)
+        tx.insert("LivesIn", from_="Ada", to="London")
+    graph.optimize(actor="ann")
+    graph.tags.create("v1")
+    graph.branches.create("review/a")
+    for number in range(4):
+        with graph.transaction("review/a") as tx:
+            tx.insert("Person", name=f"p{number}", age=number, near=[float(number), 1.0, 2.0])
+    with graph.transaction() as tx:
+        tx.update("Person", "Bo", age=40)
+        tx.insert("Person", name="Cy")
+    saved, lineage.ANCESTRY_INLINE = lineage.ANCESTRY_INLINE, 1
+    graph.branches.merge("review/a", actor="bob")
+    lineage.ANCESTRY_INLINE = saved
+    graph.branches.delete("review/a")
+    graph.branches.create("review/a", "main~1")
+    with graph.transaction("review/a") as tx:
+        tx.delete("Person", "Cy")
+    several_commits_in_one_entry(graph)
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
+    graph.load(data, mode="append", branch="fresh", from_="main", engine="local", message="a branch and a load at once")
+    sweep(graph, "swept")
+    with graph.transaction() as tx:
+        tx.delete("Person", "Ada")
+    prepare(graph, data)
+    data.unlink()
+
+
+def several_commits_in_one_entry(graph: og.Graph) -> None:
+    """Writers who meet publish together; sooner or later some do."""
+    chain = graph._repository.history.chain
+    round_ = 0
+    while all(len(chain.read(MAIN, position).steps) < 2 for position in range(chain.head(MAIN).position + 1)):
+        round_ += 1
+
+        def insert(name: str) -> None:
+            with graph.transaction() as tx:
+                tx.insert("City", name=name)
+
+        threads = [threading.Thread(target=insert, args=(f"city {round_}.{number}",)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def sweep(graph: og.Graph, branch: str) -> None:
+    """A branch of which only the newest entry is left, and the one that a tag protects."""
+    graph.branches.create(branch)
+    for number in range(3):
+        with graph.transaction(branch) as tx:
+            tx.insert("City", name=f"swept {number}")
+    graph.tags.create("kept", f"{branch}~1")
+    history = graph._repository.history
+    clock, history.chain.clock = history.chain.clock, lambda: clock() + 1e6
+    sweep_chain(history.chain, branch, keep=1, protected=lambda: history.tags.list().values())
+    history.chain.clock = clock
+
+
+def prepare(graph: og.Graph, data: Path) -> None:
+    """A load that died between staging and publishing."""
+    arm(Failpoint.RECOVERY_PLAN_WRITTEN, raising(FailpointReached()))
+    try:
+        graph.load(data, mode="append", engine="local", actor="loader")
+    except FailpointReached:
+        pass
+    finally:
+        disarm_all()
+
+
+def contents(graph: og.Graph) -> dict[str, Any]:
+    """What every commit that can be read holds, and what names it."""
+    history = graph._repository.history
+    states = {}
+    for branch in history.chain.branches():
+        for info in history.store.list(f"branches/{branch.replace('/', '%2F')}"):
+            entry = history.chain.read(branch, 10**12 - 1 - int(info.key[-17:-5]))
+            for snapshot in entry.snapshots():
+                states[snapshot.commit.id] = state(graph, snapshot.commit.id)
+    return {
+        "branches": {
+            branch.name: [commit.id for commit in graph.commits(branch.name)] for branch in graph.branches.list()
+        },
+        "tags": {tag.name: tag.head.id for tag in graph.tags.list()},
+        "prepared": [prepared.commit_id for prepared in graph.recovery.list()],
+        "states": dict(sorted(states.items())),
+    }
+
+
+def state(graph: og.Graph, revision: str) -> dict[str, list[Any]]:
+    """The stored rows of each type, by id; what JSON lacks is text."""
+    view = graph._repository.resolve(revision)
+    rows = {key: table.read().to_pylist() for key in view.catalog.tables if (table := view.table(key)) is not None}
+    found = {key: sorted(members, key=lambda row: str(row["id"])) for key, members in rows.items() if members}
+    return dict(sorted(json.loads(json.dumps(found, default=str)).items()))
+
+
+if __name__ == "__main__":
+    sys.exit(make(Path(__file__).parent / BASE))

@@ -1,0 +1,198 @@
+"""A second reader of the format, written from docs/format.md: JSON, hashes and Lance, nothing of OmniGraph.
+
+    python reader.py <graph>      what every commit holds, as one JSON object
+
+Checks everything on the way that the page says can be checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import lance
+
+Json = dict[str, Any]
+LAST_KEY = 10**12 - 1
+UNDERSTOOD = {"format-1"}
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class Reader:
+    def __init__(self, graph: Path) -> None:
+        self.graph = graph
+
+    # ------------------------------------------------------------ objects
+
+    def object(self, key: str) -> Json:
+        data = (self.graph / key).read_bytes()
+        body, _, rest = data.rpartition(b',"checksum"')
+        value: Json = json.loads(data)
+        assert rest == f':"{value["checksum"]}"}}'.encode(), key
+        assert digest(body)[:16] == value["checksum"], f"{key} is damaged"
+        assert next(iter(value)) == "features", key
+        assert set(value["features"]) <= UNDERSTOOD, f"{key} needs {value['features']}"
+        return value
+
+    def schema(self, name: str) -> Json:
+        data = (self.graph / "schemas" / f"{name}.json").read_bytes()
+        assert digest(data) == name
+        value: Json = json.loads(data)
+        assert set(value["features"]) <= UNDERSTOOD
+        return value
+
+    # ------------------------------------------------------------ history
+
+    def branches(self) -> list[str]:
+        return sorted(unquote(folder.name) for folder in (self.graph / "branches").iterdir())
+
+    def entries(self, branch: str) -> Iterator[Json]:
+        """Newest first."""
+        folder = f"branches/{quote(branch, safe='')}"
+        for file in sorted((self.graph / folder).iterdir()):
+            entry = self.object(f"{folder}/{file.name}")
+            assert entry["position"] == LAST_KEY - int(file.stem)
+            assert entry["incarnation"].rpartition("@")[0] == branch
+            yield entry
+
+    def floor(self, branch: str) -> int:
+        found = sorted((self.graph / "retention" / quote(branch, safe="")).glob("*.json"))
+        floors = [self.object(str(file.relative_to(self.graph)))["floor"] for file in found]
+        assert floors == [LAST_KEY - int(file.stem) for file in found]
+        return max(floors, default=0)
+
+    def records(self, values: list[Json], before: Json | None = None) -> list[Json]:
+        """Records with everything that was left out."""
+        whole = []
+        for value in values:
+            record = dict(value)
+            if before is not None:
+                record.setdefault("incarnation", before["incarnation"])
+                record.setdefault("seq", before["seq"] + 1)
+                record.setdefault("position", before["position"] + 1)
+                record.setdefault("parent", {name: before[name] for name in ("id", "incarnation", "seq", "position")})
+            record.setdefault("kind", "mutation")
+            whole.append(record)
+            before = record
+        return whole
+
+    def snapshots(self, entry: Json) -> list[tuple[Json, str, Json]]:
+        """The record, schema and table states after each commit of an entry."""
+        base = self.records([entry["base"]])[0] if "base" in entry else self.records(entry["tail"])[-1]
+        schema, tables = entry["schema"], entry["tables"]
+        commits = self.records([step["commit"] for step in entry["steps"]], base)
+        found = []
+        for commit, step in zip(commits, entry["steps"], strict=True):
+            schema = step.get("schema", schema)
+            tables = {key: state for key, state in {**tables, **step["tables"]}.items() if state is not None}
+            found.append((commit, schema, tables))
+        return found
+
+    def log(self, entry: Json) -> list[Json]:
+        """Every commit along first parents, oldest first."""
+        found: list[Json] = []
+        for segment in entry["segments"]:
+            records = self.records(self.object(f"history/{segment['id']}.json")["records"])
+            seqs, ids, times = ([record[name] for record in records] for name in ("seq", "id", "at"))
+            assert segment["seqs"] == [seqs[0], seqs[-1]]
+            assert segment["ids"] == [min(ids), max(ids)]
+            assert segment["times"] == [times[0], times[-1]]
+            found += records
+        found += self.records(entry["tail"])
+        found += [commit for commit, _, _ in self.snapshots(entry)]
+        assert [record["seq"] for record in found] == list(range(len(found)))
+        for before, after in itertools.pairwise(found):
+            assert after["parent"]["id"] == before["id"]
+            assert after["at"] > before["at"]
+        return found
+
+    def reached(self, entry: Json) -> dict[str, int]:
+        reached: dict[str, int] = dict(entry["ancestry"]["reached"])
+        if "stored" in entry["ancestry"]:
+            for name, seq in self.object(entry["ancestry"]["stored"])["reached"].items():
+                reached[name] = max(seq, reached.get(name, -1))
+        return reached
+
+    # ------------------------------------------------------------ rows
+
+    def rows(self, state: Json) -> list[Json]:
+        folder = self.graph / state["path"]
+        if "digest" in state:
+            manifest = folder / "_versions" / f"d{state['version']}.manifest"
+            assert digest(manifest.read_bytes())[:16] == state["digest"]
+        table = lance.dataset(str(folder), version=int(state["version"]))
+        for fragment in table.get_fragments():
+            self.check_fragment(folder, fragment.metadata.to_json())
+        for index in table.describe_indices():
+            for segment in index.segments:
+                self.check_index(folder / "_indices" / str(segment.uuid))
+        rows: list[Json] = table.to_table().to_pylist()
+        assert len(rows) == state["rows"]
+        return rows
+
+    def check_fragment(self, folder: Path, fragment: Json) -> None:
+        for file in fragment["files"]:
+            name = file["path"].removesuffix(".lance")
+            assert digest((folder / "data" / file["path"]).read_bytes())[:16] == name.rpartition("-")[2]
+        if deleted := fragment["deletion_file"]:
+            suffix = {"array": "arrow", "bitmap": "bin"}[deleted["file_type"]]
+            name = f"_deletions/{fragment['id']}-{deleted['read_version']}-{deleted['id']}.{suffix}"
+            assert deleted["read_version"] == 2**62 + int(digest((folder / name).read_bytes())[:15], 16)
+
+    def check_index(self, folder: Path) -> None:
+        files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+        lines = "".join(f"{digest((folder / file).read_bytes())}  {file}\n" for file in files)
+        named = uuid.UUID(folder.name)
+        assert named.version == 8
+        assert named.hex[:12] + named.hex[13:16] == digest(lines.encode())[:15]
+
+    # ------------------------------------------------------------ all of it
+
+    def everything(self) -> Json:
+        identity = self.object("graph.json")
+        states, branches, first = {}, {}, ""
+        for branch in self.branches():
+            newest = None
+            kept = set()
+            for entry in self.entries(branch):
+                newest = newest or entry
+                kept.add(entry["position"])
+                for commit, schema, tables in self.snapshots(entry):
+                    types = self.schema(schema)
+                    names = {f"node:{each['name']}" for each in types["nodes"]}
+                    assert set(tables) <= names | {f"edge:{each['name']}" for each in types["edges"]}
+                    assert self.reached(entry)[commit["incarnation"]] >= commit["seq"]
+                    states[commit["id"]] = self.state(tables)
+                    first = first or (commit["id"] if commit["parent"] is None else "")
+            assert newest is not None
+            assert kept >= set(range(self.floor(branch), newest["position"] + 1)), f"{branch} has a gap"
+            if newest["op"] != "delete":
+                branches[branch] = [record["id"] for record in reversed(self.log(newest))]
+        assert first == identity["first_commit"]
+        tags = {unquote(file.stem): self.object(f"tags/{file.name}") for file in (self.graph / "tags").iterdir()}
+        return {
+            "branches": branches,
+            "tags": {name: tag["commit"]["id"] for name, tag in tags.items()},
+            "prepared": [
+                self.object(f"recovery/{file.name}") and file.stem for file in (self.graph / "recovery").iterdir()
+            ],
+            "states": states,
+        }
+
+    def state(self, tables: Json) -> Json:
+        found = {key: sorted(self.rows(state), key=lambda row: str(row["id"])) for key, state in tables.items()}
+        return {key: rows for key, rows in found.items() if rows}
+
+
+if __name__ == "__main__":
+    json.dump(Reader(Path(sys.argv[1])).everything(), sys.stdout, default=str)
