@@ -84,6 +84,8 @@ PLAN = PublishPlan(
     read_states={KNOWS: state(1)},
     kind="load",
     actor="ada",
+    opening=OPENING,
+    new_branch=True,
 )
 GRAPH = """
 interface Named { name: String }

@@ -82,8 +82,8 @@ class PublishPlan:
         return replace(self, base=snapshot.commit.ref, read_states=states)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+        value = {
+            **{name: getattr(self, name) for name in (*_REQUIRED, *_OPTIONAL)},
             "base": self.base.to_json(),
             "changes": [change.to_json() for change in self.changes],
             "reads": list(self.reads),
@@ -91,21 +91,23 @@ class PublishPlan:
             "merged": self.merged and self.merged.to_json(),
             "opening": self.opening and entry_to_json(self.opening),
         }
+        return {name: member for name, member in value.items() if member not in (None, False)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PublishPlan:
+        merged, opening = value.get("merged"), value.get("opening")
         return cls(
-            **{name: value[name] for name in _PLAIN_FIELDS},
+            **{name: value[name] for name in _REQUIRED},
+            **{name: value[name] for name in _OPTIONAL if name in value},
             base=CommitRef.from_json(value["base"]),
             changes=tuple(TableChange.from_json(change) for change in value["changes"]),
             reads=tuple(value["reads"]),
             read_states={key: state and TableState.from_json(state) for key, state in value["read_states"].items()},
-            merged=value["merged"] and CommitRef.from_json(value["merged"]),
-            opening=value["opening"] and entry_from_json(value["opening"]),
+            merged=merged and CommitRef.from_json(merged),
+            opening=opening and entry_from_json(opening),
         )
 
 
-_PLAIN_FIELDS = (
-    "commit_id", "branch", "incarnation", "schema", "kind", "actor", "message", "if_commit", "new_schema",
-    "new_branch",
-)  # fmt: skip
+_REQUIRED = ("commit_id", "branch", "incarnation", "schema", "kind")
+_OPTIONAL = ("actor", "message", "if_commit", "new_schema", "new_branch")
+"""Members that are stored as they are, and those of them that may be absent."""
