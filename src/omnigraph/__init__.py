@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         Property,
     )
     from omnigraph.language.query.plan import ResultColumn
-    from omnigraph.merge import MergeConflict, MergeResult, TypeSummary
+    from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
@@ -65,7 +65,7 @@ _HOMES = {
         *("Annotation", "Catalog", "Constraint", "EdgeType", "Embed", "InterfaceType", "NodeType", "Property"),
     ),
     "omnigraph.language.query.plan": ("ResultColumn",),
-    "omnigraph.merge": ("MergeConflict", "MergeResult", "TypeSummary"),
+    "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "PropertyConflict", "TypeSummary"),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
@@ -77,6 +77,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "NO_VALUE",
     "Annotation",
     "Baseline",
     "Branch",
@@ -111,6 +112,7 @@ __all__ = [
     "NodeType",
     "PreparedWrite",
     "Property",
+    "PropertyConflict",
     "PropertyType",
     "Receipt",
     "Result",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.changes import changed
+from omnigraph.changes import stored_rows, table_diff
 from omnigraph.wire.changes import change_json
 
 SCHEMA = """
@@ -95,14 +95,15 @@ def test_only_parts_that_differ_are_read(graph: og.Graph, monkeypatch: pytest.Mo
         tx.update("Thing", "t005", small=-5)
         tx.delete("Thing", "t006")
     read: list[int] = []
-    rows_at = changed.rows_at
+    rows_at = stored_rows.rows_at
 
     def counted(table: Any, addresses: Any, columns: Any) -> Any:
         found = rows_at(table, addresses, columns)
         read.append(found.num_rows)
         return found
 
-    monkeypatch.setattr(changed, "rows_at", counted)
+    for module in (stored_rows, table_diff):
+        monkeypatch.setattr(module, "rows_at", counted)
     assert [(change.op, change.id) for change in graph.diff("main~1", "main")] == [
         ("update", "t005"),
         ("delete", "t006"),
@@ -112,7 +113,7 @@ def test_only_parts_that_differ_are_read(graph: og.Graph, monkeypatch: pytest.Mo
 
 
 def test_large_diffs_are_compared_in_pieces(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changed, "MAX_CHUNK_ROWS", 256)
+    monkeypatch.setattr(stored_rows, "MAX_CHUNK_ROWS", 256)
     with graph.transaction() as tx:
         for number in range(1_000):
             tx.insert("Thing", name=f"t{number:04d}", small=number)

@@ -9,15 +9,15 @@ import pytest
 from merge import bulk
 
 import omnigraph as og
-from omnigraph.changes import changed
+from omnigraph.changes import stored_rows, table_diff
 from omnigraph.pipeline.spark.runner import SparkRunner
 
 
 @pytest.fixture
 def stages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """What Spark was given to do: small chunks here make several tasks of few rows."""
-    monkeypatch.setattr(changed, "MAX_CHUNK_ROWS", 256)
-    monkeypatch.setattr(changed, "IDS_PER_TASK", 256)
+    monkeypatch.setattr(stored_rows, "MAX_CHUNK_ROWS", 256)
+    monkeypatch.setattr(table_diff, "IDS_PER_TASK", 256)
     seen: list[tuple[str, int]] = []
     real = SparkRunner.map
 

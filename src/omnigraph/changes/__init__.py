@@ -2,8 +2,8 @@
 
 from omnigraph.changes.baseline import Baseline, write_baseline
 from omnigraph.changes.diff import diff
+from omnigraph.changes.entity_changes import ChangeFilter, EntityChange
 from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage, commit_changes, poll
-from omnigraph.changes.images import ChangeFilter, EntityChange
 
 __all__ = [
     "Baseline",

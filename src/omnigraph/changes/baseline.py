@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from omnigraph.changes.changed import chunk_rows
 from omnigraph.changes.diff import type_order
+from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter
 from omnigraph.changes.feed import cursor_at
-from omnigraph.changes.images import EVERYTHING, ChangeFilter
+from omnigraph.changes.stored_rows import chunk_rows
 from omnigraph.history import MAIN
 from omnigraph.records.encoding import record_text
 from omnigraph.views import Repository, View

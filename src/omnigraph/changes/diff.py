@@ -10,14 +10,16 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omnigraph.changes.changed import DELETE, INSERT, SAME, Stored, changed, chunk_rows, typed_rows_at
-from omnigraph.changes.images import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, type_id_of
+from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, type_id_of
 from omnigraph.changes.projection import TypePair, kind_of, type_pairs
+from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
+from omnigraph.changes.table_diff import DELETE, INSERT, SAME, changed_rows
 from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.errors import SchemaBoundary
 from omnigraph.history import TableState
+from omnigraph.language.catalog import EntityType
 from omnigraph.values.entities import Entity, entity_values
 from omnigraph.views import View
 
@@ -28,8 +30,8 @@ ROWS_PER_STEP = 8_192
 
 
 @dataclass(frozen=True)
-class Place:
-    """A change's place in the order. A very long id is kept as its beginning and a digest."""
+class ChangePosition:
+    """Where a change stands in the order. A very long id is kept as its beginning and a digest."""
 
     kind: str
     type_id: str
@@ -41,7 +43,7 @@ class Place:
         return (KINDS.index(self.kind), self.type_id)
 
     def first_after(self, ids: Sequence[str]) -> int:
-        """Where the ids (sorted) go on after this place."""
+        """The index of the first of these (sorted) ids that comes after this position."""
         if self.digest is None:
             return bisect_right(ids, self.id)
         for index in range(bisect_left(ids, self.id), len(ids)):
@@ -59,10 +61,10 @@ def diff(
     after: View,
     *,
     only: ChangeFilter = EVERYTHING,
-    resume: Place | None = None,
+    resume: ChangePosition | None = None,
     workers: Workers = IN_PROCESS,
 ) -> Iterator[EntityChange]:
-    """The changes that lead from one snapshot to the other, after the place `resume` if given.
+    """The changes that lead from one snapshot to the other, after the position `resume` if given.
 
     Under different schemas, properties with the same identity are compared and a new property counts as having its
     default before. SchemaBoundary when a type with rows is gone in the later schema.
@@ -74,11 +76,11 @@ def diff(
             continue
         sides = _sides(before, after, pair)
         if sides is not None:
-            here = resume if resume is not None and order == resume.type_order else None
-            yield from _type_changes(*sides, only, here, workers)
+            position = resume if resume is not None and order == resume.type_order else None
+            yield from _type_changes(*sides, only, position, workers)
 
 
-def type_order(entity: Any) -> tuple[int, str]:
+def type_order(entity: EntityType) -> tuple[int, str]:
     return (KINDS.index(kind_of(entity)), type_id_of(entity))
 
 
@@ -89,11 +91,11 @@ def same_state(a: TableState | None, b: TableState | None) -> bool:
     return (a.path, a.version) == (b.path, b.version)
 
 
-def stored(view: View, entity: Any) -> Stored:
-    return Stored(entity, view.table(entity.table_key))
+def rows_in(view: View, entity: EntityType) -> TypeRows:
+    return TypeRows(entity, view.table(entity.table_key))
 
 
-def _sides(before: View, after: View, pair: TypePair) -> tuple[Stored, Stored] | None:
+def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRows] | None:
     """The type's rows on both sides; None when nothing can have changed."""
     old = None if pair.before is None else before.state(pair.before.table_key)
     new = None if pair.after is None else after.state(pair.after.table_key)
@@ -105,36 +107,32 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[Stored, Stored] |
             f"{pair.before.name} and its rows were removed with a schema change between the two commits",
             hint="compare commits on one side of the schema change, or start from a new baseline",
         )
-    return (Stored(pair.after, None) if pair.before is None else stored(before, pair.before)), stored(after, pair.after)
+    earlier = TypeRows(pair.after, None) if pair.before is None else rows_in(before, pair.before)
+    return earlier, rows_in(after, pair.after)
 
 
 def _type_changes(
-    before: Stored, after: Stored, only: ChangeFilter, resume: Place | None, workers: Workers
+    before: TypeRows, after: TypeRows, only: ChangeFilter, resume: ChangePosition | None, workers: Workers
 ) -> Iterator[EntityChange]:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = changed(before, after, workers)
+    rows = changed_rows(before, after, workers)
     rows = rows.filter(pc.not_equal(rows.column("op"), SAME))
     if only.ops is not None:
-        wanted = [op in only.ops for op in OPS]
-        rows = rows.filter(pc.take(_as_array(wanted), rows.column("op")))
+        wanted = [number for number, op in enumerate(OPS) if op in only.ops]
+        rows = rows.filter(pc.is_in(rows.column("op"), pa.array(wanted, pa.int8())))
     if resume is not None:
         rows = rows.slice(resume.first_after(rows.column("id").to_pylist()))
     step = min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
     for start in range(0, rows.num_rows, step):
-        yield from _with_images(before, after, rows.slice(start, step))
+        yield from _entity_changes(before, after, rows.slice(start, step))
 
 
-def _as_array(flags: list[bool]) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(flags)
-
-
-def _with_images(before: Stored, after: Stored, rows: pa.Table) -> Iterator[EntityChange]:
+def _entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[EntityChange]:
     entity = after.entity
-    old = _images(before, rows.column("before"), entity)
-    new = _images(after, rows.column("after"), entity)
+    old = _entities(before, rows.column("before"), entity)
+    new = _entities(after, rows.column("after"), entity)
     kind = KINDS[type_order(entity)[0]]
     type_id = type_id_of(entity)
     for id, op in zip(rows.column("id").to_pylist(), rows.column("op").to_pylist(), strict=True):
@@ -149,5 +147,5 @@ def _with_images(before: Stored, after: Stored, rows: pa.Table) -> Iterator[Enti
         )
 
 
-def _images(side: Stored, addresses: pa.ChunkedArray, entity: Any) -> Mapping[str, Entity]:
+def _entities(side: TypeRows, addresses: pa.ChunkedArray, entity: EntityType) -> Mapping[str, Entity]:
     return {str(each["id"]): each for each in entity_values(typed_rows_at(side, addresses, entity))}

@@ -1,12 +1,34 @@
-"""When two stored values are the same: null is only null, an empty list is not null, and NaN is NaN."""
+"""When two stored values are the same: null only equals null, and an empty list is not null."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.language.catalog import EntityType
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+def differing(old: pa.Table, new: pa.Table, entity: EntityType) -> pa.Array:
+    """Ids of the entities in both whose values differ."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids = old.column("id").combine_chunks().cast(pa.utf8())
+    ids = ids.filter(pc.is_in(ids, value_set=new.column("id").combine_chunks().cast(pa.utf8())))
+    before, after = aligned(old, ids), aligned(new, ids)
+    different = np.zeros(len(ids), bool)
+    for name in value_columns(entity):
+        different |= ~equal_values(before.column(name), after.column(name))
+    return ids.filter(pa.array(different))
+
+
+def value_columns(entity: EntityType) -> list[str]:
+    ends = ["src", "dst"] if entity.table_key.startswith("edge:") else []
+    return [*ends, *entity.properties]
 
 
 def aligned(rows: pa.Table, ids: pa.Array) -> pa.Table:
@@ -27,13 +49,10 @@ def equal_values(one: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any
 
 
 def _equal_scalars(one: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     equal = pc.fill_null(pc.equal(one, other), False)
     equal = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other)))
-    if pa.types.is_floating(one.type):
-        equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False))
     return _flags(equal)
 
 

@@ -1,6 +1,6 @@
 """The change feed: what each commit of a branch changed, against its first parent, in order, page by page.
 
-The reader keeps the place (a cursor), nobody else does. Delivery is at least once: a reader that stops before it has
+The reader keeps its position (a cursor); nobody else does. Delivery is at least once: a reader that stops before it has
 stored its new cursor gets the same blocks again, told apart by the commit id.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from omnigraph.changes.diff import Place, diff
-from omnigraph.changes.images import EVERYTHING, ChangeFilter, EntityChange
-from omnigraph.changes.tokens import Token, decode_token, place_of
+from omnigraph.changes.diff import ChangePosition, diff
+from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter, EntityChange
+from omnigraph.changes.tokens import Token, decode_token, position_of
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history import MAIN, Commit, Entry
 from omnigraph.values.json_values import json_value
@@ -77,26 +77,25 @@ class _Budget:
         return True
 
 
-@dataclass
-class _Taken:
-    """The part of one commit's changes that fitted; `place` of the last one when there are more."""
+@dataclass(frozen=True)
+class _Part:
+    """The changes of one commit that fit a page; the position of the last one when there are more."""
 
-    changes: list[EntityChange] = field(default_factory=list)
-    place: Place | None = None
+    changes: tuple[EntityChange, ...]
+    rest_after: ChangePosition | None = None
 
 
-def _take(changes: Iterator[EntityChange], budget: _Budget) -> _Taken:
-    taken = _Taken()
+def _take(changes: Iterator[EntityChange], budget: _Budget) -> _Part:
+    taken: list[EntityChange] = []
     for change in changes:
         if not budget.fits(change):
-            last = taken.changes[-1] if taken.changes else None
-            taken.place = NOTHING_YET if last is None else place_of(last.kind, last.type_id, last.id)
-            break
-        taken.changes.append(change)
-    return taken
+            last = taken[-1] if taken else None
+            return _Part(tuple(taken), START if last is None else position_of(last.kind, last.type_id, last.id))
+        taken.append(change)
+    return _Part(tuple(taken))
 
 
-NOTHING_YET = Place("node", "", "")
+START = ChangePosition("node", "", "")
 """Before every change of a commit."""
 
 
@@ -118,13 +117,13 @@ def commit_changes(
         token = decode_token(page_token, "commit-page", scope)
         if token.commit != commit.id:
             raise CursorRejected("it belongs to another commit")
-        resume = token.place
+        resume = token.position
     before, after = _states(repository, commit, check_parent=True)
-    taken = _take(diff(before, after, only=only, resume=resume), _Budget(_limited(limit)))
-    following = None
-    if taken.place is not None:
-        following = Token("commit-page", scope, commit.ref.seq, commit.id, place=taken.place).encode()
-    return CommitPage(commit, tuple(taken.changes), following)
+    part = _take(diff(before, after, only=only, resume=resume), _Budget(_limited(limit)))
+    next_page = None
+    if part.rest_after is not None:
+        next_page = Token("commit-page", scope, commit.ref.seq, commit.id, position=part.rest_after).encode()
+    return CommitPage(commit, part.changes, next_page)
 
 
 def _states(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
@@ -134,13 +133,13 @@ def _states(repository: Repository, commit: Commit, *, check_parent: bool) -> tu
     history = repository.history
     entry = history.lineage.entry_of(commit.ref)
     states = (entry.before, *entry.snapshots())
-    place = next(index for index, snapshot in enumerate(states) if snapshot.commit.id == commit.id)
+    index = next(index for index, snapshot in enumerate(states) if snapshot.commit.id == commit.id)
     parent = commit.parent
-    if check_parent and place == 1 and history.chain.find(parent.branch, parent.position) is None:
+    if check_parent and index == 1 and history.chain.find(parent.branch, parent.position) is None:
         raise HistoryGap(
             f"the state before commit {commit.id} was swept", hint="take a new baseline and go on from its cursor"
         )
-    return repository.view(states[place - 1]), repository.view(states[place])
+    return repository.view(states[index - 1]), repository.view(states[index])
 
 
 def _limited(limit: int) -> int:
@@ -167,7 +166,7 @@ def poll(
 
     The head seen by the first page is the end of the poll; later commits wait for the next one.
     """
-    if sum(given is not None for given in (cursor, start, page_token)) > 1:
+    if sum(each is not None for each in (cursor, start, page_token)) > 1:
         raise UsageError("give one of cursor, start and page token")
     if not 1 <= max_commits <= MAX_POLL_COMMITS:
         raise UsageError(f"a poll covers 1 to {MAX_POLL_COMMITS} commits, not {max_commits}")
@@ -223,15 +222,15 @@ def _check_commit(repository: Repository, head: Entry, at: Token) -> None:
 def _page(repository: Repository, head: Entry, at: Token, only: ChangeFilter, budget: _Budget) -> FeedPage:
     assert at.cut is not None, "a page belongs to a poll with an end"
     blocks: list[CommitChanges] = []
-    seq, last, resume = at.seq, at.commit, at.place
+    seq, last, resume = at.seq, at.commit, at.position
     for commit in repository.history.log.after(head, at.seq, limit=at.cut - at.seq):
         before, after = _states(repository, commit, check_parent=seq == at.seq)
-        taken = _take(diff(before, after, only=only, resume=resume), budget)
-        if taken.place is None or taken.changes:
-            blocks.append(CommitChanges(commit, tuple(taken.changes)))
-        if taken.place is not None:
-            place = taken.place if taken.changes else resume
-            return FeedPage(tuple(blocks), Token("feed-page", at.scope, seq, last, at.cut, place).encode())
+        part = _take(diff(before, after, only=only, resume=resume), budget)
+        if part.rest_after is None or part.changes:
+            blocks.append(CommitChanges(commit, part.changes))
+        if part.rest_after is not None:
+            position = part.rest_after if part.changes else resume
+            return FeedPage(tuple(blocks), Token("feed-page", at.scope, seq, last, at.cut, position).encode())
         seq, last, resume = commit.ref.seq, commit.id, None
     cursor = Token("feed-cursor", at.scope, seq, last).encode()
     return FeedPage(tuple(blocks), None, cursor, seq == head.head.commit.ref.seq)

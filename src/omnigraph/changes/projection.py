@@ -14,7 +14,7 @@ from omnigraph.values.arrow import repeated
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CATALOGS_KEPT = 64
+MAX_CATALOGS = 64
 SYSTEM_COLUMNS = ("id", "src", "dst")
 
 
@@ -32,7 +32,7 @@ class TypePair:
         return entity
 
 
-class _Same:
+class _CatalogKey:
     """A catalog as a key: equal to itself only, and kept alive while it is one."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -42,16 +42,16 @@ class _Same:
         return id(self.catalog)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.catalog is other.catalog
+        return isinstance(other, _CatalogKey) and self.catalog is other.catalog
 
 
 def by_id(catalog: Catalog) -> Mapping[int, EntityType]:
     """The types of a schema by their stable id."""
-    return _by_id(_Same(catalog))
+    return _by_id(_CatalogKey(catalog))
 
 
-@lru_cache(maxsize=CATALOGS_KEPT)
-def _by_id(key: _Same) -> Mapping[int, EntityType]:
+@lru_cache(maxsize=MAX_CATALOGS)
+def _by_id(key: _CatalogKey) -> Mapping[int, EntityType]:
     return {entity.id: entity for entity in key.catalog.tables.values()}
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from omnigraph.changes.diff import Place, id_digest
-from omnigraph.changes.images import KINDS
+from omnigraph.changes.diff import ChangePosition, id_digest
+from omnigraph.changes.entity_changes import KINDS
 from omnigraph.errors import CursorRejected
 
 TokenKind = Literal["commit-page", "feed-cursor", "feed-page"]
@@ -31,7 +32,7 @@ _DIGEST_BYTES = 32
 class Token:
     """`scope` is what the token is bound to; `seq` and `commit` name the last commit that was given completely.
 
-    A page token also has the last commit of its poll (`cut`) and the `place` inside the commit after `seq`.
+    A page token also has the seq of the last commit of its poll (`cut`) and the `position` inside the commit after `seq`.
     """
 
     kind: TokenKind
@@ -39,15 +40,15 @@ class Token:
     seq: int
     commit: str
     cut: int | None = None
-    place: Place | None = None
+    position: ChangePosition | None = None
 
     def encode(self) -> str:
         bound = [_bound(member) for member in self.scope]
         value: dict[str, Any] = {"k": self.kind, "s": bound, "n": self.seq, "c": self.commit}
         if self.cut is not None:
             value["e"] = self.cut
-        if self.place is not None:
-            value["p"] = [self.place.kind, self.place.type_id, self.place.id, self.place.digest]
+        if self.position is not None:
+            value["p"] = dataclasses.astuple(self.position)
         data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
         text = _text(data + hashlib.sha256(data).digest())
         assert len(text) <= MAX_TOKEN_BYTES, "every member of a token is bounded"
@@ -60,13 +61,13 @@ def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> Token:
     try:
         if value["k"] != kind:
             raise CursorRejected(f"it is a {value['k']}, not a {kind}")
-        for name, given, member in zip(SCOPE, value["s"], scope, strict=True):
-            if given != _bound(member):
+        for name, digest, member in zip(SCOPE, value["s"], scope, strict=True):
+            if digest != _bound(member):
                 raise CursorRejected(f"it belongs to another {name}")
-        place = None if value.get("p") is None else Place(*value["p"])
-        if place is not None and place.kind not in KINDS:
-            raise CursorRejected("it names no place")
-        return Token(kind, scope, value["n"], value["c"], value.get("e"), place)
+        position = None if value.get("p") is None else ChangePosition(*value["p"])
+        if position is not None and position.kind not in KINDS:
+            raise CursorRejected("it names no position")
+        return Token(kind, scope, int(value["n"]), str(value["c"]), value.get("e"), position)
     except (KeyError, TypeError, ValueError):
         raise CursorRejected("it is not a cursor") from None
 
@@ -82,6 +83,8 @@ def _text(raw: bytes) -> str:
 
 
 def _value(text: str) -> dict[str, Any]:
+    if not isinstance(text, str):
+        raise CursorRejected(f"expected text, got {type(text).__name__}")
     if len(text) > MAX_TOKEN_BYTES:
         raise CursorRejected("it is too long")
     try:
@@ -95,10 +98,10 @@ def _value(text: str) -> dict[str, Any]:
     return value
 
 
-def place_of(kind: str, type_id: str, id: str) -> Place:
-    """A place that fits a token: a very long id as its beginning and a digest."""
+def position_of(kind: str, type_id: str, id: str) -> ChangePosition:
+    """A position that fits a token: a very long id as its beginning and a digest."""
     assert kind in KINDS
     data = id.encode()
     if len(data) <= ID_BYTES_EXACT:
-        return Place(kind, type_id, id)
-    return Place(kind, type_id, data[:ID_PREFIX_BYTES].decode(errors="ignore"), id_digest(id))
+        return ChangePosition(kind, type_id, id)
+    return ChangePosition(kind, type_id, data[:ID_PREFIX_BYTES].decode(errors="ignore"), id_digest(id))

@@ -1,7 +1,7 @@
-"""Where rows are read and compared: here, one chunk after the other, or elsewhere, many at once.
+"""Where rows are read and compared: in this process, one chunk after the other, or by Spark's workers, many at once.
 
-A merge and a diff hold ids and addresses; the rows themselves are looked at in chunks. A chunk is a task: a function of
-this room and one value that can travel. Whoever can run tasks (the pipeline's runners can) may be given the work.
+A merge and a diff hold ids and addresses; rows are looked at in chunks. A chunk is a task: a module-level function and one
+value that can be pickled. Anything that maps functions over tasks (the pipeline's runners do) can do the work.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ IN_PROCESS = InProcess()
 
 
 class OnSpark:
-    """Work of several tasks goes to other workers; a single task is done here, where it is done before they start."""
+    """Several tasks go to Spark's workers; a single one is done in this process before they would have started."""
 
-    def __init__(self, others: Workers) -> None:
-        self.others = others
+    def __init__(self, runner: Workers) -> None:
+        self.runner = runner
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        chosen: Workers = IN_PROCESS if len(tasks) < 2 else self.others
+        chosen: Workers = IN_PROCESS if len(tasks) < 2 else self.runner
         return chosen.map(stage, function, tasks)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.changes.changed import DELETE, INSERT, Stored, changed, no_changes
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.projection import by_id
+from omnigraph.changes.stored_rows import TypeRows
+from omnigraph.changes.table_diff import DELETE, INSERT, changed_rows, no_changes
 from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.history import Commit, Entry, TableState
 from omnigraph.views import Repository, View
@@ -43,7 +44,7 @@ class Differences:
         self._rows: dict[tuple[object, ...], pa.Table] = {}
 
     def between(self, before: View, after: View, type_id: int) -> pa.Table:
-        """`changed` of one type; a type that one snapshot does not know has no rows there."""
+        """`changed_rows` of one type; a type that one snapshot does not know has no rows there."""
         old, new = state_of(before, type_id), state_of(after, type_id)
         if same_state(old, new):
             return no_changes()
@@ -54,11 +55,11 @@ class Differences:
         return self._rows[key]
 
     def _compared(self, before: View, after: View, type_id: int) -> pa.Table:
-        old, new = stored_type(before, type_id), stored_type(after, type_id)
+        old, new = type_rows(before, type_id), type_rows(after, type_id)
         known = new or old
         assert known is not None, "asked for a type that neither side has"
-        none = Stored(known.entity, None)
-        return changed(old or none, new or none, self.workers)
+        none = TypeRows(known.entity, None)
+        return changed_rows(old or none, new or none, self.workers)
 
 
 def _place(view: View, state: TableState | None) -> tuple[object, ...]:
@@ -82,7 +83,7 @@ def state_of(view: View, type_id: int) -> TableState | None:
     return None if entity is None else view.state(entity.table_key)
 
 
-def stored_type(view: View, type_id: int) -> Stored | None:
+def type_rows(view: View, type_id: int) -> TypeRows | None:
     """A type's rows in a snapshot; None when its schema does not have the type."""
     entity = by_id(view.catalog).get(type_id)
-    return None if entity is None else Stored(entity, view.table(entity.table_key))
+    return None if entity is None else TypeRows(entity, view.table(entity.table_key))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.changed import SAME, fragments_by_files
-from omnigraph.merge.bases import Bases, Differences, stored_type
+from omnigraph.changes.table_diff import SAME, fragments_by_files
+from omnigraph.merge.bases import Bases, Differences, type_rows
 from omnigraph.tables import Table
 from omnigraph.tables.table import OFFSET_BITS
 from omnigraph.views import View
@@ -77,7 +77,7 @@ def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) ->
 
 def _table(view: View, type_id: int) -> Table:
     """The table of a type that is known to have rows."""
-    stored = stored_type(view, type_id)
+    stored = type_rows(view, type_id)
     table = None if stored is None else stored.table
     assert table is not None, "a row stands in a table"
     return table

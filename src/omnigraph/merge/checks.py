@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.changes.changed import DELETE, Stored, rows_at, typed_rows_at
 from omnigraph.changes.projection import has_columns_of
+from omnigraph.changes.stored_rows import TypeRows, rows_at, typed_rows_at
+from omnigraph.changes.table_diff import DELETE
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.merge.bases import stored_type
+from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict
 from omnigraph.merge.type_merge import TypeMerge
@@ -175,7 +176,7 @@ class SharedSchemaRows(MergedRows):
     def _changed_rows(self, entity: EntityType, names: Sequence[str]) -> pa.Table:
         """Rows that the current branch inserted or updated."""
         changes = self.current.changes(entity.id)
-        stored = stored_type(self.current.view, entity.id)
+        stored = type_rows(self.current.view, entity.id)
         assert stored is not None
         return columns_at(stored, changes.column("after").drop_null().to_numpy(), entity, ["id", *names])
 
@@ -193,7 +194,7 @@ class SharedSchemaRows(MergedRows):
 
         changes = self.current.changes(edge.id)
         touched = set(self._changed_rows(edge, ["src"]).column("src").to_pylist())
-        stored = stored_type(self.current.reference(edge.id), edge.id)
+        stored = type_rows(self.current.reference(edge.id), edge.id)
         before = changes.column("before").drop_null()
         if stored is not None and stored.table is not None and len(before):
             touched |= set(rows_at(stored.table, before.to_numpy(), ["src"]).column("src").to_pylist())
@@ -217,7 +218,7 @@ def put_rows(merge: TypeMerge, names: Sequence[str]) -> pa.Table:
 
 
 def columns_at(
-    stored: Stored, addresses: np.ndarray[tuple[int], np.dtype[np.uint64]], entity: EntityType, names: Sequence[str]
+    stored: TypeRows, addresses: np.ndarray[tuple[int], np.dtype[np.uint64]], entity: EntityType, names: Sequence[str]
 ) -> pa.Table:
     """Rows by address as rows of `entity`; only the named columns are read when they are stored as they are wanted."""
     import pyarrow as pa
@@ -232,7 +233,7 @@ def lookup(
     side: BranchChanges, entity: EntityType, column: str, values: Sequence[object], names: Sequence[str]
 ) -> pa.Table:
     """Rows of a side with these values in a column: id and the named columns."""
-    stored = stored_type(side.view, entity.id)
+    stored = type_rows(side.view, entity.id)
     wanted = list(dict.fromkeys(["id", *names]))
     if stored is None or stored.table is None:
         from omnigraph.language.arrow import arrow_schema

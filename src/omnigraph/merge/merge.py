@@ -30,7 +30,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.merge.bases import Differences, find_bases, state_of, stored_type
+from omnigraph.merge.bases import Differences, find_bases, state_of, type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import violations
 from omnigraph.merge.conflicts import MergeConflict, Sides, with_values
@@ -325,7 +325,7 @@ class _Attempt:
 
 def rows_by_id(view: View | None, entity: EntityType, ids: list[str]) -> dict[str, dict[str, Any]]:
     """The rows of some entities in a snapshot, as rows of `entity`."""
-    stored = None if view is None or not ids else stored_type(view, entity.id)
+    stored = None if view is None or not ids else type_rows(view, entity.id)
     if stored is None or stored.table is None:
         return {}
     return {row["id"]: row for row in project(stored.table.lookup("id", ids), stored.entity, entity).to_pylist()}

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.changed import chunk_rows, fragments_by_files, rows_at
 from omnigraph.changes.projection import has_columns_of, project
+from omnigraph.changes.stored_rows import chunk_rows, rows_at
+from omnigraph.changes.table_diff import fragments_by_files
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.tables import Fragment, Staged, Table, Tables

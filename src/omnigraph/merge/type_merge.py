@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omnigraph.changes.changed import DELETE, INSERT, UPDATE, Stored, chunk_rows, typed_rows_at
+from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
+from omnigraph.changes.table_diff import DELETE, INSERT, UPDATE
 from omnigraph.language.catalog import EntityType
-from omnigraph.merge.bases import stored_type
+from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict, Sides, divergence
 from omnigraph.merge.three_way import (
@@ -67,8 +68,8 @@ class TypeMerge:
     """
 
     entity: EntityType
-    incoming: Stored
-    current: Stored
+    incoming: TypeRows
+    current: TypeRows
     puts: np.ndarray[Any, Any]
     combined: pa.Table
     removes: np.ndarray[Any, Any]
@@ -124,8 +125,8 @@ def _alone(changes: pa.Table, others: pa.Table) -> pa.Table:
     return changes.filter(pc.invert(pc.is_in(changes.column("id"), others.column("id").combine_chunks())))
 
 
-def _stored(view: View, entity: EntityType) -> Stored:
-    return stored_type(view, entity.id) or Stored(entity, None)
+def _stored(view: View, entity: EntityType) -> TypeRows:
+    return type_rows(view, entity.id) or TypeRows(entity, None)
 
 
 def _replaced_rows(current: BranchChanges, entity: EntityType, alone: pa.Table) -> np.ndarray[Any, Any]:
@@ -146,9 +147,9 @@ class Contested:
     of their rows (`before` at the base, `ours`, `theirs`); `base` their base rows where there are several bases."""
 
     entity: EntityType
-    before: Stored
-    ours: Stored
-    theirs: Stored
+    before: TypeRows
+    ours: TypeRows
+    theirs: TypeRows
     rule: MergeRule
     places: pa.Table
     base: Rows | None

@@ -14,7 +14,7 @@ from omnigraph.changes.projection import project
 from omnigraph.errors import HistoryGap
 from omnigraph.history import Commit
 from omnigraph.language.catalog import EntityType
-from omnigraph.merge.bases import stored_type
+from omnigraph.merge.bases import type_rows
 from omnigraph.merge.three_way import Rows, ThreeWay, doubts_schema, open_schema
 from omnigraph.views import Repository
 
@@ -95,7 +95,7 @@ class VirtualBase:
 
     def _in_commit(self, commit: Commit, ids: pa.Array) -> Rows:
         view = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
-        stored = stored_type(view, self._entity.id)
+        stored = type_rows(view, self._entity.id)
         if stored is None or stored.table is None:
             return self._none
         rows = stored.table.lookup("id", ids.to_pylist())

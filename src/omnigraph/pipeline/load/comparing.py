@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.changed import differing, rows_at, value_columns
+from omnigraph.changes.equality import differing, value_columns
+from omnigraph.changes.stored_rows import rows_at
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.tables import Table

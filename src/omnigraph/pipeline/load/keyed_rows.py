@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
-from omnigraph.changes.changed import rows_at
+from omnigraph.changes.stored_rows import rows_at
 from omnigraph.pipeline.runner import Piece
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.relational import duck

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from omnigraph.changes.changed import Stored, rows_at, unshared
+from omnigraph.changes.stored_rows import TypeRows, rows_at
+from omnigraph.changes.table_diff import unshared_rows
 from omnigraph.changes.workers import IN_PROCESS
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EntityType
@@ -214,11 +215,13 @@ class _Movement:
             fresh += fragment.rows if was is None else 0
         if fresh > FEW_ROWS:
             return None
-        old_rows, new_rows = Stored(before.entity(key), old), Stored(after.entity(key), new)
+        old_rows, new_rows = TypeRows(before.entity(key), old), TypeRows(after.entity(key), new)
         if before.state(key) == after.state(key):
-            nothing = unshared(old_rows, old_rows, IN_PROCESS)
+            nothing = unshared_rows(old_rows, old_rows, IN_PROCESS)
             return cls(old, new, nothing, nothing)
-        return cls(old, new, unshared(new_rows, old_rows, IN_PROCESS), unshared(old_rows, new_rows, IN_PROCESS))
+        return cls(
+            old, new, unshared_rows(new_rows, old_rows, IN_PROCESS), unshared_rows(old_rows, new_rows, IN_PROCESS)
+        )
 
     def harmful(self, need: Need) -> Iterator[pa.Table]:
         """What came and what went, as far as it can break a check that has this need: the columns that tie its rows."""

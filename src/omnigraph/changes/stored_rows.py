@@ -1,0 +1,97 @@
+"""The rows of a type in one snapshot, read by their addresses and in chunks that fit memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.changes.projection import project
+from omnigraph.language.catalog import EntityType
+from omnigraph.tables import Table
+from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+MAX_CHUNK_ROWS = 65_536
+CHUNK_BYTES = 64 * 1024 * 1024
+SCAN_FRACTION = 8
+"""Where more than one row in so many is wanted, of a fragment or of a stretch of it, that is scanned; elsewhere rows are
+fetched by address."""
+MAX_ADDRESSES = 4_096
+
+
+@dataclass(frozen=True)
+class TypeRows:
+    """A type's rows in one snapshot. `table` is None when no row was ever written. Can travel to a worker."""
+
+    entity: EntityType
+    table: Table | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _stored, (self.entity, self.table and (self.table.path, self.table.dataset))
+
+
+def _stored(entity: EntityType, place: tuple[str, Any] | None) -> TypeRows:
+    return TypeRows(entity, place and Table(*place))
+
+
+def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None) -> pa.Table:
+    """Rows at these addresses, in table order, with their addresses."""
+    import pyarrow as pa
+
+    found = list(_batches_at(table, addresses, columns))
+    if not found:
+        return table.read(columns, "false", with_address=True)
+    return pa.concat_tables(found)
+
+
+def _batches_at(
+    table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None
+) -> Iterator[pa.Table]:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = distinct(np.asarray(addresses, dtype=np.uint64))
+    fragment_rows = {fragment.id: fragment.rows for fragment in table.fragments}
+    for fragment, places in runs(wanted >> np.uint64(OFFSET_BITS)):
+        members = wanted[places]
+        if len(members) == fragment_rows[fragment]:
+            yield table.read(columns, fragments=[fragment], with_address=True)
+        elif _is_dense(members) or len(members) * SCAN_FRACTION >= fragment_rows[fragment]:
+            value_set = pa.array(members)
+            span = f"{ROW_ADDRESS} >= {members[0]} AND {ROW_ADDRESS} <= {members[-1]}"
+            for batch in table.scan(columns, span, fragments=[fragment], with_address=True):
+                kept = batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=value_set))
+                if kept.num_rows:
+                    yield pa.Table.from_batches([kept])
+        else:
+            for start in range(0, len(members), MAX_ADDRESSES):
+                yield table.take_addresses(members[start : start + MAX_ADDRESSES].tolist(), columns)
+
+
+def _is_dense(addresses: np.ndarray[Any, Any]) -> bool:
+    """Whether a scan from the first to the last of these (sorted) addresses reads little else: it reads whole pages, so
+    few rows are never worth one."""
+    return len(addresses) > MAX_ADDRESSES and int(addresses[-1] - addresses[0]) < SCAN_FRACTION * len(addresses)
+
+
+def chunk_rows(*tables: Table | None) -> int:
+    """How many rows of these tables fit a chunk of memory."""
+    rows = sum(table.rows for table in tables if table is not None)
+    size = sum(fragment.bytes for table in tables if table is not None for fragment in table.fragments)
+    return max(256, min(MAX_CHUNK_ROWS, CHUNK_BYTES * rows // max(size, 1)))
+
+
+def typed_rows_at(stored: TypeRows, addresses: pa.ChunkedArray, wanted: EntityType) -> pa.Table:
+    """The rows at the non-null addresses, as rows of `wanted`."""
+    import pyarrow as pa
+
+    if stored.table is None:
+        return project(pa.table({name: pa.array([], pa.utf8()) for name in ("id", "src", "dst")}), wanted, wanted)
+    rows = rows_at(stored.table, addresses.drop_null().to_numpy(), None)
+    return project(rows, stored.entity, wanted)

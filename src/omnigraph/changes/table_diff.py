@@ -1,0 +1,138 @@
+"""Which rows differ between two versions of a table, found by reading only the fragments that differ.
+
+The answer holds ids and row addresses, not rows: a caller reads the rows it needs. Memory grows with the number of
+changed ids; rows are compared in bounded chunks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.changes.equality import differing
+from omnigraph.changes.stored_rows import TypeRows, chunk_rows, rows_at, typed_rows_at
+from omnigraph.changes.workers import IN_PROCESS, Workers
+from omnigraph.tables import Fragment, Table
+from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+INSERT, UPDATE, DELETE, SAME = 0, 1, 2, 3
+"""Kinds of difference, in the order they are reported. SAME: stored elsewhere with equal values."""
+
+IDS_PER_TASK = 1_048_576
+
+
+def changed_rows(before: TypeRows, after: TypeRows, workers: Workers = IN_PROCESS) -> pa.Table:
+    """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    gone = unshared_rows(before, after, workers).rename_columns(["id", "before"])
+    come = unshared_rows(after, before, workers).rename_columns(["id", "after"])
+    joined = gone.join(come, "id", join_type="full outer").sort_by("id").combine_chunks()
+    old, new = joined.column("before"), joined.column("after")
+    both = joined.filter(pc.and_(pc.is_valid(old), pc.is_valid(new)))
+    different = differing_ids(before, after, both, workers)
+    op = pc.if_else(
+        pc.is_null(old),
+        INSERT,
+        pc.if_else(pc.is_null(new), DELETE, pc.if_else(pc.is_in(joined.column("id"), different), UPDATE, SAME)),
+    )
+    return pa.table({"id": joined.column("id"), "op": op.cast(pa.int8()), "before": old, "after": new})
+
+
+def no_changes() -> pa.Table:
+    import pyarrow as pa
+
+    fields = [("id", pa.utf8()), ("op", pa.int8()), ("before", pa.uint64()), ("after", pa.uint64())]
+    return pa.schema(fields).empty_table()
+
+
+def unshared_rows(side: TypeRows, against: TypeRows, workers: Workers) -> pa.Table:
+    """Ids and addresses of the rows of one side that are not, as stored, rows of the other."""
+    import pyarrow as pa
+
+    table, other = side.table, against.table
+    empty = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
+    if table is None:
+        return empty
+    theirs = fragments_by_files(other)
+    whole: list[int] = []
+    pieces = [empty]
+    for fragment in table.fragments:
+        twin = theirs.get(fragment.files)
+        if twin is None or other is None:
+            whole.append(fragment.id)
+        elif twin.deletions != fragment.deletions:
+            addresses = _only_here(table, fragment, other, twin)
+            if len(addresses):
+                pieces.append(rows_at(table, addresses, ["id"]).select(["id", ROW_ADDRESS]))
+    pieces += workers.map("read ids", _ids_of, [(side, run) for run in _runs(table, whole)])
+    return pa.concat_tables([piece.cast(empty.schema) for piece in pieces])
+
+
+def _runs(table: Table, fragments: list[int]) -> list[list[int]]:
+    """The fragments in runs of bounded size, each for one task."""
+    rows = {fragment.id: fragment.rows for fragment in table.fragments}
+    runs: list[list[int]] = []
+    room = 0
+    for fragment in fragments:
+        if not runs or rows[fragment] > room:
+            runs.append([])
+            room = IDS_PER_TASK
+        runs[-1].append(fragment)
+        room -= rows[fragment]
+    return runs
+
+
+def _ids_of(task: tuple[TypeRows, list[int]]) -> pa.Table:
+    side, fragments = task
+    assert side.table is not None
+    return side.table.read(["id"], fragments=fragments, with_address=True).select(["id", ROW_ADDRESS])
+
+
+def fragments_by_files(table: Table | None) -> dict[tuple[str, ...], Fragment]:
+    """Fragments that their files identify: those whose files stand in one fragment only."""
+    by_files: dict[tuple[str, ...], Fragment] = {}
+    repeated: set[tuple[str, ...]] = set()
+    for fragment in table.fragments if table is not None else ():
+        if fragment.files in by_files:
+            repeated.add(fragment.files)
+        by_files[fragment.files] = fragment
+    return {files: fragment for files, fragment in by_files.items() if files not in repeated}
+
+
+def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -> np.ndarray[Any, Any]:
+    """Addresses of rows that live in `fragment` and are deleted in its twin. Reads deletions only, no data."""
+    import numpy as np
+
+    mine, theirs = live_offsets(table, fragment), live_offsets(other, twin)
+    offsets: np.ndarray[Any, Any] = np.setdiff1d(mine, theirs, assume_unique=True)
+    return offsets | np.uint64(fragment.id << OFFSET_BITS)
+
+
+def live_offsets(table: Table, fragment: Fragment) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    rows = table.read([], fragments=[fragment.id], with_address=True)
+    addresses: np.ndarray[Any, Any] = rows.column(ROW_ADDRESS).to_numpy()
+    return addresses & np.uint64((1 << OFFSET_BITS) - 1)
+
+
+def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: Workers) -> pa.Array:
+    """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ."""
+    import pyarrow as pa
+
+    step = chunk_rows(before.table, after.table)
+    tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, step)]
+    found = workers.map("compare rows", _differing, tasks)
+    return pa.concat_arrays([pa.array([], pa.utf8()), *found])
+
+
+def _differing(task: tuple[TypeRows, TypeRows, pa.Table]) -> pa.Array:
+    before, after, chunk = task
+    old = typed_rows_at(before, chunk.column("before"), after.entity)
+    new = typed_rows_at(after, chunk.column("after"), after.entity)
+    return differing(old, new, after.entity)
