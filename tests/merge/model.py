@@ -18,7 +18,6 @@ State = dict[Key, Row]
 ABSENT: Any = object()
 UNKNOWN: Any = object()
 """A value on which merge bases contradict each other."""
-MAX_CARD = 2
 
 SCHEMA = """
 node Person {
@@ -27,10 +26,17 @@ node Person {
   nick: String?
   mail: String? @unique
 }
+node Note {
+  title: String @key
+  text: String?
+}
 edge Knows: Person -> Person @card(0..2) {
   since: I32?
 }
+edge WrittenBy: Note -> Person @card(1..2)
 """
+EDGES = {"Knows": ("Person", "Person", 0, 2), "WrittenBy": ("Note", "Person", 1, 2)}
+"""Source, target, and how many edges a source has at least and at most."""
 
 
 def read_state(view: View) -> State:
@@ -143,14 +149,15 @@ def _kind(b: Any, s: Any, t: Any) -> str:
 
 
 def broken_rules(state: State) -> Iterator[tuple[str, str, str]]:
-    people = {key[2] for key in state if key[1] == "Person"}
-    edges = {key[2]: row for key, row in state.items() if key[1] == "Knows"}
-    for id, row in edges.items():
-        if row["src"] not in people or row["dst"] not in people:
-            yield ("orphan_edge", "Knows", id)
-    for person in people:
-        if sum(row["src"] == person for row in edges.values()) > MAX_CARD:
-            yield ("cardinality_violation", "Knows", person)
+    ids = {name: {key[2] for key in state if key[1] == name} for name in ("Person", "Note")}
+    for name, (source, target, least, most) in EDGES.items():
+        edges = {key[2]: row for key, row in state.items() if key[1] == name}
+        for id, row in edges.items():
+            if row["src"] not in ids[source] or row["dst"] not in ids[target]:
+                yield ("orphan_edge", name, id)
+        for node in ids[source]:
+            if not least <= sum(row["src"] == node for row in edges.values()) <= most:
+                yield ("cardinality_violation", name, node)
     mails = [row["mail"] for key, row in state.items() if key[1] == "Person" and row["mail"] is not None]
     if len(mails) > len(set(mails)):
         yield ("unique_violation", "Person", "")

@@ -22,7 +22,7 @@ node Person {
   @unique(city, street)
   @range(age, 0..150)
 }
-node Team { name: String @key }
+node Team { name: String @key  size: I32? }
 edge Leads: Person -> Team @card(0..1) { since: I32? }
 edge Needs: Team -> Person @card(1..2)
 edge Likes: Person -> Person { since: I32?  @unique(src, dst) }
@@ -116,6 +116,29 @@ def test_too_few_edges_together(graph: og.Graph) -> None:
 
 def test_a_node_that_goes_with_its_edges_has_no_count(graph: og.Graph) -> None:
     assert merged(graph, lambda tx: tx.delete("Team", "t"), lambda tx: tx.delete("Needs", "nta")) == []
+
+
+def test_a_node_that_the_strategy_brings_back_without_its_edges(graph: og.Graph) -> None:
+    """The target removed the node with its edges; the source only changed the node, so only the node comes back."""
+    found = merged(
+        graph, lambda tx: tx.update("Team", "t", size=1), lambda tx: tx.delete("Team", "t"), strategy="theirs"
+    )
+    assert found == [("cardinality_violation", "Needs", "t")]
+
+
+def test_a_node_that_the_strategy_keeps_without_its_edges(graph: og.Graph) -> None:
+    found = merged(graph, lambda tx: tx.delete("Team", "t"), lambda tx: tx.update("Team", "t", size=1), strategy="ours")
+    assert found == [("cardinality_violation", "Needs", "t")]
+
+
+def test_a_node_made_with_an_edge_to_one_that_the_target_removed(graph: og.Graph) -> None:
+    """Its edge is an orphan, and is counted all the same."""
+
+    def make(tx: Any) -> None:
+        tx.insert("Team", name="v")
+        tx.insert("Needs", {"id": "nvd"}, from_="v", to="d")
+
+    assert merged(graph, make, lambda tx: tx.delete("Person", "d")) == [("orphan_edge", "Needs", "nvd")]
 
 
 def test_an_edge_to_a_node_the_target_removed(graph: og.Graph) -> None:

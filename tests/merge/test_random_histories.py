@@ -19,8 +19,11 @@ from omnigraph.errors import InputError, MergeConflicts
 BRANCHES = ["main", "x", "y"]
 PEOPLE = "abcd"
 EDGES = ["e1", "e2", "e3"]
+NOTES = "mn"
+AUTHORS = ["w1", "w2", "w3"]
 
 people = st.sampled_from(PEOPLE)
+notes = st.sampled_from(NOTES)
 edits = st.one_of(
     st.tuples(
         st.just("person"),
@@ -34,6 +37,11 @@ edits = st.one_of(
     st.tuples(st.just("drop"), people),
     st.tuples(st.just("edge"), st.sampled_from(EDGES), people, people, st.integers(0, 1)),
     st.tuples(st.just("cut"), st.sampled_from(EDGES)),
+    st.tuples(st.just("note"), notes, st.sampled_from([None, "t"]), st.sampled_from(AUTHORS), people),
+    st.tuples(st.just("text"), notes, st.sampled_from([None, "t", "u"])),
+    st.tuples(st.just("tear"), notes),
+    st.tuples(st.just("author"), st.sampled_from(AUTHORS), notes, people),
+    st.tuples(st.just("unsign"), st.sampled_from(AUTHORS)),
 )
 branches = st.sampled_from(BRANCHES)
 steps = st.one_of(
@@ -64,6 +72,8 @@ class World:
             for name in PEOPLE[:3]:
                 tx.insert("Person", name=name, age=1)
             tx.insert("Knows", {"id": "e1"}, from_="a", to="b")
+            tx.insert("Note", title="m")
+            tx.insert("WrittenBy", {"id": "w1"}, from_="m", to="c")
         commits = model.Commits()
         root = commits.add(model.state_of(graph, "main"))
         for name in BRANCHES[1:]:
@@ -130,6 +140,17 @@ def apply_edit(tx: Any, edit: tuple[Any, ...]) -> None:
             tx.upsert("Knows", {"id": id}, from_=source, to=target, since=since)
         case ("cut", id):
             tx.delete("Knows", id)
+        case ("note", title, text, author, name):
+            tx.upsert("Note", title=title, text=text)
+            tx.upsert("WrittenBy", {"id": author}, from_=title, to=name)
+        case ("text", title, text):
+            tx.update("Note", title, text=text)
+        case ("tear", title):
+            tx.delete("Note", title)
+        case ("author", id, title, name):
+            tx.upsert("WrittenBy", {"id": id}, from_=title, to=name)
+        case ("unsign", id):
+            tx.delete("WrittenBy", id)
 
 
 def applied(state: model.State, changes: list[EntityChange]) -> model.State:
