@@ -112,21 +112,11 @@ class DeltaRows:
     def _staying(self, need: Need, values: pa.Array) -> pa.Table:
         """Committed rows that have one of these values and are neither replaced nor removed."""
         table = self._view.table(need.table)
-        wanted = self._without_made(need, values.to_pylist())
-        if table is None or not wanted:
+        if table is None:
             return self._view.schema(need.table).empty_table().select(list(need.columns))
-        found = table.lookup(need.by[0], wanted, list(dict.fromkeys(("id", *need.columns))))
+        found = table.lookup(need.by[0], values.to_pylist(), list(dict.fromkeys(("id", *need.columns))))
         delta = self._deltas.get(need.table)
         return _without_ids(found, delta.superseded if delta else ()).select(list(need.columns))
-
-    def _without_made(self, need: Need, values: list[str]) -> list[str]:
-        """No committed edge has a node at its end that this write makes."""
-        entity = self._view.entity(need.table)
-        for end, node in ends_of(entity) if isinstance(entity, EdgeType) else ():
-            delta = self._deltas.get(f"node:{node}")
-            if need.by == (end,) and delta is not None:
-                return [value for value in values if value not in delta.fresh and value not in delta.strict]
-        return values
 
     def _nodes(self, key: str, ids: set[str]) -> set[str]:
         """Those of the nodes that exist after the write. The ends of all new edges are looked up at once."""
