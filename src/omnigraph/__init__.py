@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         Transaction,
         TypeState,
         init,
+        lint,
+        lint_schema,
         open,
     )
     from omnigraph.history import Commit, CommitRef
@@ -39,12 +41,18 @@ if TYPE_CHECKING:
         Constraint,
         EdgeType,
         Embed,
+        EntityType,
         InterfaceType,
+        LiteralValue,
         NodeType,
         Property,
     )
+    from omnigraph.language.query.lint import LintedQuery, LintReport, QueryFinding
     from omnigraph.language.query.plan import ResultColumn
-    from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
+    from omnigraph.language.schema.lint import SchemaFinding
+    from omnigraph.language.schema.migration import MigrationPlan
+    from omnigraph.language.schema.migration_steps import MigrationStep
+    from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, NoValue, PropertyConflict, TypeSummary
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
@@ -58,14 +66,19 @@ _HOMES = {
     "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage"),
     "omnigraph.graph": (
         *("Branch", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
-        *("PreparedWrite", "Tag", "Transaction", "TypeState", "init", "open"),
+        *("PreparedWrite", "Tag", "Transaction", "TypeState", "init", "lint", "lint_schema", "open"),
     ),
     "omnigraph.history": ("Commit", "CommitRef"),
     "omnigraph.language.catalog": (
-        *("Annotation", "Catalog", "Constraint", "EdgeType", "Embed", "InterfaceType", "NodeType", "Property"),
+        *("Annotation", "Catalog", "Constraint", "EdgeType", "Embed", "EntityType"),
+        *("InterfaceType", "LiteralValue", "NodeType", "Property"),
     ),
     "omnigraph.language.query.plan": ("ResultColumn",),
-    "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "PropertyConflict", "TypeSummary"),
+    "omnigraph.language.query.lint": ("LintReport", "LintedQuery", "QueryFinding"),
+    "omnigraph.language.schema.lint": ("SchemaFinding",),
+    "omnigraph.language.schema.migration": ("MigrationPlan",),
+    "omnigraph.language.schema.migration_steps": ("MigrationStep",),
+    "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "NoValue", "PropertyConflict", "TypeSummary"),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
@@ -93,6 +106,7 @@ __all__ = [
     "Engine",
     "Entity",
     "EntityChange",
+    "EntityType",
     "EntityVersion",
     "Explanation",
     "FeedPage",
@@ -105,19 +119,27 @@ __all__ = [
     "InputColumns",
     "InterfaceType",
     "JsonValue",
+    "LintReport",
+    "LintedQuery",
+    "LiteralValue",
     "LoadCounts",
     "LoadReceipt",
     "MergeConflict",
     "MergeResult",
+    "MigrationPlan",
+    "MigrationStep",
+    "NoValue",
     "NodeType",
     "PreparedWrite",
     "Property",
     "PropertyConflict",
     "PropertyType",
+    "QueryFinding",
     "Receipt",
     "Result",
     "ResultColumn",
     "Scalar",
+    "SchemaFinding",
     "Tag",
     "Timing",
     "Transaction",
@@ -128,6 +150,8 @@ __all__ = [
     "__version__",
     "errors",
     "init",
+    "lint",
+    "lint_schema",
     "open",
 ]
 

@@ -77,7 +77,7 @@ class Runner:
     def _check(self, block: Block) -> None:
         assert self.catalog is not None, "no schema before this query"
         report = lint_queries(block.text, self.catalog, f"{self.page.name}:{block.line}")
-        assert report.status == "ok", report.to_text()
+        assert report.status == "ok", str(report)
 
     def _shell(self, block: Block) -> None:
         """What a block exports holds for the blocks after it, as in a terminal."""

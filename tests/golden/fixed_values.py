@@ -53,7 +53,7 @@ ENTRY = Entry(
     before=Snapshot(MERGE, SCHEMA, {PERSON: state(3), KNOWS: state(1, None)}),
     steps=(
         CommitStep(commit(15, actor="ada"), SCHEMA, {PERSON: state(4)}),
-        CommitStep(commit(16, message="why", extra={"key": "order-17"}), "6d" * 32, {PERSON: state(5), KNOWS: None}),
+        CommitStep(commit(16, message="why", _extra={"key": "order-17"}), "6d" * 32, {PERSON: state(5), KNOWS: None}),
     ),
     ancestry=Ancestry({MAIN: 16, WORK: 7}, "history/01A00000000000000000000000.ancestry.json"),
     write_features=(),

@@ -116,7 +116,7 @@ def test_members_that_are_not_known_are_ignored_and_kept() -> None:
     for _ in range(5):
         graph.commit(table="node:Q")
     log = list(graph.history.log.walk(graph.head()))
-    assert [commit.extra for commit in log if commit.extra] == [{"key": "order-18"}, {"key": "order-17"}]
+    assert [commit._extra for commit in log if commit._extra] == [{"key": "order-18"}, {"key": "order-17"}]
     assert graph.head().segments, "they went through a roll-up"
     assert graph.head().head.tables["node:P"].extra == {"origin": "here"}
 

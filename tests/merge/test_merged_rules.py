@@ -11,6 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, UsageError
 from omnigraph.merge import MergeConflict, PropertyConflict
+from omnigraph.wire.writes import merge_json
 
 SCHEMA = """
 node Person {
@@ -222,7 +223,7 @@ def test_a_dry_run_says_everything_and_publishes_nothing(graph: og.Graph) -> Non
     values = (PropertyConflict("age", base=None, ours=2, theirs=1),)
     assert result.conflicts == (MergeConflict("node", "Person", "a", "divergent_update", message, values),)
     assert (result.outcome, result.commit) == ("conflicts", None)
-    assert graph.branches.merge("work", strategy="theirs", dry_run=True).to_json()["changes"] == {
+    assert merge_json(graph.branches.merge("work", strategy="theirs", dry_run=True))["changes"] == {
         "node:Person": {"way": "rows", "inserted": 0, "updated": 1, "deleted": 0}
     }
     assert graph.commits() == before

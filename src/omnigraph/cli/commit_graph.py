@@ -11,9 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from omnigraph.cli.output import time_text
-from omnigraph.history import Commit
+
+if TYPE_CHECKING:
+    from omnigraph import Commit
 
 
 def draw_commits(logs: Mapping[str, Sequence[Commit]], limit: int) -> str:

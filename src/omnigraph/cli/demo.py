@@ -22,7 +22,7 @@ from omnigraph.cli.output import print_table
 from omnigraph.graph import Graph, init
 
 if TYPE_CHECKING:
-    from omnigraph.read import Result
+    from omnigraph import Result
 
 QUERIES = """
 query most_followed() {

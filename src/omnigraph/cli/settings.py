@@ -102,9 +102,9 @@ class Settings:
         """What looks wrong in a schema that compiles."""
         if self.quiet:
             return
-        from omnigraph.language.schema.lint import lint_schema
+        from omnigraph.graph import lint_schema
 
-        for finding in lint_schema(Path(file).read_text(encoding="utf-8"), file, is_first=is_first):
+        for finding in lint_schema(Path(file), is_first=is_first):
             print(f"warning: {finding.render(file)}", file=sys.stderr)
 
     def announce(self, verb: str, uri: str) -> None:

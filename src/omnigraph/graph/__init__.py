@@ -1,11 +1,12 @@
 """The front door: init, open, and everything one can do with a graph."""
 
 from omnigraph.graph.branches import Branch, GraphBranches
+from omnigraph.graph.checks import lint, lint_schema
 from omnigraph.graph.graph import FileFormat, Graph, LoadMode, init, open
 from omnigraph.graph.recovery import GraphRecovery, PreparedWrite
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
+from omnigraph.graph.spark_start import record_spark_start
 from omnigraph.graph.tags import GraphTags, Tag
-from omnigraph.graph.texts import read_source
 from omnigraph.graph.transactions import Transaction
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "Transaction",
     "TypeState",
     "init",
+    "lint",
+    "lint_schema",
     "open",
-    "read_source",
+    "record_spark_start",
 ]

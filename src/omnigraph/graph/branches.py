@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,7 +46,7 @@ class GraphBranches:
         history = self._repository.history
         return Branch(name, history.branches.create(name, history.revisions.entry(revision, as_of)).head.commit)
 
-    def list(self) -> builtins.list[Branch]:
+    def list(self) -> list[Branch]:
         """The branches, main first, then by name."""
         return [Branch(entry.branch, entry.head.commit) for entry in self._repository.history.branches.list()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal
@@ -12,12 +13,13 @@ from omnigraph.errors import UsageError
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.recovery import GraphRecovery
-from omnigraph.graph.snapshots import GraphSnapshot
+from omnigraph.graph.snapshots import GraphSnapshot, snapshot_of
 from omnigraph.graph.tags import GraphTags
 from omnigraph.graph.texts import compiled_read, read_source
 from omnigraph.graph.transactions import Transaction
 from omnigraph.history import MAIN, Commit
 from omnigraph.language.catalog import Catalog
+from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.pipeline.engines import Engine, session_of, workers_of
 from omnigraph.storage import Durability
@@ -27,6 +29,7 @@ from omnigraph.write import GroupCommitter, Receipt
 
 if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
+    from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.job import LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
@@ -147,8 +150,8 @@ class Graph:
     ) -> Receipt:
         """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed."""
         with self.transaction(branch, actor=actor, message=message, if_commit=if_commit) as transaction:
-            transaction.mutate(gq, params, name=name)
-        return transaction.receipt
+            query_name = transaction.mutate(gq, params, name=name)
+        return replace(transaction.receipt, query_name=query_name)
 
     def transaction(
         self,
@@ -331,10 +334,27 @@ class Graph:
 
     def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
         """What a revision holds: its commit, its schema, and the number of entities of each type."""
-        return GraphSnapshot.of(self._view(revision, as_of))
+        return snapshot_of(self._view(revision, as_of))
 
     def _view(self, revision: str, as_of: str | dt.datetime | None) -> View:
         return self._repository.resolve(revision, as_of)
+
+    # ------------------------------------------------------------ schema
+
+    def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:
+        """Check every query of a `.gq` text or file against the schema: mistakes, and advice."""
+        text, file = read_source(gq, ".gq")
+        return lint_queries(text, self._view(revision, as_of).catalog, file)
+
+    def plan_schema(self, schema: str | Path, *, branch: str = MAIN, allow_data_loss: bool = False) -> MigrationPlan:
+        """What changing a branch to another schema would do, step by step. Nothing is changed.
+
+        Drops keep the data of older commits unless `allow_data_loss`.
+        """
+        from omnigraph.language.schema.migration import plan_migration
+
+        text, file = read_source(schema, ".pg")
+        return plan_migration(self._repository.head(branch)[1].catalog, text, file, allow_data_loss=allow_data_loss)
 
     # ------------------------------------------------------------ history
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import datetime as dt
 from dataclasses import dataclass
 
 from omnigraph.errors import Damaged
-from omnigraph.graph.boundary import names_damage
 from omnigraph.history import Commit, CommitKind, Prepared, from_microseconds
 from omnigraph.views import Repository
 
@@ -26,14 +24,13 @@ class PreparedWrite:
     def __repr__(self) -> str:
         return f"<prepared {self.kind} {self.commit_id} on {self.branch}: {self.total_entities} entities>"
 
-    @classmethod
-    def of(cls, prepared: Prepared) -> PreparedWrite:
-        at = from_microseconds(prepared.prepared_at)
-        plan = prepared.plan
-        return cls(plan.commit_id, plan.branch, plan.kind, at, prepared.receipt["total_entities"])
+
+def _prepared(prepared: Prepared) -> PreparedWrite:
+    plan = prepared.plan
+    at = from_microseconds(prepared.prepared_at)
+    return PreparedWrite(plan.commit_id, plan.branch, plan.kind, at, prepared.receipt["total_entities"])
 
 
-@names_damage
 class GraphRecovery:
     """Prepared writes. Opening a graph never looks at them, and nothing depends on them."""
 
@@ -43,9 +40,9 @@ class GraphRecovery:
     def __repr__(self) -> str:
         return f"<prepared writes of {self._repository.store.uri}>"
 
-    def list(self) -> builtins.list[PreparedWrite]:
+    def list(self) -> list[PreparedWrite]:
         """The prepared writes, oldest first."""
-        return [PreparedWrite.of(prepared) for prepared in self._repository.history.recovery.list()]
+        return [_prepared(prepared) for prepared in self._repository.history.recovery.list()]
 
     def resume(self, commit_id: str) -> Commit:
         """Publish what was staged; the same commit when it was published already."""

@@ -29,15 +29,15 @@ class GraphSnapshot:
     schema: Catalog
     types: tuple[TypeState, ...]
 
-    @classmethod
-    def of(cls, view: View) -> GraphSnapshot:
-        types = []
-        for key, entity in view.catalog.tables.items():
-            state = view.state(key)
-            kind: Literal["node", "edge"] = "node" if isinstance(entity, NodeType) else "edge"
-            version = 0 if state is None else state.generation
-            types.append(TypeState(kind, entity.name, view.rows(key), version, view.path(key)))
-        return cls(view.snapshot.commit, view.catalog, tuple(types))
-
     def __repr__(self) -> str:
         return f"<GraphSnapshot at {self.commit.id}: {sum(type.entities for type in self.types)} entities>"
+
+
+def snapshot_of(view: View) -> GraphSnapshot:
+    types = []
+    for key, entity in view.catalog.tables.items():
+        state = view.state(key)
+        kind: Literal["node", "edge"] = "node" if isinstance(entity, NodeType) else "edge"
+        version = 0 if state is None else state.generation
+        types.append(TypeState(kind, entity.name, view.rows(key), version, view.path(key)))
+    return GraphSnapshot(view.snapshot.commit, view.catalog, tuple(types))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import datetime as dt
 from dataclasses import dataclass
 
@@ -43,7 +42,7 @@ class GraphTags:
         self._repository.history.tags.create(name, commit.ref)
         return Tag(name, commit)
 
-    def list(self) -> builtins.list[Tag]:
+    def list(self) -> list[Tag]:
         """The tags, by name."""
         history = self._repository.history
         return [Tag(name, history.revisions.snapshot(ref).commit) for name, ref in history.tags.list().items()]

@@ -95,11 +95,12 @@ class Transaction:
         """Remove one node with its edges, or one edge; False when there is none."""
         return self._opened().delete(type_name, id)
 
-    def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> None:
-        """Run a mutation's statements; they see what this transaction did before."""
+    def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> str:
+        """Run a mutation's statements; they see what this transaction did before. The mutation's name in its text."""
         writes = self._opened()
         plan, bound = compiled_mutation(gq, writes.view, params, name)
         run_mutation(writes, plan, bound)
+        return plan.name
 
     # ------------------------------------------------------------ reading
 

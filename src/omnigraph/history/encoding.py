@@ -19,6 +19,8 @@ from omnigraph.history.values import (
     LogSegment,
     Snapshot,
     TableState,
+    decode_ref,
+    encode_ref,
     incarnation_start,
     others,
 )
@@ -103,9 +105,9 @@ def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
     if before is None or ref.position != before.position + 1:
         value["position"] = ref.position
     if before is None or commit.parent != before:
-        value["parent"] = commit.parent and commit.parent.to_json()
+        value["parent"] = commit.parent and encode_ref(commit.parent)
     if commit.merged is not None:
-        value["merged"] = commit.merged.to_json()
+        value["merged"] = encode_ref(commit.merged)
     if commit.kind != USUAL_KIND:
         value["kind"] = commit.kind
     value["at"] = commit.at_us
@@ -113,7 +115,7 @@ def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
         value["actor"] = commit.actor
     if commit.message is not None:
         value["message"] = commit.message
-    return {**value, **commit.extra}
+    return {**value, **commit._extra}
 
 
 def _segment(segment: LogSegment) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _commits(values: Iterable[Mapping[str, Any]]) -> list[Commit]:
 
 def _commit(value: Mapping[str, Any], before: CommitRef | None) -> Commit:
     if before is None:
-        ref = CommitRef.from_json(value)
+        ref = decode_ref(value)
     else:
         incarnation = value.get("incarnation", before.incarnation)
         ref = CommitRef(
@@ -190,12 +192,12 @@ def _commit(value: Mapping[str, Any], before: CommitRef | None) -> Commit:
         at_us=value["at"],
         actor=value.get("actor"),
         message=value.get("message"),
-        extra=others(value, _RECORD),
+        _extra=others(value, _RECORD),
     )
 
 
 def _parent(value: Mapping[str, Any] | None) -> CommitRef | None:
-    return None if value is None else CommitRef.from_json(value)
+    return None if value is None else decode_ref(value)
 
 
 def _log_segment(value: Mapping[str, Any]) -> LogSegment:

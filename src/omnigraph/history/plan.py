@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from omnigraph.history.encoding import entry_from_json, entry_to_json
-from omnigraph.history.values import CommitKind, CommitRef, Entry, Snapshot, TableState
+from omnigraph.history.values import CommitKind, CommitRef, Entry, Snapshot, TableState, decode_ref, encode_ref
 
 ChangeMode = Literal["insert", "upsert", "strict", "merge"]
 
@@ -84,11 +84,11 @@ class PublishPlan:
     def to_json(self) -> dict[str, Any]:
         value = {
             **{name: getattr(self, name) for name in (*_REQUIRED, *_OPTIONAL)},
-            "base": self.base.to_json(),
+            "base": encode_ref(self.base),
             "changes": [change.to_json() for change in self.changes],
             "reads": list(self.reads),
             "read_states": {key: state and state.to_json() for key, state in self.read_states.items()},
-            "merged": self.merged and self.merged.to_json(),
+            "merged": self.merged and encode_ref(self.merged),
             "opening": self.opening and entry_to_json(self.opening),
         }
         return {name: member for name, member in value.items() if member not in (None, False)}
@@ -99,11 +99,11 @@ class PublishPlan:
         return cls(
             **{name: value[name] for name in _REQUIRED},
             **{name: value[name] for name in _OPTIONAL if name in value},
-            base=CommitRef.from_json(value["base"]),
+            base=decode_ref(value["base"]),
             changes=tuple(TableChange.from_json(change) for change in value["changes"]),
             reads=tuple(value["reads"]),
             read_states={key: state and TableState.from_json(state) for key, state in value["read_states"].items()},
-            merged=merged and CommitRef.from_json(merged),
+            merged=merged and decode_ref(merged),
             opening=opening and entry_from_json(opening),
         )
 

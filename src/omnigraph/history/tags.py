@@ -22,7 +22,7 @@ from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.envelope import read_as, seal, unseal
-from omnigraph.history.values import CommitRef
+from omnigraph.history.values import CommitRef, decode_ref, encode_ref
 from omnigraph.storage import Store
 
 
@@ -54,7 +54,7 @@ class Tags:
         tag_id = self.new_id()
         reach(Failpoint.TAG_BEFORE_CREATE)
         try:
-            self.store.create(_key(name), seal({"id": tag_id, "commit": commit.to_json()}))
+            self.store.create(_key(name), seal({"id": tag_id, "commit": encode_ref(commit)}))
         except (ObjectExists, StorageTransient):
             held = self._held(name)
             if held is None:
@@ -118,7 +118,7 @@ class Tags:
             return None
         affected = f"tag '{name}' names no commit"
         value = unseal(key, data, affected)
-        return read_as(key, lambda: _Tag(value["id"], CommitRef.from_json(value["commit"])), affected)
+        return read_as(key, lambda: _Tag(value["id"], decode_ref(value["commit"])), affected)
 
     def delete(self, name: str) -> None:
         """A damaged tag can be deleted too: that is how it is made again."""

@@ -89,13 +89,14 @@ class CommitRef:
         """Whether the commit stands in the entry that made its branch."""
         return incarnation_start(self.incarnation)[1] == self.position
 
-    def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "incarnation": self.incarnation, "seq": self.seq, "position": self.position}
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> CommitRef:
-        incarnation = value["incarnation"]
-        return cls(value["id"], incarnation_start(incarnation)[0], incarnation, value["seq"], value["position"])
+def encode_ref(ref: CommitRef) -> dict[str, Any]:
+    return {"id": ref.id, "incarnation": ref.incarnation, "seq": ref.seq, "position": ref.position}
+
+
+def decode_ref(value: Mapping[str, Any]) -> CommitRef:
+    incarnation = value["incarnation"]
+    return CommitRef(value["id"], incarnation_start(incarnation)[0], incarnation, value["seq"], value["position"])
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Commit:
     at_us: int
     actor: str | None = None
     message: str | None = None
-    extra: Extra = field(default_factory=dict, repr=False, hash=False)
+    _extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
     def __repr__(self) -> str:
         actor = "" if self.actor is None else f" by {self.actor}"

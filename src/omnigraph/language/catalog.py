@@ -56,6 +56,7 @@ class Property:
 
     @property
     def is_required(self) -> bool:
+        """Whether it may not be null."""
         return not self.type.nullable
 
 
@@ -89,10 +90,12 @@ class _Entity:
         return f"<{type(self).__name__} {self.name}: {', '.join(self.properties) or 'no properties'}>"
 
     def constraints_of(self, kind: ConstraintKind) -> Iterator[Constraint]:
+        """Its constraints of one kind."""
         return (constraint for constraint in self.constraints if constraint.kind == kind)
 
     @cached_property
     def required(self) -> tuple[Property, ...]:
+        """The properties that may not be null."""
         return tuple(p for p in self.properties.values() if p.is_required)
 
 
@@ -104,6 +107,7 @@ class NodeType(_Entity):
 
     @property
     def table_key(self) -> str:
+        """`node:` and the name: the name of its table everywhere."""
         return f"node:{self.name}"
 
     @cached_property
@@ -126,6 +130,7 @@ class EdgeType(_Entity):
 
     @property
     def table_key(self) -> str:
+        """`edge:` and the name: the name of its table everywhere."""
         return f"edge:{self.name}"
 
 

@@ -1,6 +1,6 @@
 """The three-way merge of branches, with typed conflicts."""
 
-from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, PropertyConflict
+from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, NoValue, PropertyConflict
 from omnigraph.merge.merge import merge_branches
 from omnigraph.merge.result import MergeResult, TypeSummary
 from omnigraph.merge.three_way import By, Strategy
@@ -11,6 +11,7 @@ __all__ = [
     "ConflictKind",
     "MergeConflict",
     "MergeResult",
+    "NoValue",
     "PropertyConflict",
     "Strategy",
     "TypeSummary",

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 from omnigraph.changes.projection import kind_of
 from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
 from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.values.arrow import with_zone
+from omnigraph.values.entities import JsonValue, Value
 from omnigraph.values.json_values import json_value
 
 ConflictKind = Literal[
@@ -39,7 +41,7 @@ DIVERGENCES: dict[ConflictKind, str] = {
 _END_NAMES = {"src": "from", "dst": "to"}
 
 
-class _NoValue:
+class NoValue:
     """What a property of an entity that is not there has: not even null."""
 
     def __repr__(self) -> str:
@@ -49,7 +51,7 @@ class _NoValue:
         return "NO_VALUE"
 
 
-NO_VALUE: Final = _NoValue()
+NO_VALUE: Final = NoValue()
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,12 @@ class PropertyConflict:
     """
 
     name: str
-    base: Any = NO_VALUE
-    ours: Any = NO_VALUE
-    theirs: Any = NO_VALUE
+    base: Value | NoValue = NO_VALUE
+    ours: Value | NoValue = NO_VALUE
+    theirs: Value | NoValue = NO_VALUE
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonValue]:
+        """{name, base?, ours?, theirs?}: what has no value is left out."""
         sides = {"base": self.base, "ours": self.ours, "theirs": self.theirs}
         shown = {side: json_value(value) for side, value in sides.items() if value is not NO_VALUE}
         return {"name": self.name, **shown}
@@ -81,6 +84,8 @@ class PropertyConflict:
 
 @dataclass(frozen=True)
 class MergeConflict:
+    """One entity that a merge could not decide, with what each side has of the properties concerned."""
+
     entity_kind: str
     type_name: str
     entity_id: str | None
@@ -107,7 +112,11 @@ class MergeConflict:
         concerned = tuple(PropertyConflict(_END_NAMES.get(name, name)) for name in columns)
         return cls(kind_of(entity), entity.name, error.entity_id, kind, error.message, concerned)
 
-    def to_json(self) -> dict[str, Any]:
+    def __repr__(self) -> str:
+        return f"<{self.kind} of {self.entity_kind} {self.type_name} {self.entity_id!r}>"
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """{entity_kind, type_name, entity_id?, kind, message, properties: [{name, base?, ours?, theirs?}]}."""
         return {
             "entity_kind": self.entity_kind,
             "type_name": self.type_name,
@@ -136,7 +145,9 @@ def properties_of(entity: EntityType, rows: Sides) -> Iterator[PropertyConflict]
     """Every property of an entity on the three sides; the ends of an edge are `from` and `to`."""
     columns = [*(_END_NAMES if isinstance(entity, EdgeType) else ()), *entity.properties]
     for column in columns:
-        base, ours, theirs = ((row or {}).get(column, NO_VALUE) for row in (rows.base, rows.ours, rows.theirs))
+        base, ours, theirs = (
+            with_zone((row or {}).get(column, NO_VALUE)) for row in (rows.base, rows.ours, rows.theirs)
+        )
         yield PropertyConflict(_END_NAMES.get(column, column), base, ours, theirs)
 
 

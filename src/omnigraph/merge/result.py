@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from omnigraph.errors import MergeConflicts
 from omnigraph.history import Commit
@@ -33,13 +33,10 @@ class TypeSummary:
     updated: int | None = None
     deleted: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if value is not None}
-
 
 @dataclass(frozen=True)
 class MergeResult:
-    """`commit` is the merge commit; None when nothing was published. A dry run has the outcome that a merge would have;
+    """What came of a merge. `commit` is the merge commit; None when nothing was published. A dry run has the outcome that a merge would have;
     "conflicts" is an outcome of dry runs only, and `hint` says what can be done about them."""
 
     source: str
@@ -54,23 +51,8 @@ class MergeResult:
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {
-            "source": self.source,
-            "target": self.target,
-            "outcome": self.outcome,
-            "commit": None if self.commit is None else self.commit.id,
-            "bases": list(self.bases),
-            "changes": {key: summary.to_json() for key, summary in sorted(self.types.items())},
-            "conflicts": [conflict.to_json() for conflict in self.conflicts],
-            "actor_id": None if self.commit is None else self.commit.actor,
-        }
-        if self.dry_run:
-            value["dry_run"] = True
-        for name in ("hint", "branch_deleted", "branch_delete_error"):
-            if getattr(self, name) is not None:
-                value[name] = getattr(self, name)
-        return value
+    def __repr__(self) -> str:
+        return f"<MergeResult of {self.source} into {self.target}: {self.outcome}{', dry run' * self.dry_run}>"
 
 
 def conflict_error(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> MergeConflicts:

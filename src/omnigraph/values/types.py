@@ -25,14 +25,17 @@ class Scalar(StrEnum):
 
     @property
     def is_integer(self) -> bool:
+        """I32, I64, U32 or U64."""
         return self in (Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64)
 
     @property
     def is_float(self) -> bool:
+        """F32 or F64."""
         return self in (Scalar.F32, Scalar.F64)
 
     @property
     def is_numeric(self) -> bool:
+        """A whole number or a float."""
         return self.is_integer or self.is_float
 
 

@@ -9,17 +9,18 @@ from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
+    from omnigraph.merge import MergeResult
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.write import Receipt
 
 
-def receipt_json(receipt: Receipt, query_name: str) -> JsonObject:
-    """{branch, query_name, affected_nodes, affected_edges, types: {key: {inserted, updated, deleted}}, actor_id?, commit?}."""
+def receipt_json(receipt: Receipt) -> JsonObject:
+    """{branch, query_name?, affected_nodes, affected_edges, types: {key: {inserted, updated, deleted}}, actor_id?, commit?}."""
     changed = {key: counts for key, counts in sorted(receipt.types.items()) if counts.total}
     return present(
         {
             "branch": receipt.branch,
-            "query_name": query_name,
+            "query_name": receipt.query_name,
             "affected_nodes": receipt.affected_nodes,
             "affected_edges": receipt.affected_edges,
             "types": {key: dataclasses.asdict(counts) for key, counts in changed.items()},
@@ -56,3 +57,24 @@ def _counts_of(receipt: LoadReceipt, prefix: str) -> list[JsonObject]:
         for key, counts in sorted(receipt.types.items())
         if key.startswith(prefix)
     ]
+
+
+def merge_json(result: MergeResult) -> JsonObject:
+    """{source, target, outcome, bases, changes: {key: {way, inserted?, updated?, deleted?}}, conflicts, actor_id?, commit?,
+    dry_run?, hint?, branch_deleted?, branch_delete_error?}."""
+    return present(
+        {
+            "source": result.source,
+            "target": result.target,
+            "outcome": result.outcome,
+            "bases": list(result.bases),
+            "changes": {key: present(dataclasses.asdict(each)) for key, each in sorted(result.types.items())},
+            "conflicts": [conflict.to_json() for conflict in result.conflicts],
+            "actor_id": result.commit and result.commit.actor,
+            "commit": result.commit and commit_json(result.commit),
+            "dry_run": result.dry_run or None,
+            "hint": result.hint,
+            "branch_deleted": result.branch_deleted,
+            "branch_delete_error": result.branch_delete_error,
+        }
+    )

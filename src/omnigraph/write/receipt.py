@@ -34,6 +34,8 @@ class Receipt:
     commit: Commit | None
     types: Mapping[str, TypeCounts]
     actor: str | None = None
+    query_name: str | None = None
+    """The mutation's name in its text; None for a transaction of several statements."""
 
     @property
     def affected_nodes(self) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.descriptor import catalog_entry, describe
 from omnigraph.language.query.compiler import compile_queries, compile_query
 from omnigraph.language.query.lint import LINT_CODES, lint_queries
+from omnigraph.language.query.plan import MutationPlan, QueryPlan, ReadPlan
+from omnigraph.wire.queries import lint_json, operation_json, query_json
 
 ADVICE = [
     ("L201", 'query q($x: String) { update Doc set { text: $x } where slug = "a" }'),
@@ -50,22 +52,23 @@ def test_nothing_to_say(text: str, library: Catalog) -> None:
 
 def test_the_whole_report(fixtures: Path, library: Catalog) -> None:
     text = (fixtures / "lint.gq").read_text()
-    report = lint_queries(text, library, file="lint.gq", schema_source={"kind": "file", "path": "library.pg"})
-    assert json.loads(json.dumps(report.to_json())) == json.loads((fixtures / "lint.json").read_text())
-    assert report.to_text() == (fixtures / "lint.txt").read_text()
+    report = lint_queries(text, library, file="lint.gq")
+    shown = lint_json(report, {"kind": "file", "path": "library.pg"})
+    assert json.loads(json.dumps(shown)) == json.loads((fixtures / "lint.json").read_text())
+    assert f"{report}\n" == (fixtures / "lint.txt").read_text()
 
 
 def test_a_parse_error_is_the_only_finding(library: Catalog) -> None:
     report = lint_queries("query q( {", library, file="q.gq")
-    assert (report.status, report.results) == ("error", ())
+    assert (report.status, report.queries) == ("error", ())
     assert [finding.code for finding in report.findings] == ["Q000"]
-    assert report.to_text().startswith("error[Q000]")
+    assert str(report).startswith("error[Q000]")
 
 
 def test_a_broken_query_does_not_hide_the_next(library: Catalog) -> None:
     good = "query q() { match { $p: Person } return { $p } }"
     report = lint_queries(good.replace("Person", "Nobody") + good + good.replace("q()", "r()"), library)
-    assert [(result.name, result.error is None) for result in report.results] == [
+    assert [(query.name, query.error is None) for query in report.queries] == [
         ("q", False),
         ("q", False),
         ("r", True),
@@ -73,9 +76,14 @@ def test_a_broken_query_does_not_hide_the_next(library: Catalog) -> None:
     assert [finding.code for finding in report.findings] == ["T1", "T27"]
 
 
+def operation(plan: QueryPlan) -> dict[str, Any]:
+    columns = plan.columns if isinstance(plan, ReadPlan) else ()
+    return operation_json(columns, plan.reads, plan.writes if isinstance(plan, MutationPlan) else ())
+
+
 def test_descriptors_of_the_small_programs(fixtures: Path, people: Catalog) -> None:
     plans = compile_queries((fixtures / "programs.gq").read_text(), people)
-    described = {name: {**catalog_entry(plan), **describe(plan)} for name, plan in plans.items()}
+    described = {name: {**query_json(plan), **operation(plan)} for name, plan in plans.items()}
     assert described == json.loads((fixtures / "programs.json").read_text())
 
 
@@ -83,7 +91,7 @@ def test_a_catalog_entry_carries_its_texts(library: Catalog) -> None:
     text = (
         'query q($v: Vector(3), $l: [Date]?) @description("d") @instruction("i") { match { $p: Person } return { $p } }'
     )
-    assert catalog_entry(compile_query(text, library)) == {
+    assert query_json(compile_query(text, library)) == {
         "name": "q",
         "tool_name": "q",
         "description": "d",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema.lint import LINT_CODES, lint_schema
+from omnigraph.language.schema.lint import LINT_CODES, SchemaFinding, lint_schema
 
 ROWS = [
     ("OG-NM-102", "node A {\n  p: String @uniqe\n}", (2, 13), "@uniqe on A.p has no behaviour; did you mean @unique?"),
@@ -20,9 +20,8 @@ ROWS = [
 @pytest.mark.parametrize(("code", "text", "place", "message"), ROWS)
 def test_finding(code: str, text: str, place: tuple[int, int], message: str) -> None:
     (finding,) = lint_schema(text, is_first=True)
-    assert (finding.code, (finding.line, finding.column), finding.message) == (code, place, message)
     assert finding.render("x.pg") == f"x.pg:{place[0]}:{place[1]}: [{code}] {message}"
-    assert finding.to_json() == {"code": code, "message": message, "line": place[0], "column": place[1]}
+    assert finding == SchemaFinding(code, message, *place)
 
 
 def test_every_code_has_a_row() -> None:

@@ -9,6 +9,7 @@ import pytest
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.migration import compare_catalogs, plan_migration
 from omnigraph.language.schema.migration_steps import MIGRATION_CODES, STEP_ORDER
+from omnigraph.wire.schemas import migration_json, step_json
 
 BASE = """
 interface Named { label: String }
@@ -161,7 +162,7 @@ def test_refused(edits: list[tuple[str, str]], entity: str, code: str, reason: s
     plan = plan_migration(compile_schema(BASE), edited(edits))
     assert not plan.supported
     (refused,) = [step for step in plan.steps if step.effect == "refused"]
-    found = refused.to_json()
+    found = step_json(refused)
     assert (found["kind"], found["entity"], found["code"], found["reason"]) == (
         "unsupported_change",
         entity,
@@ -206,7 +207,7 @@ def test_data_loss_makes_every_drop_hard() -> None:
         [("edge Knows: Person -> Person\n", ""), ("  maybe: String?\n", ""), ('@embed("maybe", model="m1")', "")]
     )
     plan = plan_migration(compile_schema(BASE), text, allow_data_loss=True)
-    drops = [step.to_json() for step in plan.steps if step.kind.startswith("drop")]
+    drops = [step_json(step) for step in plan.steps if step.kind.startswith("drop")]
     assert [drop["mode"] for drop in drops] == ["hard", "hard"]
 
 
@@ -251,7 +252,7 @@ def test_the_plan_as_json() -> None:
     text = edited(
         [("name: String", "name: String x: I32 @default(3)"), ("free, pro", "free, pro, vip"), ("0..10", "0..9")]
     )
-    assert plan_migration(compile_schema(BASE), text).to_json() == {
+    assert migration_json(plan_migration(compile_schema(BASE), text)) == {
         "supported": True,
         "steps": [
             {"kind": "add_property", "type_kind": "node", "type_name": "City", "property_name": "x", "property_type": "I32", "default": 3, "effect": "rewrite", "tier": "safe"},

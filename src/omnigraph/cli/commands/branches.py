@@ -13,7 +13,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph.merge import MergeConflict, PropertyConflict
+    from omnigraph import MergeConflict, PropertyConflict
 
 
 def register(cli: click.Group) -> None:
@@ -143,8 +143,7 @@ def _register_merge(group: click.Group) -> None:
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.errors import MergeConflicts
-        from omnigraph.wire.history import commit_json
-        from omnigraph.wire.members import present
+        from omnigraph.wire.writes import merge_json
 
         uri = settings.uri()
         settings.announce("branch merge", uri)
@@ -166,17 +165,16 @@ def _register_merge(group: click.Group) -> None:
             if not out.as_json:
                 _print_conflicts(out, error.conflicts)
             raise
-        value = result.to_json()
-        value["commit"] = None if result.commit is None else commit_json(result.commit)
+        value = merge_json(result)
         if result.conflicts:
             count = len(result.conflicts)
-            out.done(present(value), f"would not merge {source} into {target}: {count} conflict{'s' * (count > 1)}")
+            out.done(value, f"would not merge {source} into {target}: {count} conflict{'s' * (count > 1)}")
             if not out.as_json:
                 _print_conflicts(out, result.conflicts)
                 print(f"hint: {result.hint}", file=sys.stderr)
             raise click.exceptions.Exit(1)
         verb = "would merge" if dry_run else "merged"
-        out.done(present(value), f"{verb} {source} into {target}: {result.outcome}")
+        out.done(value, f"{verb} {source} into {target}: {result.outcome}")
 
 
 def _print_conflicts(out: Output, conflicts: Sequence[MergeConflict]) -> None:

@@ -9,7 +9,6 @@ import click
 from omnigraph.cli.options import branch_option, command, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
-from omnigraph.errors import UsageError
 
 
 def register(cli: click.Group) -> None:
@@ -112,17 +111,11 @@ def register(cli: click.Group) -> None:
         from omnigraph.cli.startup import want_pandas
 
         want_pandas()
-        from omnigraph.pipeline.spark.start_cache import find
+        from omnigraph.graph import record_spark_start
 
-        cache = find()
-        if cache is None:
-            raise UsageError(
-                "only the Java that comes with OmniGraph can be warmed up, in a cache folder of the user's own",
-                hint="unset JAVA_HOME, and set XDG_CACHE_HOME to a folder of yours when there is no home folder",
-            )
-        made = cache.make(lambda step: None if out.quiet else print(f"{step} ...", file=sys.stderr))
+        path, made = record_spark_start(lambda step: None if out.quiet else print(f"{step} ...", file=sys.stderr))
         text = "Spark starts faster from now on" if made else "Spark's start was recorded already"
-        out.done({"path": str(cache.path), "made": made}, f"{text}: {cache.path}")
+        out.done({"path": str(path), "made": made}, f"{text}: {path}")
 
     @command(cli, "version", graph=False)
     def version(settings: Settings, out: Output) -> None:
@@ -134,17 +127,12 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {omnigraph, format}
         """
-        number, format = _versions()
-        out.show({"omnigraph": number, "format": format}, version_text())
+        from omnigraph.wire.versions import version_json
+
+        out.show(version_json(), version_text())
 
 
 def version_text() -> str:
-    number, format = _versions()
-    return f"omnigraph {number}\nformat {format}"
+    from omnigraph.wire.versions import version_json
 
-
-def _versions() -> tuple[str, int]:
-    from omnigraph.features import FORMAT
-    from omnigraph.version import VERSION
-
-    return VERSION, FORMAT
+    return "\n".join(f"{name} {value}" for name, value in version_json().items())

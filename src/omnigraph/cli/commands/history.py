@@ -18,8 +18,7 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.changes.entity_changes import EntityChange
-    from omnigraph.history import Commit
+    from omnigraph import Commit, EntityChange
 
 
 def filters(function: Any) -> Any:

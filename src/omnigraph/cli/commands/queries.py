@@ -24,14 +24,6 @@ class Asked:
     values: Mapping[str, Any]
     name: str | None
 
-    @property
-    def ran(self) -> str:
-        """The query that ran: the one named, or the only one of its text."""
-        from omnigraph.graph import read_source
-        from omnigraph.language.query.parser import parse_queries
-
-        return self.name or parse_queries(*read_source(self.source)).queries[0].name
-
 
 def asks(function: Callable[..., Any]) -> Callable[..., Any]:
     """The flags that name a query, given to the command as `asked`."""
@@ -159,8 +151,10 @@ def _register_mutate(cli: click.Group) -> None:
                 message=message,
                 if_commit=if_commit,
             )
-        text = f"changed {branch} via {asked.ran}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
-        out.done(receipt_json(receipt, asked.ran), text if receipt.commit else f"{text} (nothing changed, no commit)")
+        text = (
+            f"changed {branch} via {receipt.query_name}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
+        )
+        out.done(receipt_json(receipt), text if receipt.commit else f"{text} (nothing changed, no commit)")
 
 
 def _register_lint(cli: click.Group) -> None:
@@ -180,18 +174,14 @@ def _register_lint(cli: click.Group) -> None:
                results: [{name, kind, status, error?, warnings, operation?}],
                findings: [{severity, code, message, type_name?, property?, query_names}]}
         """
-        from omnigraph.graph import read_source
-        from omnigraph.language.query.lint import lint_queries
-        from omnigraph.language.schema.compiler import compile_schema
+        from omnigraph.graph import lint as lint_text
+        from omnigraph.wire.queries import lint_json
 
         if schema is not None:
-            text, file = read_source(Path(schema))
-            catalog, place = compile_schema(text, file), {"kind": "file", "path": schema}
+            report, source = lint_text(Path(query), Path(schema)), {"kind": "file", "path": schema}
         else:
             graph = settings.open(uri)
-            catalog, place = graph.schema, {"kind": "graph", "uri": graph.uri}
-        text, file = read_source(Path(query))
-        report = lint_queries(text, catalog, file=file, schema_source=place)
-        out.show(report.to_json(), str(report))
+            report, source = graph.lint(Path(query)), {"kind": "graph", "uri": graph.uri}
+        out.show(lint_json(report, source), str(report))
         if report.status == "error":
             raise click.exceptions.Exit(1)

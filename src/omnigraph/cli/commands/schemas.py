@@ -32,8 +32,10 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {schema_source, hash}
         """
+        from omnigraph.wire.schemas import schema_json
+
         found = settings.open(uri).snapshot(revision, as_of=as_of).schema
-        out.show({"schema_source": found.source, "hash": found.hash}, found.source.rstrip("\n"))
+        out.show(schema_json(found), found.source.rstrip("\n"))
 
     @command(schema, "plan")
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
@@ -51,13 +53,10 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {supported, steps: [{kind, ...}]}
         """
-        from omnigraph.graph import read_source
-        from omnigraph.language.schema.migration import plan_migration
+        from omnigraph.wire.schemas import migration_json
 
-        text, file = read_source(Path(desired))
-        catalog = settings.open(uri).snapshot(branch).schema
-        migration = plan_migration(catalog, text, file, allow_data_loss=allow_data_loss)
+        migration = settings.open(uri).plan_schema(Path(desired), branch=branch, allow_data_loss=allow_data_loss)
         settings.warn_about_schema(desired, is_first=False)
-        out.show(migration.to_json(), str(migration) or "nothing to change")
+        out.show(migration_json(migration), str(migration) or "nothing to change")
         if not migration.supported:
             raise click.exceptions.Exit(1)

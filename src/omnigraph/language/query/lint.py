@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-from typing import Literal as OneOf
+from typing import Literal
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog, NodeType
-from omnigraph.language.descriptor import describe
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.compiler import check_query
 from omnigraph.language.query.parser import parse_queries, refusal
 
-Severity = OneOf["error", "warning", "info"]
+Severity = Literal["error", "warning", "info"]
 
 LINT_CODES: dict[str, str] = {
     "L201": "a nullable property that no update of the file ever sets, of a type the file updates",
@@ -29,7 +27,9 @@ LINT_CODES: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class QueryFinding:
+    """A mistake, or a piece of advice, with a stable code."""
+
     severity: Severity
     code: str
     message: str
@@ -37,95 +37,64 @@ class Finding:
     type_name: str | None = None
     property: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"severity": self.severity, "code": self.code, "message": self.message}
-        if self.type_name is not None:
-            value["type_name"] = self.type_name
-        if self.property is not None:
-            value["property"] = self.property
-        value["query_names"] = list(self.query_names)
-        return value
-
-    def to_text(self) -> str:
+    def __str__(self) -> str:
         return f"{self.severity}[{self.code}] {', '.join(self.query_names)}: {self.message}"
 
 
 @dataclass(frozen=True)
-class QueryResult:
-    """One query: its plan, or the error that stands in its way."""
+class LintedQuery:
+    """One query: what it returns, reads and writes, or the error that stands in its way."""
 
     name: str
-    kind: OneOf["read", "mutation"]
+    kind: Literal["read", "mutation"]
     error: QueryError | None
-    warnings: tuple[str, ...]
-    operation: Mapping[str, Any] | None
-
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"name": self.name, "kind": self.kind, "status": "error" if self.error else "ok"}
-        if self.error is not None:
-            value["error"] = self.error.render()
-        value["warnings"] = list(self.warnings)
-        if self.operation is not None:
-            value["operation"] = dict(self.operation)
-        return value
+    warnings: tuple[str, ...] = ()
+    columns: tuple[plan.ResultColumn, ...] = ()
+    reads: tuple[str, ...] = ()
+    """The table keys of the types it may inspect."""
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class LintReport:
-    """What lint has to say about a file. `schema_source` says where the schema came from, for the reader of the report."""
+    """What lint has to say about a text of queries; printed, it is text for people."""
 
     file: str | None
-    schema_source: Mapping[str, str] | None
-    results: tuple[QueryResult, ...]
-    findings: tuple[Finding, ...]
+    queries: tuple[LintedQuery, ...]
+    findings: tuple[QueryFinding, ...]
+
+    def __repr__(self) -> str:
+        return f"<LintReport of {len(self.queries)} queries: {len(self.findings)} findings, {self.status}>"
 
     @property
-    def status(self) -> OneOf["ok", "error"]:
+    def status(self) -> Literal["ok", "error"]:
+        """ "error" when a query does not compile; advice is no error."""
         return "error" if self.count("error") else "ok"
 
     def count(self, severity: Severity) -> int:
+        """How many findings are so severe."""
         return sum(finding.severity == severity for finding in self.findings)
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"status": self.status}
-        if self.schema_source is not None:
-            value["schema_source"] = dict(self.schema_source)
-        if self.file is not None:
-            value["query_path"] = self.file
-        return value | {
-            "queries_processed": len(self.results),
-            "errors": self.count("error"),
-            "warnings": self.count("warning"),
-            "infos": self.count("info"),
-            "results": [result.to_json() for result in self.results],
-            "findings": [finding.to_json() for finding in self.findings],
-        }
-
     def __str__(self) -> str:
-        return self.to_text().rstrip("\n")
-
-    def to_text(self) -> str:
-        errors = [result.error.render() for result in self.results if result.error is not None]
-        advice = [finding.to_text() for finding in self.findings if finding.severity != "error" or not self.results]
-        counts = (f"{len(self.results)} queries", f"{self.count('error')} errors", f"{self.count('warning')} warnings")
+        errors = [result.error.render() for result in self.queries if result.error is not None]
+        advice = [str(finding) for finding in self.findings if finding.severity != "error" or not self.queries]
+        counts = (f"{len(self.queries)} queries", f"{self.count('error')} errors", f"{self.count('warning')} warnings")
         summary = f"{self.file or '<text>'}: {', '.join(counts)}, {self.count('info')} infos"
-        return "\n".join([*errors, *advice, summary]) + "\n"
+        return "\n".join([*errors, *advice, summary])
 
 
-def lint_queries(
-    text: str, catalog: Catalog, file: str | None = None, *, schema_source: Mapping[str, str] | None = None
-) -> LintReport:
+def lint_queries(text: str, catalog: Catalog, file: str | None = None) -> LintReport:
     """Check every query of a file against a schema. Never raises for what the text says."""
     try:
         parsed = parse_queries(text, file)
     except QueryError as error:
-        finding = Finding("error", error.rule, error.render(), ())
-        return LintReport(file, schema_source, (), (finding,))
+        finding = QueryFinding("error", error.rule, error.render(), ())
+        return LintReport(file, (), (finding,))
     linter = _Linter(text, catalog, file)
     for query in parsed.queries:
         linter.lint(query)
     findings = (*linter.findings, *_never_updated(linter.plans, catalog))
-    return LintReport(file, schema_source, tuple(linter.results), findings)
+    return LintReport(file, tuple(linter.queries), findings)
 
 
 class _Linter:
@@ -136,23 +105,25 @@ class _Linter:
         self._catalog = catalog
         self._file = file
         self._names: set[str] = set()
-        self.results: list[QueryResult] = []
-        self.findings: list[Finding] = []
+        self.queries: list[LintedQuery] = []
+        self.findings: list[QueryFinding] = []
         self.plans: list[plan.QueryPlan] = []
 
     def lint(self, query: syntax.QueryDecl) -> None:
-        kind: OneOf["read", "mutation"] = "read" if isinstance(query.body, syntax.ReadBody) else "mutation"
+        kind: Literal["read", "mutation"] = "read" if isinstance(query.body, syntax.ReadBody) else "mutation"
         try:
             compiled = self._compile(query)
         except QueryError as error:
-            self.findings.append(Finding("error", error.rule, error.message, (query.name,)))
-            self.results.append(QueryResult(query.name, kind, error, (), None))
+            self.findings.append(QueryFinding("error", error.rule, error.message, (query.name,)))
+            self.queries.append(LintedQuery(query.name, kind, error))
             return
         advice = list(_advice(query, compiled, self._catalog))
         warnings = tuple(one.message for one in advice if one.severity == "warning")
         self.plans.append(compiled)
         self.findings += advice
-        self.results.append(QueryResult(query.name, kind, None, warnings, describe(compiled)))
+        columns = compiled.columns if isinstance(compiled, plan.ReadPlan) else ()
+        writes = compiled.writes if isinstance(compiled, plan.MutationPlan) else ()
+        self.queries.append(LintedQuery(query.name, kind, None, warnings, columns, compiled.reads, writes))
 
     def _compile(self, query: syntax.QueryDecl) -> plan.QueryPlan:
         if query.name in self._names:
@@ -164,18 +135,18 @@ class _Linter:
 # ---------------------------------------------------------------- advice
 
 
-def _advice(query: syntax.QueryDecl, compiled: plan.QueryPlan, catalog: Catalog) -> Iterator[Finding]:
+def _advice(query: syntax.QueryDecl, compiled: plan.QueryPlan, catalog: Catalog) -> Iterator[QueryFinding]:
     names = (query.name,)
     if isinstance(compiled, plan.MutationPlan) and not compiled.parameters:
-        yield Finding("warning", "L202", "the mutation takes no parameters", names)
+        yield QueryFinding("warning", "L202", "the mutation takes no parameters", names)
     used = {node.name for node, _ in syntax.walk(query.body) if isinstance(node, syntax.Variable)}
     for parameter in compiled.parameters:
         if parameter.name not in used:
-            yield Finding("warning", "L203", f"parameter ${parameter.name} is never used", names)
+            yield QueryFinding("warning", "L203", f"parameter ${parameter.name} is never used", names)
     for node, _ in syntax.walk(query.body):
         if isinstance(node, syntax.Comparison) and _has_null(node):
             place = f"line {node.at.line}"
-            yield Finding("warning", "L207", f"{place}: '{node.op}' with null is never true; use `is null`", names)
+            yield QueryFinding("warning", "L207", f"{place}: '{node.op}' with null is never true; use `is null`", names)
     if isinstance(query.body, syntax.ReadBody) and isinstance(compiled, plan.ReadPlan):
         yield from _read_advice(query.body, compiled, names)
         yield from _search_advice(query, compiled, catalog)
@@ -185,16 +156,18 @@ def _has_null(comparison: syntax.Comparison) -> bool:
     return any(isinstance(side, syntax.Literal) and side.kind == "null" for side in (comparison.left, comparison.right))
 
 
-def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[str, ...]) -> Iterator[Finding]:
+def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[str, ...]) -> Iterator[QueryFinding]:
     mentions = _mentions(body)
     for binding in compiled.pattern.bindings:
         if mentions.get(binding.variable) == 1:
-            yield Finding("info", "L204", f"nothing refers to ${binding.variable}; write $_ if that is meant", names)
+            yield QueryFinding(
+                "info", "L204", f"nothing refers to ${binding.variable}; write $_ if that is meant", names
+            )
     parts = _components(compiled.pattern)
     if parts > 1:
-        yield Finding("warning", "L205", f"the pattern has {parts} parts that are not connected", names)
+        yield QueryFinding("warning", "L205", f"the pattern has {parts} parts that are not connected", names)
     if (body.limit is not None or body.offset is not None) and not body.order:
-        yield Finding(
+        yield QueryFinding(
             "info", "L206", "limit without order: the rows that remain are those with the smallest ids", names
         )
 
@@ -261,7 +234,7 @@ def _variables(expression: plan.Expression) -> list[str]:
             return []
 
 
-def _search_advice(query: syntax.QueryDecl, compiled: plan.ReadPlan, catalog: Catalog) -> Iterator[Finding]:
+def _search_advice(query: syntax.QueryDecl, compiled: plan.ReadPlan, catalog: Catalog) -> Iterator[QueryFinding]:
     types = {binding.variable: binding.types for binding in compiled.pattern.bindings}
     told: set[tuple[str, str]] = set()
     for node, _ in syntax.walk(query.body):
@@ -273,7 +246,7 @@ def _search_advice(query: syntax.QueryDecl, compiled: plan.ReadPlan, catalog: Ca
             if access.name not in indexed and (type_name, access.name) not in told:
                 told.add((type_name, access.name))
                 message = f"{node.function} on {type_name}.{access.name}, which has no @index, reads every row"
-                yield Finding("warning", "L208", message, (query.name,), type_name, access.name)
+                yield QueryFinding("warning", "L208", message, (query.name,), type_name, access.name)
 
 
 def _indexed(node: NodeType) -> set[str]:
@@ -281,7 +254,7 @@ def _indexed(node: NodeType) -> set[str]:
     return {name for constraint in declared for name in constraint.fields}
 
 
-def _never_updated(plans: list[plan.QueryPlan], catalog: Catalog) -> Iterator[Finding]:
+def _never_updated(plans: list[plan.QueryPlan], catalog: Catalog) -> Iterator[QueryFinding]:
     updates: dict[str, dict[str, set[str]]] = {}
     for compiled in plans:
         if isinstance(compiled, plan.MutationPlan):
@@ -295,4 +268,4 @@ def _never_updated(plans: list[plan.QueryPlan], catalog: Catalog) -> Iterator[Fi
         for name, property_ in node.properties.items():
             if property_.type.nullable and name not in assigned and name not in node.key and property_.embed is None:
                 message = f"{type_name}.{name} is nullable and no update sets it"
-                yield Finding("warning", "L201", message, tuple(sorted(by_query)), type_name, name)
+                yield QueryFinding("warning", "L201", message, tuple(sorted(by_query)), type_name, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.syntax import (
@@ -30,15 +29,15 @@ _KNOWN = (
 
 @dataclass(frozen=True)
 class SchemaFinding:
+    """Something that looks wrong in a schema, and where."""
+
     code: str
     message: str
     line: int
     column: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {"code": self.code, "message": self.message, "line": self.line, "column": self.column}
-
     def render(self, file: str | None = None) -> str:
+        """`file:line:column: [code] message`."""
         return f"{file or '<text>'}:{self.line}:{self.column}: [{self.code}] {self.message}"
 
 

@@ -50,23 +50,26 @@ _REMOVE_CODES = {"unique": "OG-CD-101", "range": "OG-CD-102", "check": "OG-CD-10
 
 @dataclass(frozen=True)
 class MigrationPlan:
-    """`catalog` is the schema after the plan. A plan with a refused step must not be applied at all."""
+    """The steps from one schema to another; `catalog` is the schema after them. A plan with a refused step must not be applied at all."""
 
     steps: tuple[MigrationStep, ...]
     catalog: Catalog
 
     @property
     def supported(self) -> bool:
+        """Whether every step can be applied."""
         return not any(step.effect == "refused" for step in self.steps)
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is to be done."""
         return not self.steps
 
-    def to_json(self) -> dict[str, Any]:
-        return {"supported": self.supported, "steps": [step.to_json() for step in self.steps]}
+    def __repr__(self) -> str:
+        return f"<MigrationPlan of {len(self.steps)} steps{'' if self.supported else ', not supported'}>"
 
     def lines(self) -> list[str]:
+        """Each step in words."""
         return [step.line() for step in self.steps]
 
     def __str__(self) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from omnigraph.language.catalog import Constraint, LiteralValue, Metric
-from omnigraph.language.catalog_json import constraint_json
 from omnigraph.values.types import PropertyType
 
 TypeKind = Literal["interface", "node", "edge"]
@@ -56,7 +55,7 @@ MIGRATION_CODES: dict[str, MigrationCode] = {code: MigrationCode(code, tier, mea
 
 @dataclass(frozen=True)
 class _Step:
-    """`to_json` gives every field that is set, and `kind`, `effect`, `tier`, `code`. Each step has a `line` for readers."""
+    """What one step does. Each has a `line` for readers."""
 
     kind: ClassVar[str]
     effect: Effect = "metadata"
@@ -65,23 +64,6 @@ class _Step:
     @property
     def tier(self) -> Tier:
         return "safe" if self.code is None else MIGRATION_CODES[self.code].tier
-
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"kind": self.kind}
-        for field in fields(self):
-            content = getattr(self, field.name)
-            if content is not None and field.name not in ("effect", "code"):
-                value[field.name.rstrip("_")] = _json(content)
-        value |= {"effect": self.effect, "tier": self.tier}
-        return value if self.code is None else value | {"code": self.code}
-
-
-def _json(content: object) -> object:
-    if isinstance(content, PropertyType):
-        return str(content)
-    if isinstance(content, Constraint):
-        return constraint_json(content)
-    return list(content) if isinstance(content, tuple) else content
 
 
 def constraint_text(constraint: Constraint) -> str:

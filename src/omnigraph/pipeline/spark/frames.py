@@ -51,23 +51,26 @@ def fragment_groups(table: Table) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class GraphTables:
-    """`table("Person")`: the type's rows at the view's snapshot, as a DataFrame."""
+    """The types of a graph at one snapshot, as Spark DataFrames."""
 
-    view: View
-    spark: SparkSession
+    _view: View
+    _spark: SparkSession
+
+    def __repr__(self) -> str:
+        return f"<GraphTables at {self._view.snapshot.commit.id}>"
 
     def table(self, type: str, columns: Sequence[str] | None = None, filter: str | None = None) -> DataFrame:
-        """`columns` and `filter` (the scan's own text) are applied while reading."""
+        """The entities of a type. `columns` and `filter` ("age > 30 AND tier = 'pro'") are applied while reading."""
         import pyarrow as pa
 
-        key = table_key(self.view.catalog, type)
-        stored = self.view.schema(key)
+        key = table_key(self._view.catalog, type)
+        stored = self._view.schema(key)
         names = list(columns) if columns is not None else list(stored.names)
         schema = struct_type(pa.schema([stored.field(name) for name in names]))
-        table = self.view.table(key)
+        table = self._view.table(key)
         if table is None or not table.rows:
-            return self.spark.createDataFrame([], schema)
-        reader = FragmentsReader(Target.of(self.view.repository, self.view), Place.of(table), names, filter)
+            return self._spark.createDataFrame([], schema)
+        reader = FragmentsReader(Target.of(self._view.repository, self._view), Place.of(table), names, filter)
         groups = fragment_groups(table)
 
         def read(batches: Iterator[Any]) -> Iterator[Any]:
@@ -75,4 +78,4 @@ class GraphTables:
                 for number in batch.column(0).to_pylist():
                     yield from reader.batches(groups[number])
 
-        return self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
+        return self._spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)

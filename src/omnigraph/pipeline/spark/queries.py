@@ -142,7 +142,7 @@ def _inputs(view: View, query: RelationalQuery, arguments: Arguments, spark: Spa
 
 def _nodes(view: View, tables: GraphTables, node: NodeInput, arguments: Arguments) -> DataFrame:
     if node.computed:  # scores look at the whole table, which is in process
-        return tables.spark.createDataFrame(for_spark(read_nodes(view, node, arguments)))
+        return tables._spark.createDataFrame(for_spark(read_nodes(view, node, arguments)))
     from pyspark.sql.functions import lit
 
     text = Predicate(node.filters, arguments).filter

@@ -1,0 +1,134 @@
+"""The public surface: which names there are, and that every type a caller can reach is one of them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+import typing
+from collections.abc import Iterator
+
+import pytest
+
+import omnigraph as og
+
+CLASSES = [value for name in og.__all__ if inspect.isclass(value := getattr(og, name))]
+FOREIGN = {
+    "pa.Table",
+    "pandas.DataFrame",
+    "polars.DataFrame",
+    "DataFrame",
+    "dt.datetime",
+    "dt.date",
+    "networkx.MultiDiGraph",
+    "igraph.Graph",
+    "plan.ResultColumn",
+}
+"""Types of the standard library and of other packages that results are given in."""
+GENERIC = {"Iterator", "Mapping", "Literal", "Sequence", "Iterable"}
+
+
+def members(kind: type) -> Iterator[tuple[str, object]]:
+    """The public members that the package itself defines, inherited ones included."""
+    for base in reversed(kind.__mro__):
+        if base.__module__.startswith("omnigraph"):
+            yield from ((name, value) for name, value in vars(base).items() if not name.startswith("_"))
+
+
+def given_types(kind: type) -> Iterator[tuple[str, str, str]]:
+    """What a caller gets from a class: the module that says it, the member, and the annotation as it is written."""
+    for base in kind.__mro__:
+        if base.__module__.startswith("omnigraph"):
+            for name, annotation in vars(base).get("__annotations__", {}).items():
+                if not name.startswith("_"):
+                    yield base.__module__, f"{kind.__name__}.{name}", annotation
+    for name, value in members(kind):
+        function = value.fget if isinstance(value, property) else getattr(value, "func", value)
+        function = getattr(function, "__func__", function)
+        if inspect.isfunction(function):
+            yield function.__module__, f"{kind.__name__}.{name}", function.__annotations__.get("return", "Any")
+
+
+def names_in(annotation: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(annotation, mode="eval")):
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Name) and f"{node.id}." not in annotation:
+            yield node.id
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "Literal" not in annotation:
+            yield from names_in(node.value)
+
+
+def is_choice_of_words(module: str, name: str) -> bool:
+    return typing.get_origin(getattr(importlib.import_module(module), name, None)) is typing.Literal
+
+
+def test_the_names_are_these() -> None:
+    functions = {"NO_VALUE", "__version__", "errors", "init", "lint", "lint_schema", "open"}
+    aliases = {"Engine", "Entity", "EntityType", "JsonValue", "LiteralValue", "MigrationStep", "Value"}
+    assert {kind.__name__ for kind in CLASSES} | functions | aliases == set(og.__all__)
+    assert len(og.__all__) == len(set(og.__all__))
+    assert set(og.__all__) <= set(dir(og))
+    with pytest.raises(AttributeError, match="has no attribute 'Grahp'"):
+        og.Grahp  # noqa: B018
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_type_that_a_caller_gets_is_exported(kind: type) -> None:
+    for module, member, annotation in given_types(kind):
+        for name in names_in(annotation):
+            known = name in {*og.__all__, *vars(og.errors), *vars(builtins)} or name in FOREIGN | GENERIC
+            assert known or is_choice_of_words(module, name), f"{member} -> {annotation}: {name} is not exported"
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_name_is_documented(kind: type) -> None:
+    assert inspect.getdoc(kind)
+    enumerations = set(getattr(kind, "__members__", {}))
+    fields = set(getattr(kind, "__dataclass_fields__", {}))
+    for name, value in members(kind):
+        if name not in enumerations | fields:
+            assert inspect.getdoc(value), f"{kind.__name__}.{name}"
+
+
+def test_the_parts_of_a_graph() -> None:
+    def names(kind: type) -> list[str]:
+        return sorted(name for name, _ in members(kind))
+
+    reading = ["entity", "explain", "export", "query", "snapshot", "spark"]
+    writing = ["begin", "ensure_indexes", "load", "mutate", "optimize", "transaction"]
+    history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history"]
+    schema = ["lint", "plan_schema", "schema"]
+    parts = ["branches", "recovery", "tags"]
+    assert names(og.Graph) == sorted([*reading, *writing, *history, *schema, *parts, "id", "uri"])
+    assert names(og.GraphBranches) == ["create", "delete", "exists", "list", "merge"]
+    assert names(og.GraphTags) == ["create", "delete", "list"]
+    assert names(og.GraphRecovery) == ["discard", "list", "resume"]
+    statements = ["delete", "get", "insert", "insert_many", "mutate", "query", "update", "upsert"]
+    assert names(og.Transaction) == sorted([*statements, "branch", "commit", "receipt", "rollback"])
+
+
+def test_a_state_is_named_in_one_way() -> None:
+    """Reads take `revision` and `as_of`, writes take `branch`; nothing else names a state."""
+    for kind in (og.Graph, og.GraphBranches, og.GraphTags):
+        for name, value in members(kind):
+            if inspect.isfunction(value):
+                parameters = set(inspect.signature(value).parameters)
+                assert not parameters & {"snapshot", "at", "rev", "ref", "spark", "master"}, name
+                assert ("as_of" not in parameters) or ("revision" in parameters), name
+                assert not {"branch", "revision"} <= parameters, name
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert og.__version__ == importlib.metadata.version("omnigraph")
+
+
+def test_importing_the_package_loads_no_engine() -> None:
+    heavy = ("duckdb", "pyarrow", "lance", "pyspark", "pandas", "numpy", "sqlglot", "obstore", "lark", "rich")
+    program = f"import sys, omnigraph; print([name for name in {heavy!r} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
