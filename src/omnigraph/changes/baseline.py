@@ -14,7 +14,7 @@ from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter
 from omnigraph.changes.feed import cursor_at
 from omnigraph.changes.stored_rows import chunk_rows
 from omnigraph.history import MAIN
-from omnigraph.records.encoding import record_text
+from omnigraph.records.encoding import record_lines
 from omnigraph.views import Repository, View
 
 
@@ -77,4 +77,4 @@ def records(view: View, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
         table = view.table(entity.table_key)
         if table is not None and only.wants_type(entity):
             for batch in table.scan(batch_rows=min(8_192, chunk_rows(table))):
-                yield from (f"{record_text(entity, row)}\n".encode() for row in batch.to_pylist())
+                yield from (f"{line}\n".encode() for line in record_lines(entity, batch))

@@ -1,4 +1,4 @@
-"""Stored rows as text and files: the record of a graph batch, the cells of CSV, the columns of Parquet.
+"""Stored rows as text and files: the records of a graph batch, the cells of CSV, the columns of Parquet.
 
 Loading what is written here gives the same rows.
 """
@@ -6,12 +6,12 @@ Loading what is written here gives the same rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.values.columns import json_column
 from omnigraph.values.csv_cells import cell_text
-from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,25 +22,24 @@ FILE_NAMES = {"src": "from", "dst": "to"}
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def record(entity: EntityType, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The envelope of one row. A null is left out, unless leaving it out would mean the property's default."""
-    data: dict[str, Any] = {"id": row["id"]}
-    for name, property in entity.properties.items():
-        value = row[name]
-        if value is not None or property.default is not None:
-            data[name] = json_value(value)
-    if isinstance(entity, EdgeType):
-        return {"edge": entity.name, "from": row["src"], "to": row["dst"], "data": data}
-    return {"type": entity.name, "data": data}
+def record_lines(entity: EntityType, rows: pa.Table | pa.RecordBatch) -> Iterator[str]:
+    """A line of a graph batch for each row, without its newline.
 
-
-def record_text(entity: EntityType, row: Mapping[str, Any]) -> str:
-    """One line of a graph batch, without its newline."""
-    return _encode(record(entity, row))
+    A null is left out, unless leaving it out would mean the property's default.
+    """
+    columns = {name: json_column(rows.column(name)) for name in ("id", *entity.properties)}
+    with_default = {name for name, property in entity.properties.items() if property.default is not None}
+    ends = [rows.column(name).to_pylist() for name in ("src", "dst")] if isinstance(entity, EdgeType) else None
+    for row, values in enumerate(zip(*columns.values(), strict=True)):
+        data = {n: v for n, v in zip(columns, values, strict=True) if v is not None or n in with_default}
+        record: dict[str, Any] = {"type": entity.name, "data": data}
+        if ends is not None:
+            record = {"edge": entity.name, "from": ends[0][row], "to": ends[1][row], "data": data}
+        yield _encode(record)
 
 
 def json_lines(entity: EntityType, rows: pa.Table) -> bytes:
-    return "".join(f"{record_text(entity, row)}\n" for row in rows.to_pylist()).encode()
+    return "".join(f"{line}\n" for line in record_lines(entity, rows)).encode()
 
 
 def csv_header(columns: list[str]) -> bytes:

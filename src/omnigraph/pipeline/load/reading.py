@@ -30,7 +30,7 @@ from omnigraph.pipeline.load.text import (
 )
 from omnigraph.pipeline.target import Places, Target
 from omnigraph.records.csv_rows import CsvReader
-from omnigraph.records.encoding import record_text
+from omnigraph.records.encoding import record_lines
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
 from omnigraph.records.tabular import TabularReader
@@ -276,7 +276,7 @@ class FragmentWriter:
         import pyarrow as pa
 
         for row, error in sorted(found.items()):
-            text = record_text(entity, typed.rows.slice(row, 1).to_pylist()[0])
+            (text,) = record_lines(entity, typed.rows.slice(row, 1))
             self.rejects.setdefault(split, []).append(Reject.of(typed.lines[row].as_py(), error, text))
         keep = [row not in found for row in range(typed.rows.num_rows)]
         mask = pa.array(keep, pa.bool_())
