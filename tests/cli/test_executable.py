@@ -158,3 +158,17 @@ def test_an_interrupted_mutation_leaves_no_trace(folder: Path) -> None:
     code, said = interrupted(folder, "txn.after_stage", "mutate", "add", "--query", "people.gq", "--params", params)
     assert (code, said) == (130, "interrupted: nothing was published\n")
     assert state(folder) == before
+
+
+def test_a_load_interrupted_in_the_middle_of_a_task_leaves_no_data(folder: Path) -> None:
+    """The task that is at work ends first, and what it wrote goes too."""
+    before = set((folder / "people").rglob("data/*"))
+    park = FilePark(folder / "parked")
+    env = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"table.staged_data=park:{folder / 'parked'}"}
+    with subprocess.Popen([OMNIGRAPH, *LOAD], stderr=subprocess.PIPE, text=True, env=env) as process:
+        park.wait_until_reached()
+        process.send_signal(signal.SIGTERM)
+        park.release()
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (143, "terminated: nothing was published\n")
+    assert set((folder / "people").rglob("data/*")) == before

@@ -53,14 +53,13 @@ class LocalRunner:
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.parallelism = min(os.cpu_count() or 1, MAX_LOCAL_THREADS)
+        self.stopping = threading.Event()
+        """Set when a task has failed or the wait was interrupted; a long task may look, and give up."""
         self._progress = progress or Silent()
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        """All in threads, a single one too: an interrupt reaches the thread that waits, and never breaks a task."""
         started, rows = time.monotonic(), 0
-        if len(tasks) == 1:
-            result = function(tasks[0])
-            self._progress.update(Status(stage, 1, 1, rows_in(result), time.monotonic() - started))
-            return [result]
         with ThreadPoolExecutor(self.parallelism) as pool:
             futures = [pool.submit(function, task) for task in tasks]
             try:
@@ -68,6 +67,7 @@ class LocalRunner:
                     rows += rows_in(future.result())
                     self._progress.update(Status(stage, done, len(tasks), rows, time.monotonic() - started))
             except BaseException:
+                self.stopping.set()
                 for future in futures:
                     future.cancel()
                 raise

@@ -34,6 +34,7 @@ from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
 from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.load.rejects import RejectsFile, origins, refuse_rejected, refuse_unreadable, rejects_file
+from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -101,8 +102,9 @@ def load(
             encoding=encoding,
             delimiter=delimiter,
         )
+        written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
         with rejects_file(rejects, repository.tables.options, repository.store) as aside:
-            return _Load(repository, base, inputs, mode, runner, aside).run(actor, message)
+            return _Load(repository, base, inputs, mode, runner, aside, written).run(actor, message)
     finally:
         shown.close()
 
@@ -164,28 +166,39 @@ class _Load:
     mode: LoadMode
     runner: Runner
     rejects: RejectsFile | None
+    written: WrittenFiles
 
     @property
     def view(self) -> View:
         return self.base.view
 
     def run(self, actor: str | None, message: str | None) -> LoadReceipt:
-        if self.rejects is None:
-            return self._run(None, actor, message)
-        folder = f"staging/{self.base.commit_id}"
-        try:
-            return self._run(folder, actor, message)
-        finally:
-            with contextlib.suppress(StorageError):
-                self.repository.store.delete_prefix(folder)
-
-    def _run(self, rejects_folder: str | None, actor: str | None, message: str | None) -> LoadReceipt:
-        report = self._read(rejects_folder)
-        reach(Failpoint.LOAD_AFTER_READ)
-        return self.finish(report, actor, message)
+        rejects_folder = None if self.rejects is None else f"staging/{self.base.commit_id}"
+        with self._without_leftovers(rejects_folder):
+            report = self._read(rejects_folder)
+            reach(Failpoint.LOAD_AFTER_READ)
+            return self.finish(report, actor, message)
 
     def finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
         """From written fragments to the commit."""
+        for key, found in report.types.items():
+            self.written.note_fragments(self.view.path(key), found.fragments)
+        with self._without_leftovers(None):
+            return self._finish(report, actor, message)
+
+    @contextlib.contextmanager
+    def _without_leftovers(self, rejects_folder: str | None) -> Iterator[None]:
+        """Remove what the load has written when it ends without a commit, and without a prepared plan for one."""
+        try:
+            yield
+        finally:
+            if not self.written.claimed:
+                self.written.remove(self.repository.store)
+            if rejects_folder is not None:
+                with contextlib.suppress(StorageError):
+                    self.repository.store.delete_prefix(rejects_folder)
+
+    def _finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
         rejected = self._set_aside(report)
         started = time.monotonic()
         types = {**report.types, **{key: TypeReport() for key in self._given_without_rows(report)}}
@@ -195,12 +208,13 @@ class _Load:
         }
         incoming = {key: rows for key, (rows, _) in written.items()}
         assembly = Assembly(self.view, incoming, self.mode, self.runner, lambda found: self._find(found, report))
-        assembly.find_replaced()
-        receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
-        if assembly.changes_nothing:
-            self._name_rejects()
-            return self._with_empty_branch(receipt)
-        changes = assembly.changes()
+        with self.written.noting(assembly.staged):
+            assembly.find_replaced()
+            receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
+            if assembly.changes_nothing:
+                self._name_rejects()
+                return self._with_empty_branch(receipt)
+            changes = assembly.changes()
         self.repository.tables.sync([*(staged for _, staged in written.values()), *assembly.staged])
         plan = self._plan(changes, assembly.reads(), actor, message)
         checked = CheckedLoad.of(assembly)
@@ -224,6 +238,7 @@ class _Load:
         prepared = Prepared(
             plan, int(self.repository.history.clock() * 1_000_000), {"total_entities": receipt.total_entities}
         )
+        self.written.claimed = True
         self.repository.history.recovery.keep(prepared)
         self._name_rejects()
         try:
@@ -231,6 +246,7 @@ class _Load:
         except OmnigraphError as error:
             if isinstance(error, _REFUSALS) and not error.retry:
                 forget(self.repository, plan)
+                self.written.claimed = is_prepared(self.repository, plan)
             else:
                 say_prepared(error, plan)
             raise
@@ -255,7 +271,8 @@ class _Load:
     def _read(self, rejects_folder: str | None) -> ReadReport:
         target, places = self._target(), places_of(self.view)
         bundles = self.inputs.bundles(self.runner.parallelism)
-        tasks = [ReadTask(target, bundle, places, rejects_folder) for bundle in bundles]
+        written = self._noted_by_tasks()
+        tasks = [ReadTask(target, bundle, places, rejects_folder, written) for bundle in bundles]
         reports = self.runner.map("read", read_bundle, tasks)
         for number, frame in enumerate(self.inputs.frames):
             reports += self._read_frame(frame, number, target, places)
@@ -270,7 +287,16 @@ class _Load:
 
             return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
-        return [read_batches(target, frame.key, places, number, batches)]
+        here = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
+        return here.map(
+            f"read {frame.key}",
+            lambda rows: read_batches(target, frame.key, places, number, rows, self.written),
+            [batches],
+        )
+
+    def _noted_by_tasks(self) -> WrittenFiles | None:
+        """Tasks elsewhere cannot note what they write: they report it."""
+        return self.written if isinstance(self.runner, LocalRunner) else None
 
     def _set_aside(self, report: ReadReport) -> int:
         """Refuse the load, or write the rejected records to their file; how many there were."""
@@ -316,10 +342,15 @@ class _Load:
         fragments, has_explicit_ids = tuple(found.fragments), bool(found.given)
         incoming, staged = stage_incoming(self.view, key, found.rows, has_explicit_ids, fragments)
         table = self.repository.tables.open(incoming.place.path, incoming.place.version)
-        repacked = packed(self._target(), table, fragments, self.runner)
+        self.written.note_version(staged)
+        repacked = packed(self._target(), table, fragments, self.runner, self._noted_by_tasks())
         if repacked is None:
             return incoming, staged
-        return stage_incoming(self.view, key, found.rows, has_explicit_ids, repacked)
+        self.written.note_fragments(staged.path, repacked)
+        incoming, restaged = stage_incoming(self.view, key, found.rows, has_explicit_ids, repacked)
+        self.written.note_version(restaged)
+        self.written.remove(self.repository.store, only=superseded_files(staged, restaged))
+        return incoming, restaged
 
     def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
         if not self.inputs.splits:
@@ -360,7 +391,7 @@ def publish_written(written: WrittenRows, reports: list[ReadReport]) -> LoadRece
     if base.view.snapshot.schema != written.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     frame = Frame(written.key, None)
-    job = _Load(repository, base, LoadInputs((), (frame,)), written.mode, LocalRunner(), None)
+    job = _Load(repository, base, LoadInputs((), (frame,)), written.mode, LocalRunner(), None, WrittenFiles())
     return job.finish(merged(reports), written.actor, written.message)
 
 
@@ -391,6 +422,17 @@ def forget(repository: Repository, plan: PublishPlan) -> None:
     because the store does not answer is harmless, and publishing it again gives the same commit."""
     with contextlib.suppress(StorageError):
         repository.history.recovery.remove(plan.commit_id)
+
+
+def is_prepared(repository: Repository, plan: PublishPlan) -> bool:
+    """Whether there is, or may be, a prepared plan."""
+    try:
+        repository.history.recovery.get(plan.commit_id)
+    except NotFound:
+        return False
+    except StorageError:
+        return True
+    return True
 
 
 def say_prepared(error: OmnigraphError, plan: PublishPlan) -> None:

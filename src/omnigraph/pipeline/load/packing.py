@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.tables import Fragment, Table
@@ -21,19 +22,25 @@ class PackTask:
     target: Target
     place: Place
     fragments: tuple[int, ...]
+    written: WrittenFiles | None = None
 
 
 def pack_fragments(task: PackTask) -> tuple[str, ...]:
     table = task.target.open(task.place)
-    return task.target.tables.write_fragments(table, table.read(fragments=task.fragments))
+    fragments = task.target.tables.write_fragments(table, table.read(fragments=task.fragments))
+    if task.written is not None:
+        task.written.note_fragments(table.path, fragments)
+    return fragments
 
 
-def packed(target: Target, table: Table, fragments: tuple[str, ...], runner: Runner) -> tuple[str, ...] | None:
+def packed(
+    target: Target, table: Table, fragments: tuple[str, ...], runner: Runner, written: WrittenFiles | None
+) -> tuple[str, ...] | None:
     """The fragments of a table that holds exactly them, with the small ones joined; None when they are good as they are."""
     small = [fragment for fragment in table.fragments if fragment.rows < MAX_FOLD_ROWS]
     if len(small) < FOLD_WIDTH:
         return None
-    tasks = [PackTask(target, Place.of(table), group) for group in _groups(small)]
+    tasks = [PackTask(target, Place.of(table), group, written) for group in _groups(small)]
     joined = {file for fragment in small for file in fragment.files}
     kept = [text for text in fragments if not joined & {file["path"] for file in json.loads(text)["files"]}]
     return (*kept, *(text for texts in runner.map("pack", pack_fragments, tasks) for text in texts))

@@ -28,6 +28,7 @@ from omnigraph.pipeline.load.text import (
     refuse_other_kinds,
     start_of,
 )
+from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import Places, Target
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.encoding import record_lines
@@ -59,6 +60,8 @@ class ReadTask:
     splits: tuple[Split, ...]
     places: Places
     rejects_folder: str | None = None
+    written: WrittenFiles | None = None
+    """Where a task of this process notes its files; other processes tell them by their report."""
 
 
 @dataclass
@@ -88,7 +91,7 @@ class ReadReport:
 
 
 def read_bundle(task: ReadTask) -> ReadReport:
-    writer = FragmentWriter(task.target, task.places)
+    writer = FragmentWriter(task.target, task.places, task.written)
     report = ReadReport(types=writer.types)
     for split in task.splits:
         reader = SplitReader(task.target, split)
@@ -111,12 +114,19 @@ def _store_rejects(task: ReadTask, index: int, rejects: Iterable[Reject]) -> str
     return key
 
 
-def read_batches(target: Target, key: str, places: Places, index: int, batches: Iterable[Any]) -> ReadReport:
+def read_batches(
+    target: Target,
+    key: str,
+    places: Places,
+    index: int,
+    batches: Iterable[Any],
+    written: WrittenFiles | None = None,
+) -> ReadReport:
     """Rows of one type from the Arrow batches of a data frame."""
     import numpy as np
     import pyarrow as pa
 
-    writer = FragmentWriter(target, places)
+    writer = FragmentWriter(target, places, written)
     found = SplitReport(index)
     reader: TabularReader | None = None
     for batch in batches:
@@ -241,9 +251,10 @@ _MARK = b"\xef\xbb\xbf"
 class FragmentWriter:
     """Gathers typed rows per table, checks their values, writes fragments of a good size."""
 
-    def __init__(self, target: Target, places: Places) -> None:
+    def __init__(self, target: Target, places: Places, written: WrittenFiles | None = None) -> None:
         self.target = target
         self.places = places
+        self.written = written
         self.types: dict[str, TypeReport] = {}
         self.rejects: dict[int, list[Reject]] = {}
         self._held: dict[str, list[tuple[int, TypedRows]]] = {}
@@ -251,6 +262,8 @@ class FragmentWriter:
         self._counts: dict[str, int] = {}
 
     def add(self, split: int, rows: TypedRows) -> None:
+        if self.written is not None:
+            self.written.refuse_when_stopped()
         kept = self._within_rules(split, rows)
         if not kept.rows.num_rows:
             return
@@ -296,7 +309,10 @@ class FragmentWriter:
         report = self.types.setdefault(key, TypeReport())
         report.rows += strict.num_rows
         report.given += sum(rows.given for rows in held)
-        report.fragments += self.target.tables.write_fragments(table, strict)
+        fragments = self.target.tables.write_fragments(table, strict)
+        if self.written is not None:
+            self.written.note_fragments(table.path, fragments)
+        report.fragments += fragments
 
 
 _SOURCES = exp.select(exp.ApproxDistinct(this=exp.column("src", quoted=True))).from_('"edges"')

@@ -1,0 +1,165 @@
+"""A load that publishes nothing leaves no files; one whose outcome is open keeps all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pipeline.conftest import Write, content, knows, person
+
+import omnigraph as og
+from omnigraph import errors
+from omnigraph.pipeline.load import inputs
+from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
+
+
+@pytest.fixture(autouse=True)
+def _disarmed() -> Iterator[None]:
+    yield
+    disarm_all()
+
+
+@pytest.fixture
+def loaded(graph: og.Graph, write: Write) -> og.Graph:
+    """A graph whose tables are there already."""
+    first = [person("a"), person("b"), {"type": "Note", "data": {"text": "x"}}, knows("a", "b", id="e1")]
+    graph.load(write("first.jsonl", *first), mode="append", engine="local")
+    return graph
+
+
+def files(graph: og.Graph) -> set[str]:
+    """All but the few bytes that Lance notes of each version, which nothing ever reads."""
+    root = Path(graph.uri)
+    found = (path for path in root.rglob("*") if path.is_file() and path.parent.name != "_transactions")
+    return {str(path.relative_to(root)) for path in found}
+
+
+SECOND = [person("b", age=2), person("c"), knows("a", "c", id="e2")]
+
+
+@pytest.mark.parametrize("point", [Failpoint.LOAD_AFTER_READ, Failpoint.LOAD_AFTER_STAGE, Failpoint.LOAD_AFTER_CHECKS])
+@pytest.mark.parametrize("splits", ["one split", "many splits"])
+def test_an_interrupted_load_leaves_no_files(
+    point: Failpoint, splits: str, loaded: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if splits == "many splits":
+        monkeypatch.setattr(inputs, "MIN_SPLIT_BYTES", 500)
+        monkeypatch.setattr(inputs, "MAX_SPLIT_BYTES", 500)
+    before = files(loaded)
+    records = [*SECOND, *(person(f"p{number}") for number in range(200))]
+    arm(point, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        loaded.load(write("second.jsonl", *records), mode="merge", engine="local")
+    assert files(loaded) == before
+    assert loaded.load(write("second.jsonl", *records), mode="merge", engine="local").commit is not None
+
+
+def test_an_interrupted_load_of_a_data_frame_leaves_no_files(loaded: og.Graph) -> None:
+    before = files(loaded)
+    arm(Failpoint.LOAD_AFTER_READ, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        loaded.load({"Person": pa.table({"email": ["x", "y"]})}, mode="append", engine="local")
+    assert files(loaded) == before
+
+
+REFUSED: dict[str, tuple[str, list[Any], type[errors.OmnigraphError]]] = {
+    "a record that cannot be read": ("append", [person("c"), person("d", age="x")], errors.RejectedRecords),
+    "a key that is there": ("append", [person("c"), person("a")], errors.KeyConflict),
+    "an end that is missing": ("merge", [person("c"), knows("c", "z")], errors.EndpointMissing),
+    "too many edges": ("append", [knows("a", "a"), knows("a", "b", id="e9")], errors.InputError),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_load_leaves_no_files(
+    case: str, loaded: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path
+) -> None:
+    mode, records, kind = REFUSED[case]
+    before = files(loaded)
+    with pytest.raises(kind):
+        loaded.load(write("second.jsonl", *records), mode=mode, **engine)  # type: ignore[arg-type]
+    assert files(loaded) == before
+
+
+def test_a_file_that_cannot_be_read_leaves_no_files_of_the_others(
+    loaded: og.Graph, write: Write, tmp_path: Path
+) -> None:
+    before = files(loaded)
+    (tmp_path / "Person.csv").write_text("emial\nx\n")
+    with pytest.raises(errors.UnreadableInput):
+        loaded.load([write("second.jsonl", *SECOND), tmp_path / "Person.csv"], mode="merge", engine="local")
+    assert files(loaded) == before
+
+
+def test_a_load_that_changes_nothing_leaves_no_files(loaded: og.Graph, write: Write) -> None:
+    before = files(loaded)
+    assert loaded.load(write("same.jsonl", person("a"), person("b")), mode="merge", engine="local").commit is None
+    assert files(loaded) == before
+
+
+def test_only_the_load_s_own_files_go(loaded: og.Graph, write: Write, tmp_path: Path) -> None:
+    other = og.open(loaded.uri, durability="process")
+
+    def meanwhile() -> None:
+        disarm_all()
+        other.load(write("other.jsonl", person("z"), knows("b", "z", id="e3")), mode="append", engine="local")
+        raise KeyboardInterrupt
+
+    arm(Failpoint.LOAD_AFTER_STAGE, meanwhile)
+    with pytest.raises(KeyboardInterrupt):
+        loaded.load(write("second.jsonl", *SECOND), mode="merge", engine="local")
+    assert {record["data"]["id"] for record in content(loaded, tmp_path)} >= {"z", "e3", "a", "b", "e1"}
+    assert og.open(loaded.uri, verify="full")
+
+
+def test_what_a_prepared_plan_names_is_kept(loaded: og.Graph, write: Write, tmp_path: Path) -> None:
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        loaded.load(write("second.jsonl", *SECOND), mode="merge", engine="local")
+    (prepared,) = loaded.recovery.list()
+    loaded.recovery.resume(prepared.commit_id)
+    assert {record["data"]["id"] for record in content(loaded, tmp_path)} >= {"c", "e2"}
+
+
+def test_what_may_have_been_published_is_kept(loaded: og.Graph, write: Write) -> None:
+    before = files(loaded)
+    arm(Failpoint.PUBLISH_BEFORE_CREATE, raising(errors.OutcomeUnknown("the store does not answer", commit_id="x")))
+    with pytest.raises(errors.OutcomeUnknown):
+        loaded.load(write("second.jsonl", *SECOND), mode="merge", engine="local")
+    assert any("/data/" in file for file in files(loaded) - before)
+    assert len(loaded.recovery.list()) == 1
+
+
+def test_a_load_that_lost_a_race_for_a_key_leaves_no_files(loaded: og.Graph, write: Write) -> None:
+    other = og.open(loaded.uri, durability="process")
+    others: set[str] = set()
+
+    def meanwhile() -> None:
+        disarm_all()
+        known = files(loaded)
+        other.load(write("other.jsonl", person("c")), mode="append", engine="local")
+        others.update(files(loaded) - known)
+
+    before = files(loaded)
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, meanwhile)
+    with pytest.raises(errors.KeyConflict):
+        loaded.load(write("second.jsonl", *SECOND[1:]), mode="append", engine="local")
+    assert loaded.recovery.list() == []
+    left = {file for file in files(loaded) - before - others if "/data/" in file}
+    assert left == set()
+
+
+def test_small_fragments_go_when_they_were_packed(
+    graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "MIN_SPLIT_BYTES", 500)
+    monkeypatch.setattr(inputs, "MAX_SPLIT_BYTES", 500)
+    graph.load(write("p.jsonl", *(person(f"p{number}") for number in range(300))), mode="append", engine="local")
+    table = graph._repository.head()[1].table("node:Person")
+    assert table is not None
+    named = {f"{table.path}/data/{file}" for fragment in table.fragments for file in fragment.files}
+    assert {file for file in files(graph) if "/data/" in file} == named
+    assert table.rows == 300
