@@ -154,22 +154,19 @@ class ExpressionCompiler:
         operand = self.compile(unary.operand)
         match unary.op:
             case "not":
-                return exp.Not(this=exp.paren(operand, copy=False))
+                return exp.Not(this=_operand(operand))
             case "-":
                 return exp.Neg(this=cast(operand, unary.type))
             case "is_null":
-                return exp.Is(this=exp.paren(operand, copy=False), expression=exp.null())
+                return exp.Is(this=_operand(operand), expression=exp.null())
             case "is_not_null":
-                return exp.Not(this=exp.Is(this=exp.paren(operand, copy=False), expression=exp.null()))
+                return exp.Not(this=exp.Is(this=_operand(operand), expression=exp.null()))
 
     def _binary(self, binary: Binary) -> exp.Expression:
         if binary.op == "in":
             return self._in(binary.left, binary.right)
-        left: exp.Expression = exp.paren(self.compile(binary.left), copy=False)
-        right: exp.Expression = exp.paren(self.compile(binary.right), copy=False)
+        left, right = _operand(self.compile(binary.left)), _operand(self.compile(binary.right))
         match binary.op:
-            case "and" | "or":
-                pass
             case "contains" if type_of(binary.left).is_list:
                 return self._contains(binary.left, binary.right)
             case "contains":
@@ -192,34 +189,34 @@ class ExpressionCompiler:
 
     def _contains(self, array: Expression, item: Expression) -> exp.Expression:
         """Null when either is null."""
-        whole, wanted = exp.paren(self.compile(array), copy=False), exp.paren(self.compile(item), copy=False)
+        whole, wanted = _operand(self.compile(array)), _operand(self.compile(item))
         if _is_mixed([item_type(type_of(array)), type_of(item)]):
-            whole, wanted = cast(whole, _list_of(F64)), cast(wanted, F64)  # type: ignore[assignment]  # both are expressions
+            whole, wanted = cast(whole, _list_of(F64)), cast(wanted, F64)
         return exp.ArrayContains(this=whole, expression=wanted)
 
     def _in(self, item: Expression, array: Expression) -> exp.Expression:
         """`x in list`: false when the list is empty; null when x is null, or when it is not found among others and null."""
         match array:
-            case ListOf(members, _) if len(members) > MAX_LISTED and all(isinstance(one, Constant) for one in members):
-                return self._in_known(item, _as_constant(type_of(item), members))
-            case ListOf((), _):
+            case Constant(()):
                 return exp.false()
+            case Constant(tuple() as values, type) if len(values) <= MAX_LISTED:
+                return self._in_members(item, [Constant(value, item_type(type)) for value in values])
             case ListOf(members, _):
                 return self._in_members(item, members)
             case Parameter() | Constant():
                 return self._in_known(item, array)
-        whole = exp.paren(self.compile(array), copy=False)
+        whole = _operand(self.compile(array))
         is_empty = exp.EQ(this=exp.ArraySize(this=whole), expression=exp.Literal.number(0))
         return exp.Case(ifs=[exp.If(this=is_empty, true=exp.false())], default=self._contains(array, item))
 
     def _in_members(self, item: Expression, members: Sequence[Expression]) -> exp.Expression:
-        values = [exp.paren(self.compile(one), copy=False) for one in (item, *members)]
+        values = [_operand(self.compile(one)) for one in (item, *members)]
         if _is_mixed([type_of(item), *(type_of(one) for one in members)]):
-            values = [cast(value, F64) for value in values]  # type: ignore[misc]  # both are expressions
+            values = [cast(value, F64) for value in values]
         return exp.In(this=values[0], expressions=values[1:])
 
     def _in_known(self, item: Expression, array: Constant | Parameter) -> exp.Expression:
-        wanted: exp.Expression = exp.paren(self.compile(item), copy=False)
+        wanted: exp.Expression = _operand(self.compile(item))
         whole: exp.Expression = self.placeholder(array)
         if _is_mixed([type_of(item), item_type(array.type)]):
             wanted, whole = cast(wanted, F64), cast(whole, _list_of(F64))
@@ -230,12 +227,9 @@ class ExpressionCompiler:
         return exp.Case(ifs=[exp.If(this=is_null, true=cast(exp.null(), PropertyType(Scalar.BOOL)))], default=found)
 
 
-def _as_constant(left: PropertyType, members: Sequence[Expression]) -> Constant:
-    """Constants as one value, in the type in which they all compare with the left side."""
-    types = [type_of(member) for member in members]
-    item = F64 if any(type_.scalar.is_float for type_ in types) and not left.scalar.is_float else item_type(left)
-    values = tuple(member.value for member in members if isinstance(member, Constant))
-    return Constant(values, _list_of(item))
+def _operand(expression: exp.Expression) -> exp.Expression:
+    """In parentheses, unless it is one word or one call."""
+    return expression if isinstance(expression, _ATOMS) else exp.Paren(this=expression)
 
 
 def _list_of(item: PropertyType) -> PropertyType:
@@ -260,6 +254,7 @@ def _not_minus_one(divisor: exp.Expression, written: Expression) -> exp.Expressi
     return exp.Case(ifs=[exp.If(this=is_minus_one, true=exp.Literal.number(1))], default=divisor)
 
 
+_ATOMS = (exp.Column, exp.Literal, exp.Boolean, exp.Null, exp.Cast, exp.Array, exp.Paren)
 _PLAIN: Mapping[str, Callable[..., exp.Expression]] = {
     "and": exp.And,
     "or": exp.Or,

@@ -27,5 +27,6 @@ def named(expression: exp.Expression, alias: str) -> exp.Expression:
     return exp.Alias(this=expression, alias=exp.to_identifier(alias, quoted=True))
 
 
-def to_sql(tree: exp.Expr, dialect: Dialect) -> str:
-    return tree.sql(dialect=dialect, identify=True)
+def to_sql(tree: exp.Expr, dialect: Dialect, *, copy: bool = True) -> str:
+    """The tree's text. Without `copy` it must not be used again."""
+    return tree.sql(dialect=dialect, identify=True, copy=copy)

@@ -190,11 +190,11 @@ def test_a_literal_on_the_left_is_typed_too(library: Catalog) -> None:
 
 def test_membership(library: Catalog) -> None:
     listed = only_filter('$p: Person $p.tier in ["vip", "pro"]', library)
-    assert [item.value for item in listed.right.items] == ["vip", "pro"]
+    assert listed.right.value == ("vip", "pro")
     assert listed.op == "in"
     by_parameter = only_filter("$p: Person $p.age in $ages", library, "$ages: [I64]")
     assert isinstance(by_parameter.right, plan.Parameter)
-    assert only_filter("$p: Person $p.age in []", library).right.items == ()
+    assert only_filter("$p: Person $p.age in []", library).right.value == ()
     assert only_filter('$p: Person "x" in $p.tags', library).right.column == "tags"
 
 

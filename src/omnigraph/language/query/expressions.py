@@ -46,6 +46,18 @@ def _bool(*operands: plan.Expression) -> PropertyType:
     return plan.NULLABLE_BOOL if any(type_of(operand).nullable for operand in operands) else plan.BOOL
 
 
+def _listed(items: Sequence[plan.Expression], left: PropertyType) -> plan.Constant | plan.ListOf:
+    """The right side of `in`; literals are one value, with a fraction among whole numbers all are fractions."""
+    constants = [item for item in items if isinstance(item, plan.Constant)]
+    if len(constants) < len(items):
+        return plan.ListOf(tuple(items), PropertyType(left.scalar, is_list=True))
+    values = tuple(item.value for item in constants)
+    if left.scalar.is_integer and any(isinstance(value, float) for value in values):
+        fractions = tuple(None if value is None else float(value) for value in values)  # type: ignore[arg-type]  # numbers
+        return plan.Constant(fractions, PropertyType(Scalar.F64, is_list=True))
+    return plan.Constant(values, PropertyType(left.scalar, is_list=True))
+
+
 def _aggregate_type(function: plan.AggregateFunction, operand: PropertyType) -> PropertyType:
     if function in ("min", "max"):
         return replace(operand, nullable=True)
@@ -350,8 +362,7 @@ class ExpressionChecker:
                 if isinstance(item, plan.EntityRef) or not self._comparable(left.type, item.type):
                     raise self._operands(comparison, left, item)
                 items.append(item)
-            listed = plan.ListOf(tuple(items), PropertyType(left.type.scalar, is_list=True))
-            return plan.Binary("in", left, listed, _bool(left, *items))
+            return plan.Binary("in", left, _listed(items, left.type), _bool(left, *items))
         right = self.check(comparison.right)
         if isinstance(right, plan.EntityRef) or not right.type.is_list:
             raise self._operands(comparison, left, right)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -20,6 +21,7 @@ MAX_DEPTH = 64
 """How deeply expressions and blocks may nest: far beyond any query written by hand, far below the interpreter's stack."""
 
 _VARIABLE_BEFORE = re.compile(r"(\$\w+)\s+\Z")
+_ITEM = re.compile(r'"(?:[^"\\]|\\.)*"|[-+.0-9eE]+', re.DOTALL)
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
 _TOKEN_WORDS = {
@@ -43,6 +45,7 @@ _TOKEN_WORDS = {
     "LPAR": "'('",
     "RPAR": "')'",
     "BRACKET": "'['",
+    "LITERALS": "'['",
     "RSQB": "']'",
     "COLON": "':'",
     "COMMA": "','",
@@ -149,6 +152,30 @@ def _unquoted(token: Token) -> str:
             raise _Refused(f"unknown escape '\\{escape}' in a string", _at(token), r"use \" \\ \n \r or \t")
         out.append(_ESCAPES[escape])
     return "".join(out)
+
+
+def _items(token: Token) -> Iterator[Token]:
+    """The numbers and strings of a list that is one token, each at its place."""
+    line, line_start = token.line or 1, 1 - (token.column or 1)
+    end = 0
+    for item in _ITEM.finditer(token):
+        newlines = token.count("\n", end, item.start())
+        if newlines:
+            line, line_start = line + newlines, token.rindex("\n", end, item.start()) + 1
+        yield Token("ITEM", item[0], line=line, column=item.start() - line_start + 1)
+        end = item.end()
+
+
+def _plain(token: Token) -> syntax.Literal:
+    """A number or a string."""
+    if token.startswith('"'):
+        return syntax.Literal("string", _unquoted(token), _at(token))
+    if token.lstrip("-").isdecimal():
+        return syntax.Literal("integer", _integer(token), _at(token))
+    number = float(token)
+    if math.isinf(number):
+        raise _Refused("the number is too large", _at(token))
+    return syntax.Literal("float", number, _at(token))
 
 
 def _named(token: Token) -> str:
@@ -348,6 +375,9 @@ class _Builder(Transformer[Token, Any]):
     def list_literal(self, bracket: Token, *items: Any) -> syntax.ListLiteral:
         return syntax.ListLiteral(items, _at(bracket))
 
+    def literals(self, token: Token) -> syntax.ListLiteral:
+        return syntax.ListLiteral(tuple(map(_plain, _items(token))), _at(token))
+
     def call(self, function: Any, *arguments: Any) -> syntax.Call:
         return syntax.Call(str(function), arguments, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
 
@@ -361,16 +391,13 @@ class _Builder(Transformer[Token, Any]):
         return syntax.Block(str(kind), clauses, _at(kind))  # type: ignore[arg-type]  # the grammar allows these only
 
     def integer(self, token: Token) -> syntax.Literal:
-        return syntax.Literal("integer", _integer(token), _at(token))
+        return _plain(token)
 
     def decimal(self, token: Token) -> syntax.Literal:
-        number = float(token)
-        if math.isinf(number):
-            raise _Refused("the number is too large", _at(token))
-        return syntax.Literal("float", number, _at(token))
+        return _plain(token)
 
     def string(self, token: Token) -> syntax.Literal:
-        return syntax.Literal("string", _unquoted(token), _at(token))
+        return _plain(token)
 
     def true(self, token: Token) -> syntax.Literal:
         return syntax.Literal("bool", True, _at(token))

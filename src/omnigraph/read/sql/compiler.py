@@ -57,7 +57,9 @@ class _ReadCompiler:
             self._fuse(ranking)
         elif isinstance(ranking, Nearest | Bm25):
             found = self.relation.searched[ranking].copy()
-            self.relation.select = self.relation.select.where(exp.Not(this=exp.Is(this=found, expression=exp.null())))
+            self.relation.select = self.relation.select.where(
+                exp.Not(this=exp.Is(this=found, expression=exp.null())), copy=False
+            )
         tree = self._ordered(self._projected())
         self.relation.define_hops()
         if self.context.common:
@@ -135,10 +137,10 @@ class _ReadCompiler:
         for index, projection in enumerate(self.plan.projections):
             self._project(index, projection.expression)
         values = [named(value.copy(), f"r{index}") for index, value in enumerate(self.values)]
-        select = self.relation.select.select(*values)
+        select = self.relation.select.select(*values, copy=False)
         if self.plan.grouped and self.groups:
-            return select.group_by(*(group.copy() for group in self.groups))
-        return select.distinct() if self.plan.distinct and not self.plan.grouped else select
+            return select.group_by(*(group.copy() for group in self.groups), copy=False)
+        return select.distinct(copy=False) if self.plan.distinct and not self.plan.grouped else select
 
     def _add(self, value: exp.Expression) -> str:
         self.values.append(value)
@@ -197,7 +199,7 @@ class _ReadCompiler:
             )
             scores.append(exp.Case(ifs=[exp.If(this=ranked, true=gain)]))
         first, second = relation.context.fresh("f"), relation.context.fresh("f")
-        relation.select = relation.select.select(exp.Star(), named(scores[0], first), named(scores[1], second))
+        relation.select.select(exp.Star(), named(scores[0], first), named(scores[1], second), copy=False)
         inner = relation.select
         name = relation.context.fresh("m")
         relation.context.common.append(common(name, inner))
@@ -245,7 +247,7 @@ class _ReadCompiler:
             keys.append(self._order_key(key, by_columns))
         if by_columns:
             keys += self._completing_columns()
-            inner = select.subquery("q")
+            inner = select.subquery("q", copy=False)
             select = exp.select(*(column(f"r{index}", "q") for index in range(len(self.values)))).from_(inner)
         else:
             for variable in plan.tie_break:
@@ -254,11 +256,11 @@ class _ReadCompiler:
                 if slot.type is not None:
                     keys.append(_ascending(slot.type.copy()))
         if keys:
-            select = select.order_by(*keys)
+            select = select.order_by(*keys, copy=False)
         limit, offset = self._cut(plan.limit), self._cut(plan.offset)
         if limit is not None:
-            select = select.limit(limit)
-        return select if offset is None else select.offset(offset)
+            select = select.limit(limit, copy=False)
+        return select if offset is None else select.offset(offset, copy=False)
 
     def _order_key(self, key: OrderKey, by_columns: bool) -> exp.Expression:
         expression = key.expression

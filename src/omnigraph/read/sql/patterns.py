@@ -179,9 +179,10 @@ class Relation:
         """Say in SQL what the expansions of the whole query are."""
         inputs = {one.name: one for one in self.context.inputs}
         for hop in self.context.hops:
-            node = inputs.get(hop.source or "")
-            sources = None if node is None else self._sources(node)
-            self.context.definitions[hop.name] = partial(hops.define, hop, sources)
+            self.context.definitions[hop.name] = partial(self._defined, hop, inputs.get(hop.source or ""))
+
+    def _defined(self, hop: HopInput, node: NodeInput | None) -> Sequence[tuple[str, exp.Query]]:
+        return hops.define(hop, None if node is None else self._sources(node))
 
     def _sources(self, node: NodeInput) -> exp.Query:
         query = exp.select(column(KEY)).from_(table(node.name))
@@ -193,17 +194,15 @@ class Relation:
             ),
             lambda one: column(next(c.alias for c in node.computed if c.expression == one)),
         )
-        for condition in node.filters:
-            query = query.where(compiler.compile(condition))
-        return query
+        return query.where(*(compiler.compile(condition) for condition in node.filters), copy=False)
 
     # ------------------------------------------------------------ joins
 
     def _from(self, source: exp.Table) -> None:
         if self._started:
-            self.select = self.select.join(source, join_type="cross")
+            self.select = self.select.join(source, join_type="cross", copy=False)
         else:
-            self.select = self.select.from_(source)
+            self.select = self.select.from_(source, copy=False)
             self._started = True
 
     def _join_all(
@@ -238,7 +237,7 @@ class Relation:
             self._from(table(relation))
         else:
             condition = exp.EQ(this=column(KEY, relation), expression=on)
-            self.select = self.select.join(table(relation), on=condition, join_type="inner")
+            self.select = self.select.join(table(relation), on=condition, join_type="inner", copy=False)
         kind = column(TYPE, relation) if len(node.types) > 1 else None
         columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in node.columns}
         self.slots[node.variable] = Slot(node.variable, node.types, False, column(KEY, relation), kind, columns)
@@ -263,7 +262,7 @@ class Relation:
                 if slot.type is not None:
                     conditions.append(exp.EQ(this=slot.type.copy(), expression=exp.Literal.string(type_name)))
         if self._started and conditions:
-            self.select = self.select.join(table(relation), on=exp.and_(*conditions), join_type="inner")
+            self.select = self.select.join(table(relation), on=exp.and_(*conditions), join_type="inner", copy=False)
         else:
             self._from(table(relation))
         if expansion.edge_variable is not None:
@@ -323,7 +322,7 @@ class Relation:
         compiler = self.compiler()
         self.conditions += [compiler.compile(condition) for condition in plain]
         if self.conditions:
-            self.select = self.select.where(*self.conditions)
+            self.select = self.select.where(*self.conditions, copy=False)
         if with_blocks:
             self.materialise()
             for condition in with_blocks:
@@ -341,7 +340,7 @@ class Relation:
                 slot.columns[stored] = self._renamed(projections, slot.columns[stored], f"v{index}c{place}", name)
         for index, one in enumerate(self.searched):
             self.searched[one] = self._renamed(projections, self.searched[one], f"z{index}", name)
-        self.context.common.append(common(name, self.select.select(*projections)))
+        self.context.common.append(common(name, self.select.select(*projections, copy=False)))
         self.select = exp.select().from_(table(name))
 
     @staticmethod
@@ -355,13 +354,13 @@ class Relation:
         if isinstance(test, Exists):
             relation, on = self._block(test.block)
             match = exp.Exists(this=exp.select(exp.Literal.number(1)).from_(table(relation)).where(on))
-            self.select = self.select.where(exp.Not(this=match) if negated else match)
+            self.select = self.select.where(exp.Not(this=match) if negated else match, copy=False)
             return
         for block in blocks(condition):
             relation, on = self._block(block.block)
-            self.select = self.select.join(table(relation), on=on, join_type="left")
+            self.select = self.select.join(table(relation), on=on, join_type="left", copy=False)
             self.counts[id(block)] = column("n", relation)
-        self.select = self.select.where(self.compiler().compile(condition))
+        self.select = self.select.where(self.compiler().compile(condition), copy=False)
 
     def _block(self, pattern: Pattern) -> tuple[str, exp.Expr]:
         """A relation of the block's matches per combination of outer keys, and how it joins the rows at hand."""
@@ -421,6 +420,6 @@ class Relation:
                 renamed = self._renamed(projections, inside, alias, name)
                 conditions.append(exp.EQ(this=renamed, expression=outside.copy()))
         projections.append(named(exp.Count(this=exp.Star()), "n"))
-        grouped = relation.select.select(*projections).group_by(*keys)
+        grouped = relation.select.select(*projections, copy=False).group_by(*keys, copy=False)
         self.context.common.append(common(name, grouped))
         return name, exp.and_(*conditions, copy=False)

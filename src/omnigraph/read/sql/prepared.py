@@ -43,7 +43,7 @@ class Prepared:
         expansions = frozenset(hop.name for hop in self.query.hops if hop.name in given)
         text = self._texts.get(expansions)
         if text is None:
-            text = self._texts[expansions] = to_sql(self.query.whole(expansions), "duckdb")
+            text = self._texts[expansions] = to_sql(self.query.whole(expansions), "duckdb", copy=False)
         return text
 
     def uses(self, name: str) -> int:

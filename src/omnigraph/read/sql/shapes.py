@@ -165,4 +165,4 @@ class RelationalQuery:
 
 def common(name: str, query: exp.Query) -> exp.CTE:
     """`name AS (query)` of a WITH clause."""
-    return exp.CTE(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    return exp.CTE(this=query, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
