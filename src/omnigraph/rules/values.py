@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -132,17 +131,15 @@ def _made(properties: Properties, constraints: tuple[Constraint, ...]) -> Iterat
     for constraint in constraints:
         name = constraint.fields[0]
         if constraint.kind == "range":
-            yield Condition("range", name, types[name], _outside(name, types[name], constraint))
+            yield Condition("range", name, types[name], _outside(name, constraint))
         elif constraint.kind == "check":
             pattern = exp.Literal.string(constraint.pattern or "")
             matches = exp.RegexpLike(this=column(name), expression=pattern)
             yield Condition("check", name, types[name], exp.not_(matches))
 
 
-def _outside(name: str, type: PropertyType, constraint: Constraint) -> exp.Expr:
+def _outside(name: str, constraint: Constraint) -> exp.Expr:
     broken: list[exp.Expr] = []
-    if type.scalar.is_float:
-        broken.append(exp.IsNan(this=column(name)))
     if constraint.minimum is not None:
         broken.append(exp.LT(this=column(name), expression=_bound(constraint.minimum)))
     if constraint.maximum is not None:
@@ -193,8 +190,6 @@ def _message(entity: EntityType, found: Violation) -> str:
 
 def _range_reason(entity: EntityType, found: Violation) -> str:
     constraint = next(each for each in entity.constraints_of("range") if each.fields == (found.property,))
-    if found.number is not None and math.isnan(found.number):
-        return "value is NaN"
     number = found.number if found.number is not None else int(str(found.text))
     if constraint.minimum is not None and number < constraint.minimum:
         return f"value {found.shown()} < min {constraint.minimum}"
