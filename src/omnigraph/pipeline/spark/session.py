@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import PipelineFailed, UsageError
+from omnigraph.errors import MissingExtra, PipelineFailed, UsageError
 from omnigraph.pipeline.spark import java, jvm, start_cache
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def spark_session(master: str | None = None, memory: str | None = None, app_name
 
     `memory` is for the JVM on this machine ("4g"); the work on rows happens beside it, in Python.
     """
-    _require_pyspark()
+    require_pyspark()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -65,10 +65,11 @@ def start(master: str, memory: str | None, app_name: str, java_options: Sequence
     return session
 
 
-def _require_pyspark() -> None:
+def require_pyspark() -> None:
     if not _can_import("pyspark"):
-        raise UsageError(
-            "PySpark is not installed", hint="pip install 'omnigraph[spark]', or work in this process: --engine local"
+        raise MissingExtra(
+            "PySpark is not installed",
+            hint="pip install 'omnigraph[spark]', or work in this process: --engine local (engine=\"local\")",
         )
 
 
