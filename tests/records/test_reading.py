@@ -91,7 +91,7 @@ def slowly(text: list[str]) -> tuple[dict[int, tuple[str, dict[str, Any]]], dict
         if not data:
             continue
         try:
-            key, row, _ = record_row(data, CATALOG, lambda n=number: FRESH.one(n))
+            key, row, _ = record_row(data, CATALOG, lambda n=number: FRESH.for_row(n))
         except InputError as error:
             refused[number] = error.message
         else:
@@ -143,9 +143,9 @@ def test_every_line_belongs_to_exactly_one_split(text: list[bytes], ends: bool, 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 2**35 - 1), min_size=1, max_size=9))
 def test_many_fresh_ids_are_the_single_ones(rows: list[int]) -> None:
-    ids = FRESH.many(pa.array(rows, pa.int64())).to_pylist()
-    assert ids == [FRESH.one(row) for row in rows]
-    assert sorted(ids) == [FRESH.one(row) for row in sorted(rows)]
+    ids = FRESH.for_rows(pa.array(rows, pa.int64())).to_pylist()
+    assert ids == [FRESH.for_row(row) for row in rows]
+    assert sorted(ids) == [FRESH.for_row(row) for row in sorted(rows)]
     assert all(len(id) == 26 for id in ids)
 
 

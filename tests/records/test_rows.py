@@ -57,7 +57,7 @@ REFUSED = [
     (lambda: node_row(PERSON, {}, new_ids()), ValueViolation, "key property Person.name is missing"),
     (lambda: node_row(PERSON, {"name": "A", "_rowid": 1}, new_ids()), RecordError, "'_rowid' is reserved and cannot be given"),
     (lambda: node_row(NOTE, {"id": 5}, new_ids()), RecordError, "id of Note expects String, got 5"),
-    (lambda: node_row(NOTE, {"id": ""}, new_ids()), RecordError, "id of Note expects String, got ''"),
+    (lambda: node_row(NOTE, {"id": ""}, new_ids()), RecordError, "id of Note is empty"),
     (lambda: edge_row(CATALOG, KNOWS, "a", "b", {"src": "c"}, new_ids()), RecordError, "'src' is reserved and cannot be given"),
     (lambda: edge_row(CATALOG, KNOWS, "", "b", {}, new_ids()), RecordError, "Knows needs 'from', the id of a node; got ''"),
     (lambda: edge_row(CATALOG, KNOWS, "a", 7, {}, new_ids()), RecordError, "Knows needs 'to', the id of a node; got 7"),

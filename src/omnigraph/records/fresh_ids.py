@@ -27,11 +27,11 @@ class FreshIds:
     def after(cls, ulid: str) -> FreshIds:
         return cls(ulid[:-_LOW_CHARACTERS] + "0" * _LOW_CHARACTERS)
 
-    def one(self, number: int) -> str:
+    def for_row(self, number: int) -> str:
         low = "".join(chr(_ALPHABET[number >> shift & 31]) for shift in range(_LOW_BITS - 5, -1, -5))
         return self.start[:-_LOW_CHARACTERS] + low
 
-    def many(self, numbers: pa.Int64Array) -> pa.StringArray:
+    def for_rows(self, numbers: pa.Int64Array) -> pa.StringArray:
         """The ids of these rows, in their order."""
         import numpy as np
         import pyarrow as pa

@@ -104,29 +104,29 @@ class GraphBatchReader:
 
     def _one_by_one(self, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
         found: dict[str, tuple[list[Row], list[int]]] = {}
-        given: dict[str, int] = {}
+        explicit_ids: dict[str, int] = {}
         for text, number in zip(texts.to_pylist(), numbers.to_pylist(), strict=True):
             stripped = text.strip(b" \t\r\n")
             if not stripped:
                 continue
             try:
-                key, row, has_id = record_row(stripped, self.catalog, partial(self.fresh.one, number))
+                key, row, has_id = record_row(stripped, self.catalog, partial(self.fresh.for_row, number))
             except InputError as error:
                 self.rejects.append(Reject.of(number, error, stripped.decode("utf-8", "replace")))
                 continue
             rows, lines = found.setdefault(key, ([], []))
             rows.append(row)
             lines.append(number)
-            given[key] = given.get(key, 0) + has_id
+            explicit_ids[key] = explicit_ids.get(key, 0) + has_id
         for key, (rows, lines) in found.items():
-            yield rows_as_columns(self.catalog, key, rows, lines, given[key])
+            yield rows_as_columns(self.catalog, key, rows, lines, explicit_ids[key])
 
 
-def rows_as_columns(catalog: Catalog, key: str, rows: list[Row], lines: list[int], given: int) -> TypedRows:
+def rows_as_columns(catalog: Catalog, key: str, rows: list[Row], lines: list[int], explicit_ids: int) -> TypedRows:
     import pyarrow as pa
 
     table = pa.Table.from_pylist(rows, schema=open_schema(catalog.tables[key]))
-    return TypedRows(key, table, pa.array(lines, pa.int64()), given)
+    return TypedRows(key, table, pa.array(lines, pa.int64()), explicit_ids)
 
 
 def _split(block: bytes) -> pa.Array:

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 def id_column(
-    entity: EntityType, given: pa.StringArray, columns: dict[str, Any], lines: pa.Int64Array, fresh: FreshIds
+    entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any], lines: pa.Int64Array, fresh: FreshIds
 ) -> tuple[pa.StringArray, int]:
     """The id column and how many ids came from outside: derived for keyed nodes, else given or fresh. Raises Doubtful."""
     import pyarrow.compute as pc
 
-    count = len(given) - given.null_count
+    count = len(explicit) - explicit.null_count
     if count:
-        refuse_empty(given)
+        refuse_empty(explicit)
     if isinstance(entity, NodeType) and entity.key:
         derived = _derived(entity, columns)
-        if count and not pc.all(pc.equal(given, derived)).as_py():
+        if count and not pc.all(pc.equal(explicit, derived)).as_py():
             raise Doubtful
         return derived, count
-    if count == len(given):
-        return given, count
-    made = fresh.many(lines)
-    return (pc.coalesce(given, made) if count else made), count
+    if count == len(explicit):
+        return explicit, count
+    made = fresh.for_rows(lines)
+    return (pc.coalesce(explicit, made) if count else made), count
 
 
 def _derived(node: NodeType, columns: dict[str, Any]) -> pa.StringArray:

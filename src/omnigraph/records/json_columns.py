@@ -92,9 +92,9 @@ class TypeColumns:
         if isinstance(self.entity, EdgeType):
             for end, member, node in self.catalog.ends(self.entity):
                 columns[end] = end_column(node, parsed.column(member).combine_chunks())
-        columns["id"], given = id_column(self.entity, data.field(0), columns, lines, self.fresh)
+        columns["id"], explicit_ids = id_column(self.entity, data.field(0), columns, lines, self.fresh)
         ordered = [columns[field.name] for field in self.schema]
-        return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, given)
+        return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
 
 
 def _has_dates(entity: EntityType) -> bool:

@@ -25,19 +25,23 @@ def record_row(line: bytes, catalog: Catalog, new_id: Callable[[], str]) -> tupl
     data = record.get("data", {})
     if not isinstance(data, dict):
         raise RecordError("'data' must be an object")
-    given = data.get("id") is not None
+    has_explicit_id = data.get("id") is not None
     if "edge" in record:
         edge = catalog.edges.get(_name(record, "edge"))
         if edge is None:
             raise RecordError(f"unknown edge type '{record['edge']}'", hint=_types_hint(catalog.edges))
-        return edge.table_key, edge_row(catalog, edge, record.get("from"), record.get("to"), data, new_id), given
+        return (
+            edge.table_key,
+            edge_row(catalog, edge, record.get("from"), record.get("to"), data, new_id),
+            has_explicit_id,
+        )
     for name in ("from", "to"):
         if name in record:
             raise RecordError(f"'{name}' is for edges only")
     node = catalog.nodes.get(_name(record, "type"))
     if node is None:
         raise RecordError(f"unknown node type '{record['type']}'", hint=_types_hint(catalog.nodes))
-    return node.table_key, node_row(node, data, new_id), given
+    return node.table_key, node_row(node, data, new_id), has_explicit_id
 
 
 def _types_hint(types: Mapping[str, Any]) -> str:

@@ -24,16 +24,16 @@ _TEXT = PropertyType(Scalar.STRING)
 def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], str]) -> Row:
     """A keyed node's id is derived; a given one must be the same. An unkeyed node's id is given or new."""
     row = _properties(node, data)
-    given = _given_id(node, data)
+    explicit = _explicit_id(node, data)
     if not node.key:
-        return {"id": given or new_id(), **row}
+        return {"id": explicit or new_id(), **row}
     derived = node_id(node, row)
-    if given is not None and given != derived:
+    if explicit is not None and explicit != derived:
         raise RecordError(
-            f"id '{given}' of {node.name} does not match its key: expected '{derived}'",
+            f"id '{explicit}' of {node.name} does not match its key: expected '{derived}'",
             type_name=node.name,
             property="id",
-            entity_id=given,
+            entity_id=explicit,
         )
     return {"id": derived, **row}
 
@@ -48,28 +48,29 @@ def edge_row(
 ) -> Row:
     """An edge's id is given in `data` or new; its ends are node ids, in which a date of a key may be ISO text."""
     ends: Row = {}
-    for (column, word, node), given in zip(catalog.ends(edge), (source, target), strict=True):
-        reference = referenced_id(node, given)
+    for (column, word, node), end in zip(catalog.ends(edge), (source, target), strict=True):
+        reference = referenced_id(node, end)
         if not isinstance(reference, str) or not reference:
             raise RecordError(
-                f"{edge.name} needs '{word}', the id of a node; got {shown(given)}",
+                f"{edge.name} needs '{word}', the id of a node; got {shown(end)}",
                 type_name=edge.name,
                 property=word,
             )
         ends[column] = _text(edge, word, reference)
     row = _properties(edge, data)
-    return {"id": _given_id(edge, data) or new_id(), **ends, **row}
+    return {"id": _explicit_id(edge, data) or new_id(), **ends, **row}
 
 
-def _given_id(entity: EntityType, data: Mapping[str, object]) -> str | None:
-    given = data.get("id")
-    if given is None:
+def _explicit_id(entity: EntityType, data: Mapping[str, object]) -> str | None:
+    id = data.get("id")
+    if id is None:
         return None
-    if not isinstance(given, str) or not given:
-        raise RecordError(
-            f"id of {entity.name} expects String, got {shown(given)}", type_name=entity.name, property="id"
-        )
-    return _text(entity, "id", given)
+    if not isinstance(id, str):
+        raise RecordError(f"id of {entity.name} expects String, got {shown(id)}", type_name=entity.name, property="id")
+    if not id:
+        hint = "give a text, or leave the id out"
+        raise RecordError(f"id of {entity.name} is empty", type_name=entity.name, property="id", hint=hint)
+    return _text(entity, "id", id)
 
 
 def _text(entity: EntityType, name: str, value: str) -> str:

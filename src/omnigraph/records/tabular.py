@@ -57,10 +57,10 @@ class TabularReader:
         if isinstance(self.entity, EdgeType):
             for end, _, node in self.catalog.ends(self.entity):
                 columns[end] = end_column(node, arrow_column(named[end], _TEXT))
-        given = arrow_column(named["id"], _TEXT) if "id" in named else pa.nulls(len(lines), pa.string())
-        columns["id"], count = id_column(self.entity, given, columns, lines, self.fresh)
+        explicit = arrow_column(named["id"], _TEXT) if "id" in named else pa.nulls(len(lines), pa.string())
+        columns["id"], explicit_ids = id_column(self.entity, explicit, columns, lines, self.fresh)
         ordered = [columns[field.name] for field in self.schema]
-        return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, count)
+        return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
 
     def _column(self, property: Property, raw: pa.Array | None, count: int) -> pa.Array:
         import pyarrow.compute as pc
@@ -81,7 +81,7 @@ class TabularReader:
         values = {name: plain_values(column) for name, column in named.items()}
         kept: list[Row] = []
         kept_lines: list[int] = []
-        given = 0
+        explicit_ids = 0
         for index, line in enumerate(lines.to_pylist()):
             cells = {name: values[name][index] for name in names}
             try:
@@ -90,9 +90,9 @@ class TabularReader:
                 self.rejects.append(Reject.of(line, error, self._shown(cells)))
                 continue
             kept_lines.append(line)
-            given += cells.get("id") is not None
+            explicit_ids += cells.get("id") is not None
         rows = pa.Table.from_pylist(kept, schema=self.schema)
-        return TypedRows(self.entity.table_key, rows, pa.array(kept_lines, pa.int64()), given)
+        return TypedRows(self.entity.table_key, rows, pa.array(kept_lines, pa.int64()), explicit_ids)
 
     def _row(self, cells: dict[str, Any], line: int) -> Row:
         source, target = cells.pop("src", None), cells.pop("dst", None)
@@ -104,9 +104,9 @@ class TabularReader:
             elif cell is not None or not _takes_default(property):
                 data[name] = cell_value(cell, property.type) if self.text else _frame_value(cell, property.type)
         if isinstance(self.entity, EdgeType):
-            return edge_row(self.catalog, self.entity, source, target, data, lambda: self.fresh.one(line))
+            return edge_row(self.catalog, self.entity, source, target, data, lambda: self.fresh.for_row(line))
         assert isinstance(self.entity, NodeType)
-        return node_row(self.entity, data, lambda: self.fresh.one(line))
+        return node_row(self.entity, data, lambda: self.fresh.for_row(line))
 
     def _shown(self, cells: dict[str, Any]) -> str:
         """A refused row for a report, under the names of its source."""

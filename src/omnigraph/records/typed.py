@@ -19,7 +19,8 @@ MAX_RECORD_SHOWN = 2_000
 
 @dataclass(frozen=True)
 class TypedRows:
-    """Rows of one table. `lines` has the line (or row number) of each in its source; `given`: ids that came from outside.
+    """Rows of one table. `lines` has the line (or row number) of each in its source; `explicit_ids`: how many ids
+    the source gave itself.
 
     Nulls may stand in required columns: that is a rule of the data, checked with the other rules.
     """
@@ -27,7 +28,7 @@ class TypedRows:
     key: str
     rows: pa.Table
     lines: pa.Int64Array
-    given: int
+    explicit_ids: int
 
 
 @dataclass(frozen=True)

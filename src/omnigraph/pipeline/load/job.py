@@ -339,7 +339,7 @@ class _Load:
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
         """The new rows as a version of their own, in fragments of a good size."""
-        fragments, has_explicit_ids = tuple(found.fragments), bool(found.given)
+        fragments, has_explicit_ids = tuple(found.fragments), bool(found.explicit_ids)
         incoming, staged = stage_incoming(self.view, key, found.rows, has_explicit_ids, fragments)
         table = self.repository.tables.open(incoming.place.path, incoming.place.version)
         self.written.note_version(staged)
@@ -461,7 +461,7 @@ def merged(reports: list[ReadReport]) -> ReadReport:
         for key, found in report.types.items():
             total = whole.types.setdefault(key, TypeReport())
             total.rows += found.rows
-            total.given += found.given
+            total.explicit_ids += found.explicit_ids
             total.fragments += found.fragments
     whole.splits.sort(key=lambda found: found.index)
     return whole

@@ -80,7 +80,7 @@ class SplitReport:
 @dataclass
 class TypeReport:
     rows: int = 0
-    given: int = 0
+    explicit_ids: int = 0
     fragments: list[str] = field(default_factory=list)
 
 
@@ -293,7 +293,7 @@ class FragmentWriter:
             self.rejects.setdefault(split, []).append(Reject.of(typed.lines[row].as_py(), error, text))
         keep = [row not in found for row in range(typed.rows.num_rows)]
         mask = pa.array(keep, pa.bool_())
-        return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.given)
+        return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.explicit_ids)
 
     def _write(self, key: str) -> None:
         import pyarrow as pa
@@ -308,7 +308,7 @@ class FragmentWriter:
             strict = _by_source(strict)
         report = self.types.setdefault(key, TypeReport())
         report.rows += strict.num_rows
-        report.given += sum(rows.given for rows in held)
+        report.explicit_ids += sum(rows.explicit_ids for rows in held)
         fragments = self.target.tables.write_fragments(table, strict)
         if self.written is not None:
             self.written.note_fragments(table.path, fragments)
