@@ -238,6 +238,7 @@ class _Load:
         prepared = Prepared(
             plan, int(self.repository.history.clock() * 1_000_000), {"total_entities": receipt.total_entities}
         )
+        # From now on anybody may publish the plan, up to the moment when it is forgotten: its files are not ours to remove.
         self.written.claimed = True
         self.repository.history.recovery.keep(prepared)
         self._name_rejects()
@@ -246,7 +247,6 @@ class _Load:
         except OmnigraphError as error:
             if isinstance(error, _REFUSALS) and not error.retry:
                 forget(self.repository, plan)
-                self.written.claimed = is_prepared(self.repository, plan)
             else:
                 say_prepared(error, plan)
             raise
@@ -422,17 +422,6 @@ def forget(repository: Repository, plan: PublishPlan) -> None:
     because the store does not answer is harmless, and publishing it again gives the same commit."""
     with contextlib.suppress(StorageError):
         repository.history.recovery.remove(plan.commit_id)
-
-
-def is_prepared(repository: Repository, plan: PublishPlan) -> bool:
-    """Whether there is, or may be, a prepared plan."""
-    try:
-        repository.history.recovery.get(plan.commit_id)
-    except NotFound:
-        return False
-    except StorageError:
-        return True
-    return True
 
 
 def say_prepared(error: OmnigraphError, plan: PublishPlan) -> None:

@@ -24,8 +24,8 @@ class LoadStopped(Exception):
 class WrittenFiles:
     """What the tasks of a load in this process have written, by table. Thread-safe.
 
-    Nothing is removed but what was noted here, and nothing while the files are `claimed`: a prepared plan names them, or
-    may name them.
+    Nothing is removed but what was noted here, and nothing once the files are `claimed`: a prepared plan names them, or did,
+    and somebody else may have published it.
     """
 
     def __init__(self, stopping: threading.Event | None = None) -> None:
