@@ -214,13 +214,43 @@ class Commits:
             reached |= self.ancestors(commit)
         return result
 
+    def settle(self, base: Base, *heads: int) -> None:
+        """A question that the bases left open is settled if both heads took the same answer from their shared history."""
+        shared = set.intersection(*(self.ancestors(head) for head in heads))
+        for key in list(base.unsure):
+            answers = [answer for head in heads for answer in self.origins(head, shared, key, ())]
+            if all(answer == answers[0] for answer in answers):
+                base.unsure.remove(key)
+                if answers[0] is ABSENT:
+                    del base.state[key]
+        for key, row in list(base.state.items()):
+            for names in values(row):
+                answers = [answer for head in heads for answer in self.origins(head, shared, key, names)]
+                known = all(row[name] is not UNKNOWN for name in names)
+                if not known and key not in base.unsure and answers[0] is not ABSENT and answers[1:] == answers[:-1]:
+                    base.state[key] = row = {**row, **dict(zip(names, answers[0], strict=True))}
+
+    def origins(self, commit: int, shared: set[int], key: Key, names: tuple[str, ...]) -> list[Any]:
+        """A value at each shared commit that a head's value came from; without names, whether the entity exists."""
+
+        def value(at: int) -> Any:
+            row = self.states[at].get(key, ABSENT)
+            return row if row is ABSENT else tuple(row[name] for name in names)
+
+        if commit in shared:
+            return [value(commit)]
+        givers = [parent for parent in self.parents[commit] if value(parent) == value(commit)]
+        return [each for parent in givers or self.parents[commit] for each in self.origins(parent, shared, key, names)]
+
     def merge(self, source: int, target: int, *, by: str, strategy: str) -> tuple[str, Merged]:
         bases = self.bases(source, target)
         if source in bases:
             return "already_up_to_date", Merged(self.states[target])
         if target in bases:
             return "fast_forward", Merged(self.states[source])
-        merged = merge(self.base(bases), self.states[source], self.states[target], by=by, strategy=strategy)
+        base = self.base(bases)
+        self.settle(base, source, target)
+        merged = merge(base, self.states[source], self.states[target], by=by, strategy=strategy)
         return "conflicts" if merged.conflicts else "merged", merged
 
 

@@ -240,3 +240,23 @@ def test_crossed_merges_that_settled_a_conflict_differently_conflict(tmp_path: P
     assert [(each.kind, each.entity_id) for each in result.conflicts] == [("divergent_update", "a")]
     world.merge("x", "y", "row", "fail")
     world.merge("x", "y", "property", "theirs")
+
+
+def test_crossed_merges_that_settled_a_conflict_alike_go_on_from_there(tmp_path: Path) -> None:
+    """The bases contradict each other, and both branches took the same side: what one of them made of it is newer."""
+    world = World.new(str(tmp_path))
+    world.commit("x", [("age", "a", 2), ("drop", "b")])
+    world.commit("y", [("age", "a", 0), ("nick", "b", "n")])
+    for name in ("x", "y"):
+        world.graph.branches.create(f"old-{name}", name)
+        world.heads[f"old-{name}"] = world.heads[name]
+    world.merge("old-y", "x", "row", "ours")
+    world.merge("old-x", "y", "row", "theirs")
+    world.commit("y", [("age", "a", 1), ("person", "b", 2, "o", None)])
+    world.commit("x", [("nick", "a", "o")])
+    result = world.graph.branches.merge("y", "x", by="property", dry_run=True)
+    assert (result.outcome, len(result.bases)) == ("merged", 2)
+    world.merge("y", "x", "property", "fail")
+    state = model.state_of(world.graph, "x")
+    assert (state["node", "Person", "a"]["age"], state["node", "Person", "a"]["nick"]) == (1, "o")
+    assert state["node", "Person", "b"]["nick"] == "o"

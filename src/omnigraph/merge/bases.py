@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Bases:
     """The best common ancestors of two heads, newest first."""
 
+    heads: tuple[Entry, Entry]
     commits: tuple[Commit, ...]
     views: tuple[View, ...]
 
@@ -32,8 +33,9 @@ class Bases:
 
 def find_bases(repository: Repository, a: Entry, b: Entry) -> Bases:
     history = repository.history
-    commits = history.lineage.merge_bases(a, b)
-    return Bases(tuple(commits), tuple(repository.view(history.revisions.snapshot(commit.ref)) for commit in commits))
+    commits = tuple(history.lineage.merge_bases(a, b))
+    views = tuple(repository.view(history.revisions.snapshot(commit.ref)) for commit in commits)
+    return Bases((a, b), commits, views)
 
 
 class Differences:

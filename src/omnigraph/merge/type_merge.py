@@ -18,6 +18,7 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict, Sides, divergence
+from omnigraph.merge.origins import Origins
 from omnigraph.merge.three_way import (
     COMBINED,
     CONFLICT,
@@ -176,8 +177,9 @@ def _decisions(
         yield from zip(chunks, incoming.differences.workers.map("decide", decide, tasks), strict=True)
         return
     virtual = VirtualBase(incoming.view.repository, incoming.bases.commits, entity)
+    origins = Origins(incoming.view.repository, incoming.bases, entity)
     for chunk in chunks:
-        base = virtual.rows(chunk.column("id").combine_chunks())
+        base = origins.settled(virtual.rows(chunk.column("id").combine_chunks()))
         yield chunk, decide(Contested(entity, before, **sides, rule=rule, places=chunk, base=base))
 
 
