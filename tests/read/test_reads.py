@@ -86,7 +86,7 @@ def test_a_result_offers_rows_arrow_and_frames(view: View) -> None:
     result = query(view, "query q() { match { $p: Person } return { $p.name as n, $p.age as a, $p.seen as s } }")
     assert result.num_rows == 3
     assert result.rows[0] == {"n": "ann", "a": 30, "s": dt.datetime(2024, 5, 6, 7, 8, 9, 10_000, tzinfo=dt.UTC)}
-    assert result.to_arrow().schema.types == [pa.utf8(), pa.int32(), pa.timestamp("us")]
+    assert result.to_arrow().schema.types == [pa.utf8(), pa.int32(), pa.timestamp("us", tz="UTC")]
     assert list(result.to_pandas()["n"]) == ["ann", "bob", "cid"]
     assert result.to_polars()["a"].to_list() == [30, 20, None]
     assert [column.kind for column in result.columns] == ["string", "int", "datetime"]

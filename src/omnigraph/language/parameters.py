@@ -1,4 +1,4 @@
-"""Values of parameters: JSON or Python in, typed Python values out, by the rules that hold for every other value."""
+"""Values of parameters: JSON or Python in, values as columns hold them out, by the rules for every other value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from omnigraph.errors import ParameterError
 from omnigraph.language.query.plan import DeclaredParameter, Parameter, ReadPlan
-from omnigraph.values.arrow import with_zone
 from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.values.types import INTEGER_RANGES, Scalar
 
@@ -41,6 +40,6 @@ def _value(parameter: DeclaredParameter, values: Mapping[str, object]) -> object
         problem = "null is not allowed" if name in values else "a value is required"
         raise ParameterError(f"${name}: {problem}", parameter=name, hint=f"declared as {type}")
     try:
-        return with_zone(typed_value(value, type))
+        return typed_value(value, type)
     except Unfit as unfit:
         raise ParameterError(unfit.about(f"${name}"), parameter=name, hint=f"declared as {type}") from None

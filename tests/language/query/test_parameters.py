@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -26,9 +26,9 @@ ACCEPTED: list[tuple[str, Any, Any]] = [
     ("U64", "18446744073709551615", 2**64 - 1),
     ("F32", -2, -2.0),
     ("Date", date(2024, 2, 29), date(2024, 2, 29)),
-    ("DateTime", "2024-02-29T01:00:00+02:00", datetime(2024, 2, 28, 23, tzinfo=UTC)),
-    ("DateTime", datetime(2024, 2, 29, 1, 0, 0, 999999), datetime(2024, 2, 29, 1, 0, 0, 999999, tzinfo=UTC)),
-    ("[DateTime]", ["2024-02-29T01:00:00Z"], [datetime(2024, 2, 29, 1, tzinfo=UTC)]),
+    ("DateTime", "2024-02-29T01:00:00+02:00", datetime(2024, 2, 28, 23)),
+    ("DateTime", datetime(2024, 2, 29, 1, 0, 0, 999999), datetime(2024, 2, 29, 1, 0, 0, 999999)),
+    ("[DateTime]", ["2024-02-29T01:00:00Z"], [datetime(2024, 2, 29, 1)]),
     ("[Date]", ("2024-01-01",), [date(2024, 1, 1)]),
     ("Vector(2)", [1, 2.5], [1.0, 2.5]),
     ("Blob", "base64:aGk=", b"hi"),
