@@ -22,7 +22,7 @@ from omnigraph.language.query.plan import (
     PropertyRef,
     Unary,
 )
-from omnigraph.values.arrow import arrow_type
+from omnigraph.values.arrow import are_among, arrow_type
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -159,10 +159,9 @@ class Interpreter:
         if not items:
             return pa.scalar(None if items is None else False, pa.bool_())
         meeting = _meeting([type_of(left), *types])
-        cells = _without_signed_zeros(_cast(self._spread(self._cells(left)), meeting))
+        cells = _cast(self._spread(self._cells(left)), meeting)
         known = [item for item in items if item is not None]
-        wanted = _without_signed_zeros(pa.array(known, cells.type))
-        found = pc.is_in(cells, value_set=wanted)
+        found = are_among(cells, pa.array(known, cells.type))
         if len(known) < len(items):
             found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
         return pc.if_else(pc.is_valid(cells), found, pa.scalar(None, pa.bool_()))
@@ -235,14 +234,6 @@ def _cast(cells: Any, type_: pa.DataType | None) -> Any:
     import pyarrow.compute as pc
 
     return cells if type_ is None or cells.type == type_ else pc.cast(cells, type_, safe=False)
-
-
-def _without_signed_zeros(cells: pa.Array) -> pa.Array:
-    """Hashing tells -0.0 from 0.0, comparing does not."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.add(cells, pa.scalar(0.0, cells.type)) if pa.types.is_floating(cells.type) else cells
 
 
 def _computed(function: str, operands: list[Cells], type_: PropertyType) -> Cells:

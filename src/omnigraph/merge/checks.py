@@ -26,6 +26,7 @@ from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.rules.uniqueness import UniqueCheck
 from omnigraph.rules.values import ValueCheck
+from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,13 +140,12 @@ class SharedSchemaRows(MergedRows):
         return super().can_break()
 
     def all(self, need: Need) -> pa.Table:
-        import pyarrow.compute as pc
 
         if isinstance(self.check, ValueCheck):
             return self.merge(need.table).combined.select(list(need.columns))
         rows = super().all(need)
         met = self._met(need)
-        return rows if met is None else rows.filter(pc.is_in(rows.column(need.by[0]), met))
+        return rows if met is None else rows.filter(are_among(rows.column(need.by[0]), met))
 
     def _met(self, need: Need) -> pa.Array | None:
         """The values with which an incoming row can meet one of the current branch; None: any."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.tables.byte_cache import memory
 from omnigraph.tables.fragment_columns import FragmentColumns
+from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +80,7 @@ class FragmentKeys:
 
         assert self.rows is not None, "only a fragment that is kept whole knows its other columns"
         column = self.rows.column(name)
-        found = pc.is_in(column, value_set=pa.array(values, column.type), skip_nulls=True)
+        found = are_among(column, pa.array(values, column.type))
         places: list[int] = pc.indices_nonzero(found).to_pylist()
         return places
 

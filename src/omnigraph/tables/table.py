@@ -12,6 +12,7 @@ from omnigraph.tables.digests import deletion_path
 from omnigraph.tables.fragment_columns import OFFSET
 from omnigraph.tables.key_cache import KEY_COLUMNS, MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
+from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -376,14 +377,13 @@ class Table:
         self, name: str, values: list[object], columns: Sequence[str] | None, with_address: bool, filter: str | None
     ) -> pa.Table:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         names = list(columns) if columns is not None else list(self.schema.names)
         value_set = pa.array(values, self.schema.field(name).type)
         read = names if name in names else [*names, name]
         kept = []
         for batch in self.scan(read, filter, with_address=with_address):
-            kept.append(batch.filter(pc.is_in(batch.column(name), value_set=value_set)))
+            kept.append(batch.filter(are_among(batch.column(name), value_set)))
         if not kept:
             return self.read(names, "false", with_address=with_address)
         table = pa.Table.from_batches(kept)

@@ -37,6 +37,18 @@ def arrow_type(type: PropertyType) -> pa.DataType:
     return pa.list_(pa.field("item", scalar, nullable=True)) if type.is_list else scalar
 
 
+def are_among(values: pa.Array | pa.ChunkedArray, others: pa.Array) -> pa.Array | pa.ChunkedArray:
+    """Which of the values are among the others; a null is not. The two zeros of floating numbers are one value: hashing
+    tells them apart, comparing does not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(values.type):
+        # Negative zero plus zero is zero; every other number stays as it is.
+        values, others = (pc.add(each, pa.scalar(0.0, each.type)) for each in (values, others))
+    return pc.is_in(values, value_set=others, skip_nulls=True)
+
+
 def repeated(value: object, type: PropertyType, count: int) -> pa.Array:
     """A column that holds one value (not yet typed, or null) in every row."""
     import pyarrow as pa

@@ -129,7 +129,7 @@ def cut(task: Cut) -> Iterator[Piece]:
     rows = StoredReader(task.target).read(replace(source, fragments=task.fragments))
     if rows.column(source.by).null_count:
         rows = rows.filter(rows.column(source.by).is_valid())
-    number = f'CAST(hash(CAST("{source.by}" AS TEXT)) % {task.buckets} AS USMALLINT)'
+    number = f'CAST(hash("{source.by}") % {task.buckets} AS USMALLINT)'
     buckets = duck.run(exp.select(number).from_('"rows"'), {"rows": rows.select([source.by])}).column(0).to_numpy()
     order = np.argsort(buckets, kind="stable")
     ordered = rows.take(pa.array(order))

@@ -288,5 +288,5 @@ def _hashes(rows: Any, columns: Sequence[str]) -> np.ndarray[Any, Any]:
 
 @lru_cache(maxsize=256)
 def _hash_query(columns: tuple[str, ...]) -> str:
-    texts = ", ".join(f'CAST("{name}" AS TEXT)' for name in columns)
-    return to_sql(exp.select(f'hash({texts}) AS "hash"').from_('"rows"'), "duckdb")
+    values = ", ".join(f'"{name}"' for name in columns)
+    return to_sql(exp.select(f'hash({values}) AS "hash"').from_('"rows"'), "duckdb")
