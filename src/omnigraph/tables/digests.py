@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import secrets
 import uuid
@@ -30,7 +31,7 @@ _DELETIONS = re.compile(r"/\d+-(\d+)-\d+\.(?:arrow|bin)$")
 _DELETIONS_MARK = 1 << 62
 
 
-def digest_of(file: Path) -> str:
+def digest_of(file: str | Path) -> str:
     return _sha256(file)[:DIGITS]
 
 
@@ -41,7 +42,7 @@ def folder_digest(folder: Path) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()[:SHORT_DIGITS]
 
 
-def _sha256(file: Path) -> str:
+def _sha256(file: str | Path) -> str:
     digest = hashlib.sha256()
     with open(file, "rb", buffering=0) as opened:
         while chunk := opened.read(CHUNK_BYTES):
@@ -49,9 +50,10 @@ def _sha256(file: Path) -> str:
     return digest.hexdigest()
 
 
-def local_folder(dataset: Any) -> Path | None:
+def local_folder(dataset: Any) -> str | None:
     """Where a Lance table lies on local disk; None when it does not."""
-    return Path(dataset.uri) if dataset.uri.startswith("/") else None
+    uri: str = dataset.uri
+    return uri if uri.startswith("/") else None
 
 
 # ---------------------------------------------------------------- giving names
@@ -63,9 +65,9 @@ def name_data_files(dataset: Any, fragments: Iterable[Any]) -> None:
     if folder is None:
         return
     for file in (file for fragment in fragments for file in fragment.files):
-        old = folder / "data" / file._path
+        old = f"{folder}/data/{file._path}"
         file._path = f"{file._path.removesuffix('.lance')}-{digest_of(old)}.lance"
-        old.rename(folder / "data" / file._path)
+        os.rename(old, f"{folder}/data/{file._path}")
 
 
 def name_deletions(dataset: Any, fragment: Any) -> Any:
@@ -75,11 +77,11 @@ def name_deletions(dataset: Any, fragment: Any) -> Any:
     folder = local_folder(dataset)
     if folder is None:
         return fragment
-    old = folder / deletion_path(fragment.id, fragment.deletion_file)
+    old = f"{folder}/{deletion_path(fragment.id, fragment.deletion_file)}"
     value = fragment.to_json()
     value["deletion_file"]["read_version"] = _DELETIONS_MARK | int(digest_of(old)[:SHORT_DIGITS], 16)
     renamed = FragmentMetadata.from_json(json.dumps(value))
-    old.rename(folder / deletion_path(renamed.id, renamed.deletion_file))
+    os.rename(old, f"{folder}/{deletion_path(renamed.id, renamed.deletion_file)}")
     return renamed
 
 
@@ -88,11 +90,11 @@ def name_index(dataset: Any, index: Any) -> Any:
     folder = local_folder(dataset)
     if folder is None:
         return index
-    old = folder / "_indices" / str(index.uuid)
-    digest = folder_digest(old)
+    old = f"{folder}/_indices/{index.uuid}"
+    digest = folder_digest(Path(old))
     low = 0b10 << 62 | secrets.randbits(62)
     name = str(uuid.UUID(f"{digest[:12]}8{digest[12:]}{low:016x}"))
-    old.rename(folder / "_indices" / name)
+    os.rename(old, f"{folder}/_indices/{name}")
     return dataclasses.replace(index, uuid=name)
 
 
@@ -109,7 +111,7 @@ def version_file(version: int) -> str:
 def version_digest(dataset: Any) -> str | None:
     """The digest of a version that was just made."""
     folder = local_folder(dataset)
-    return None if folder is None else digest_of(folder / version_file(dataset.version))
+    return None if folder is None else digest_of(f"{folder}/{version_file(dataset.version)}")
 
 
 # ---------------------------------------------------------------- reading them
