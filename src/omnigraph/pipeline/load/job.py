@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     pass
 
 FRAME_BATCH_ROWS = 65_536
-PATIENCE_LEAST_S = 60.0
+MIN_PATIENCE_S = 60.0
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
 """Errors that say the load does not fit the branch: its caller knows, and its plan is not kept."""
 _MODES = ("append", "merge", "overwrite")
@@ -410,7 +410,7 @@ def publish(repository: Repository, plan: PublishPlan, rebase: LoadRebase, *, pa
     prepare may take long to land.
     """
     reach(Failpoint.LOAD_BEFORE_PUBLISH)
-    until = time.monotonic() + max(patience_s, PATIENCE_LEAST_S)
+    until = time.monotonic() + max(patience_s, MIN_PATIENCE_S)
     commit = _published(repository, plan, rebase, until)
     reach(Failpoint.LOAD_AFTER_PUBLISH)
     forget(repository, plan)
