@@ -6,14 +6,17 @@ import datetime as dt
 import json
 import math
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.values.arrow import arrow_type
 from omnigraph.values.json_values import Unfit, json_value, typed_value
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
@@ -23,6 +26,7 @@ FITS: list[tuple[Scalar, object, object]] = [
     (Scalar.STRING, "", ""),
     (Scalar.STRING, "\0\u2028😀", "\0\u2028😀"),
     (Scalar.BOOL, True, True),
+    (Scalar.BOOL, np.bool_(False), False),
     (Scalar.I32, -(2**31), -(2**31)),
     (Scalar.I32, Decimal("7.00"), 7),
     (Scalar.I32, np.int64(3), 3),
@@ -88,6 +92,10 @@ UNFIT: list[tuple[Scalar, object, str]] = [
     (Scalar.DATETIME, pd.Timestamp("2026-01-01T00:00:00.000000001"), "expects DateTime, got the instant 2026-01-01T00:00:00.000000001: an instant has microseconds at most"),
     (Scalar.DATETIME, dt.datetime(1, 1, 1, tzinfo=TWO_HOURS_EAST), "DateTime value out of range: 0001-01-01T00:00:00+02:00"),
     (Scalar.DATETIME, dt.date(2026, 1, 1), "expects DateTime, got the day 2026-01-01"),
+    (Scalar.DATETIME, pd.NaT, "expects DateTime, got NaT"),
+    (Scalar.I64, np.timedelta64(1, "s"), "expects I64, got timedelta64"),
+    (Scalar.F64, np.timedelta64(1, "s"), "expects a number, got timedelta64"),
+    (Scalar.BOOL, np.array([True]), "expects Bool, got ndarray"),
     (Scalar.DATETIME, [1], "expects DateTime, got [1]"),
     (Scalar.BLOB, "base64:?", "expects Blob as valid base64"),
     (Scalar.BLOB, "base64:ü", "expects Blob as valid base64"),
@@ -165,6 +173,32 @@ def test_a_value_as_json(value: object, shown: object) -> None:
     found = json_value(value)
     assert found == shown
     assert type(found) is type(shown)
+
+
+STRANGE = [
+    pd.NA, pd.NaT, np.datetime64("NaT"), np.timedelta64(1, "s"), np.array(5), np.array([[1, 2], [3, 4]]), np.ma.masked, np.str_("x"),
+    Decimal("sNaN"), Decimal("1e-400"), Fraction(1, 3), Fraction(10**400), 1j, set(), {}, object(), range(3), [[1]], [[]], [{}], ...,
+    memoryview(b"abcd")[::2], dt.time(1), dt.timedelta(1), pa.scalar(5), pa.array([1, 2]), pd.Series([1, 2]), -(10**5000), "\ud800" * 100,
+    pd.Timestamp("2024-01-01", tz="Europe/Paris"), type,
+]  # fmt: skip
+TYPES = [
+    *(PropertyType(scalar) for scalar in Scalar if scalar is not Scalar.VECTOR),
+    *(PropertyType(scalar, is_list=True) for scalar in Scalar if scalar not in (Scalar.VECTOR, Scalar.BLOB)),
+    PropertyType(Scalar.VECTOR, dimension=2),
+]
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=range(len(STRANGE)))
+def test_whatever_is_given_is_a_value_of_the_type_or_refused(value: object) -> None:
+    messages = []
+    for type_ in TYPES:
+        try:
+            typed = typed_value(value, type_)
+        except Unfit as unfit:
+            messages.append(str(unfit))
+        else:
+            assert pa.array([typed], arrow_type(type_)).to_pylist() == [typed]
+    assert "".join(messages).encode()
 
 
 values_by_scalar: dict[Scalar, st.SearchStrategy[object]] = {

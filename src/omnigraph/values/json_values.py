@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import base64
 import math
+import operator
 import re
 import struct
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from numbers import Integral, Real
-from typing import Any
+from numbers import Real
+from typing import Any, SupportsIndex
 
 from omnigraph.values.temporal import (
     TOO_FINE,
@@ -134,9 +135,21 @@ def _string(value: object) -> str:
 
 
 def _bool(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise Unfit(f"expects Bool, got {shown(value)}")
-    return value
+    if isinstance(value, bool):
+        return value
+    if getattr(value, "dtype", None) == "bool" and not getattr(value, "shape", None):
+        return bool(value)  # a truth value of a numeric library
+    raise Unfit(f"expects Bool, got {shown(value)}")
+
+
+def _whole(value: object) -> int | None:
+    """A whole number as Python has it, whatever library made it; None when it is something else."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def _integer(scalar: Scalar) -> Callable[[object], int]:
@@ -144,12 +157,8 @@ def _integer(scalar: Scalar) -> Callable[[object], int]:
     as_text = high > MAX_SAFE_INTEGER
 
     def convert(value: object) -> int:
-        number: int | None = None
+        number = _whole(value)
         match value:
-            case bool():
-                pass
-            case Integral():
-                number = int(value)
             case Decimal() if value.is_finite() and value.adjusted() < 20 and value == value.to_integral_value():
                 number = int(value)
             case str() if as_text and _DIGITS.fullmatch(value):
@@ -172,6 +181,8 @@ def _float64(value: object) -> float:
         number = float(value)
     except OverflowError:
         raise Unfit(f"expects F64, got {shown(value)}") from None
+    except TypeError:  # durations of NumPy call themselves numbers
+        raise Unfit(f"expects a number, got {shown(value)}") from None
     if not math.isfinite(number):
         raise Unfit(f"expects a finite number, got {shown(number)}")
     return number
@@ -222,45 +233,49 @@ def _date(value: object) -> date:
             raise Unfit(f"expects Date, got {shown(value)}")
         case date():
             return value
-        case bool():
-            pass
-        case Integral():
-            try:
-                return day_at(int(value))
-            except OverflowError:
-                raise Unfit(f"Date value out of range: {shown(int(value))}") from None
         case str():
             try:
                 return parse_date(value)
             except ValueError as error:
                 raise Unfit(f"invalid Date literal {shown(value)}: {error}") from None
-    raise Unfit(f"expects Date, got {shown(value)}")
+    days = _whole(value)
+    if days is None:
+        raise Unfit(f"expects Date, got {shown(value)}")
+    try:
+        return day_at(days)
+    except OverflowError:
+        raise Unfit(f"Date value out of range: {shown(days)}") from None
 
 
 def _datetime(value: object) -> datetime:
     match value:
         case datetime():
-            if getattr(value, "nanosecond", 0):
-                raise Unfit(f"expects DateTime, got {shown(value)}: {TOO_FINE}")
-            try:
-                moment = utc_without_zone(value)
-            except OverflowError:
-                raise Unfit(f"DateTime value out of range: {value.isoformat()}") from None
-            # Libraries have instants of their own kind; a column's are Python's.
-            return datetime.combine(moment.date(), moment.time()) if type(moment) is not datetime else moment
-        case bool():
-            pass
-        case Integral():
-            try:
-                return instant_at(int(value) * 1000)
-            except OverflowError:
-                raise Unfit(f"DateTime value out of range: {shown(int(value))}") from None
+            return _moment(value)
         case str():
             try:
                 return parse_datetime(value).replace(tzinfo=None)
             except ValueError as error:
                 raise Unfit(f"invalid DateTime literal {shown(value)}: {error}") from None
-    raise Unfit(f"expects DateTime, got {shown(value)}")
+    milliseconds = _whole(value)
+    if milliseconds is None:
+        raise Unfit(f"expects DateTime, got {shown(value)}")
+    try:
+        return instant_at(milliseconds * 1000)
+    except OverflowError:
+        raise Unfit(f"DateTime value out of range: {shown(milliseconds)}") from None
+
+
+def _moment(value: datetime) -> datetime:
+    """Libraries have instants of their own kind, which may be finer or none at all; a column's are Python's."""
+    if value != value:
+        raise Unfit("expects DateTime, got NaT")
+    if getattr(value, "nanosecond", 0):
+        raise Unfit(f"expects DateTime, got {shown(value)}: {TOO_FINE}")
+    try:
+        moment = utc_without_zone(value)
+    except OverflowError:
+        raise Unfit(f"DateTime value out of range: {value.isoformat()}") from None
+    return moment if type(moment) is datetime else datetime.combine(moment.date(), moment.time())
 
 
 def _blob(value: object) -> bytes:
