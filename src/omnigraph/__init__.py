@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
-    from omnigraph.read import Choice, EntityVersion, Explanation, InputColumns, Result, Timing
+    from omnigraph.read import EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
     from omnigraph.values.entities import Entity, JsonValue, Value
     from omnigraph.values.types import PropertyType, Scalar
     from omnigraph.write import Receipt, TypeCounts
@@ -82,7 +82,7 @@ _HOMES = {
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
-    "omnigraph.read": ("Choice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
+    "omnigraph.read": ("InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
     "omnigraph.values.types": ("PropertyType", "Scalar"),
     "omnigraph.write": ("Receipt", "TypeCounts"),
@@ -95,7 +95,6 @@ __all__ = [
     "Baseline",
     "Branch",
     "Catalog",
-    "Choice",
     "Commit",
     "CommitChanges",
     "CommitPage",
@@ -116,6 +115,7 @@ __all__ = [
     "GraphSnapshot",
     "GraphTables",
     "GraphTags",
+    "InputChoice",
     "InputColumns",
     "InterfaceType",
     "JsonValue",

@@ -14,7 +14,7 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import explain, strategies
 from omnigraph.read.strategies import counting, factored, grouping
 from omnigraph.read.strategies.counting import Counting
-from omnigraph.read.strategies.strategy import Choice
+from omnigraph.read.strategies.strategy import InputChoice
 from omnigraph.views import View
 
 SCHEMA = """
@@ -106,7 +106,7 @@ def test_few_nodes_are_followed_and_many_are_not(view: View, monkeypatch: pytest
     assert seen[1] == {}
 
 
-def explained(view: View, text: str) -> tuple[Choice, ...]:
+def explained(view: View, text: str) -> tuple[InputChoice, ...]:
     plan = compile_query(text, view.catalog)
     assert isinstance(plan, ReadPlan)
     return explain(view, plan, {}).choices

@@ -20,7 +20,11 @@ from omnigraph.views import Repository, View
 
 @dataclass(frozen=True)
 class Baseline:
-    """A snapshot that was written out: how many entities, of which commit, and the cursor that goes on from it."""
+    """A snapshot that was written out: how many entities, of which commit, and the cursor that goes on from it.
+
+    >>> base = g.baseline("again.ndjson", types=["City"])
+    >>> assert (base.entities, base.snapshot_commit_id) == (3, g.commit().id)
+    """
 
     entities: int
     snapshot_commit_id: str

@@ -32,7 +32,12 @@ def type_id_of(entity: EntityType) -> str:
 
 @dataclass(frozen=True)
 class EntityChange:
-    """What happened to one entity: an insert has only `after`, a delete only `before`, an update both."""
+    """What happened to one entity: an insert has only `after`, a delete only `before`, an update both.
+
+    >>> (change,) = g.diff("main~1", "main")
+    >>> assert (change.op, change.kind, change.type_name, change.id) == ("update", "node", "Person", "Cy")
+    >>> assert (change.before["age"], change.after["age"]) == (51, 2)
+    """
 
     kind: EntityKind
     type_name: str

@@ -29,7 +29,11 @@ _AFTER = "after:"
 
 @dataclass(frozen=True)
 class CommitChanges:
-    """What one commit changed; a part of it when the rest is on the next page."""
+    """What one commit changed; a part of it when the rest is on the next page.
+
+    >>> block = g.changes(start=f"after:{g.commit('main~1').id}").blocks[0]
+    >>> assert (block.commit, len(block.changes)) == (g.commit(), 1)
+    """
 
     commit: Commit
     changes: tuple[EntityChange, ...]
@@ -40,14 +44,22 @@ class CommitChanges:
 
 @dataclass(frozen=True, repr=False)
 class CommitPage(CommitChanges):
-    """Changes of one commit; `next_page_token` when there are more."""
+    """Changes of one commit; `next_page_token` when there are more.
+
+    >>> page = g.commit_changes("main", limit=100)
+    >>> assert (page.commit, page.next_page_token) == (g.commit(), None)
+    """
 
     next_page_token: str | None = None
 
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Either there is a next page of this poll, or a cursor for the next poll."""
+    """Either there is a next page of this poll, or a cursor for the next poll.
+
+    >>> page = g.changes("main", start="now")
+    >>> assert (page.blocks, page.caught_up) == ((), True)
+    """
 
     blocks: tuple[CommitChanges, ...]
     next_page_token: str | None = None

@@ -1,6 +1,6 @@
-"""Two pages of the documentation, made from what the program itself says: every command, and every error.
+"""Pages of the documentation that are made from what the program itself says: commands, errors, the library.
 
-python -m omnigraph.cli.reference docs        # writes docs/commands.md and docs/errors.md
+python -m omnigraph.cli.reference docs        # writes docs/commands.md, docs/errors.md and docs/library.md
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from omnigraph import errors
+from omnigraph.cli.library_reference import library_reference
 from omnigraph.errors import OmnigraphError
 
 
@@ -185,9 +186,12 @@ def _migration_rules() -> Iterator[tuple[str, str]]:
     return ((code.code, f"{code.meaning} ({code.tier})") for code in MIGRATION_CODES.values())
 
 
+PAGES = {"commands.md": command_reference, "errors.md": error_reference, "library.md": library_reference}
+
+
 def main(folder: str) -> None:
-    for name, text in (("commands.md", command_reference()), ("errors.md", error_reference())):
-        (Path(folder) / name).write_text(text, encoding="utf-8")
+    for name, make in PAGES.items():
+        (Path(folder) / name).write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch and its newest commit."""
+    """A branch and its newest commit.
+
+    >>> main, *others = g.branches.list()
+    >>> assert (main.name, main.head, main.at) == ("main", g.commit(), g.commit().at)
+    """
 
     name: str
     head: Commit
@@ -33,7 +37,10 @@ class Branch:
 
 @names_damage
 class GraphBranches:
-    """The branches of a graph."""
+    """The branches of a graph.
+
+    >>> assert g.branches.list()[0].name == "main"
+    """
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -42,23 +49,36 @@ class GraphBranches:
         return f"<branches of {self._repository.store.uri}>"
 
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Branch:
-        """A branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time. One put."""
+        """A branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time. One put.
+
+        >>> review = g.branches.create("review", "main~1")
+        >>> assert review.head == g.commit("main~1")
+        """
         history = self._repository.history
         return Branch(name, history.branches.create(name, history.revisions.entry(revision, as_of)).head.commit)
 
     def list(self) -> list[Branch]:
-        """The branches, main first, then by name."""
+        """The branches, main first, then by name.
+
+        >>> assert [branch.name for branch in g.branches.list()] == ["main", "inbox", "review"]
+        """
         return [Branch(entry.branch, entry.head.commit) for entry in self._repository.history.branches.list()]
 
     def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`.
 
         Until cleanup takes them, the commits of a deleted branch are found by their ids.
+
+        >>> g.branches.delete("inbox", force=True)
+        >>> assert not g.branches.exists("inbox")
         """
         self._repository.history.branches.delete(name, force=force)
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a branch now."""
+        """Whether there is such a branch now.
+
+        >>> assert g.branches.exists("review")
+        """
         newest = self._repository.history.chain.newest(name)
         return newest is not None and newest.alive
 
@@ -80,6 +100,10 @@ class GraphBranches:
         MergeConflicts, with every conflict, when the branches contradict each other; nothing is published then. Strategy
         "ours" lets the target win, "theirs" the source; `by="property"` merges an entity property by property. With an
         engine on Spark, rows are compared by Spark's workers: for branches that changed very much.
+
+        >>> g.mutate("people.gq", {"name": "Ada", "age": 37}, name="grow", branch="review")
+        >>> merged = g.branches.merge("review", actor="ada")
+        >>> assert merged.outcome == "merged"
         """
         from omnigraph.merge import merge_branches
 

@@ -14,10 +14,10 @@ from omnigraph.language.schema.lint import lint_schema as find_in_schema
 def lint(gq: str | Path, schema: str | Path) -> LintReport:
     """Check every query of a `.gq` text or file against a `.pg` text or file: mistakes, and advice.
 
-        report = og.lint("query q() { match { $p: Persn } return { $p.name } }", "node Person { name: String @key }")
-        assert report.status == "error"
-
     `g.lint(gq)` checks against a graph's own schema. Nothing that the queries say raises an error.
+
+    >>> report = og.lint("query q() { match { $p: Persn } return { $p.name } }", "node Person { name: String @key }")
+    >>> assert report.status == "error"
     """
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file)
@@ -28,8 +28,8 @@ def lint(gq: str | Path, schema: str | Path) -> LintReport:
 def lint_schema(schema: str | Path, *, is_first: bool = True) -> tuple[SchemaFinding, ...]:
     """What looks wrong in a schema that compiles. `is_first`: it is the first schema of its graph.
 
-    (finding,) = og.lint_schema("node Doc { embedding: Vector(3) }")
-    assert finding.code == "OG-VE-102"
+    >>> (finding,) = og.lint_schema("node Doc { embedding: Vector(3) }")
+    >>> assert finding.code == "OG-VE-102"
     """
     text, file = read_source(schema, ".pg")
     return find_in_schema(text, file, is_first=is_first)

@@ -50,9 +50,10 @@ def init(
 ) -> Graph:
     """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
 
-        g = og.init("./people", schema="node Person { name: String @key }")
-
     AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then.
+
+    >>> cities = og.init("./cities", schema="node City { name: String @key }")
+    >>> assert list(cities.schema.nodes) == ["City"]
     """
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file, new_table_id=new_table_id)
@@ -70,6 +71,9 @@ def open(
 
     What is read later is checked as far as it costs nothing: all of history, and the small files of tables. With
     `verify="full"` everything is read and checked now: Damaged when a file is missing or does not hold what was written.
+
+    >>> with og.open("./cities", verify="full") as cities:
+    ...     assert cities.commit().kind == "init"
     """
     if verify not in ("used", "full"):
         raise UsageError(f"{verify!r} is no way to verify a graph", hint='verify="used" or verify="full"')
@@ -88,6 +92,9 @@ class Graph:
 
     A read takes a `revision`: a branch, a tag, a commit id or a unique beginning of one, or `branch~N`, N commits before
     the branch's head. With `as_of`, a time, it reads that branch as it was then. A write takes a `branch`. Times are UTC.
+
+    >>> g = og.open("./people")
+    >>> assert g.schema.edges["Knows"].target == "Person"
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -148,7 +155,11 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
     ) -> Receipt:
-        """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed."""
+        """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed.
+
+        >>> receipt = g.mutate("people.gq", {"name": "Bo", "age": 28}, name="grow", actor="ada", message="a birthday")
+        >>> assert receipt.affected_nodes == 1
+        """
         with self.transaction(branch, actor=actor, message=message, if_commit=if_commit) as transaction:
             query_name = transaction.mutate(gq, params, name=name)
         return replace(transaction.receipt, query_name=query_name)
@@ -163,10 +174,12 @@ class Graph:
     ) -> Transaction:
         """Statements that are published together when the block ends, or not at all when it raises.
 
-            with g.transaction("main", actor="ada") as tx:
-                tx.insert("Person", name="Ada", age=36)
-
         PreconditionFailed when `if_commit` is not the branch's head.
+
+        >>> with g.transaction(actor="ada") as tx:
+        ...     tx.insert("Person", name="Cy", age=51)
+        ...     tx.insert("Knows", from_="Bo", to="Cy")
+        >>> assert tx.receipt.commit == g.commit()
         """
         return Transaction(self._repository, self._committer, branch, actor=actor, message=message, if_commit=if_commit)
 
@@ -178,7 +191,12 @@ class Graph:
         message: str | None = None,
         if_commit: str | None = None,
     ) -> Transaction:
-        """The same without a block: end it with `commit()` or `rollback()`."""
+        """The same without a block: end it with `commit()` or `rollback()`.
+
+        >>> tx = g.begin()
+        >>> tx.insert("Person", name="Nobody")
+        >>> tx.rollback()
+        """
         return self.transaction(branch, actor=actor, message=message, if_commit=if_commit)
 
     def load(
@@ -199,15 +217,15 @@ class Graph:
         message: str | None = None,
         show_progress: bool = False,
     ) -> LoadReceipt:
-        """Load files, folders, globs, addresses or DataFrames as one commit, or nothing.
-
-            g.load("people.jsonl", mode="append")
-            g.load({"Person": people, "Knows": knows}, mode="merge", branch="review", from_="main")
+        """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`) as one commit, or nothing.
 
         `from_` makes a branch that is not there, at that revision, in the same step as the load: there is never a branch
         without its load. A branch that is there, or that somebody else makes meanwhile, is loaded into like any other; with
         `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
         them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma).
+
+        >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
+        >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
         """
         from omnigraph.pipeline.load.job import load
 
@@ -230,7 +248,11 @@ class Graph:
         )
 
     def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
-        """Make every declared index cover every row, as one commit; None when they did already."""
+        """Make every declared index cover every row, as one commit; None when they did already.
+
+        >>> g.ensure_indexes()
+        >>> assert g.ensure_indexes() is None
+        """
         from omnigraph.maintenance.optimize import maintain
 
         return maintain(self._repository, branch, rewrite=False, actor=actor)
@@ -239,6 +261,8 @@ class Graph:
         """Compact tables and bring indexes up to date, as one commit; None when there was nothing to do.
 
         The data stays as it is: the commit's diff is empty.
+
+        >>> g.optimize(actor="ada")
         """
         from omnigraph.maintenance.optimize import maintain
 
@@ -258,7 +282,9 @@ class Graph:
     ) -> Result:
         """Run a read against one immutable snapshot.
 
-        g.query("people.gq", {"who": "Ada"}, name="friends", revision="main~1").rows
+        >>> result = g.query("people.gq", {"of": "Ada"}, name="friends")
+        >>> assert result.rows == [{"name": "Bo"}]
+        >>> assert g.query("people.gq", {"of": "Bo"}, name="friends", revision="main~3").rows == []
         """
         view = self._view(revision, as_of)
         plan, bound = compiled_read(gq, view, params, name)
@@ -280,7 +306,10 @@ class Graph:
         revision: str = MAIN,
         as_of: str | dt.datetime | None = None,
     ) -> Explanation:
-        """How a query would run: access paths, their estimates, and the choice."""
+        """How a query would run: access paths, their estimates, and the choice.
+
+        >>> print(g.explain("people.gq", {"of": "Ada"}, name="friends"))
+        """
         from omnigraph.read import explain
 
         view = self._view(revision, as_of)
@@ -300,11 +329,11 @@ class Graph:
     ) -> int:
         """Write the graph, or some types of it, at any snapshot; the number of entities written.
 
-            g.export("people.jsonl")
-            g.export("people.csv", format="csv", types=["Person"])
-
         CSV and Parquet go to a folder, a file a type, or one type to a file named `.csv` or `.parquet`. "-" is standard
         output. AlreadyExists for a file that is there, unless `force` replaces it.
+
+        >>> assert g.export("export.jsonl") == 6
+        >>> assert g.export("export.csv", format="csv", types=["Person"]) == 3
         """
         from omnigraph.pipeline.export.job import export
 
@@ -314,7 +343,11 @@ class Graph:
     def spark(
         self, engine: Engine = "spark", *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> GraphTables:
-        """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`."""
+        """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`.
+
+        >>> tables = g.spark("local[2]", revision="main")
+        >>> assert tables.table("Person", columns=["name"]).count() == 3
+        """
         from omnigraph.pipeline.spark.frames import GraphTables
 
         session = session_of(engine, self.uri)
@@ -327,13 +360,21 @@ class Graph:
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> Entity | None:
-        """One node or edge by id: `id`, for an edge `from` and `to`, and its properties. None when it is not there."""
+        """One node or edge by id: `id`, for an edge `from` and `to`, and its properties. None when it is not there.
+
+        >>> ada = g.entity("Person", "Ada")
+        >>> assert ada == {"id": "Ada", "name": "Ada", "age": 36, "born": dt.datetime(1815, 12, 10, 6, 30, tzinfo=dt.UTC)}
+        >>> assert g.entity("Knows", "ada-bo") == {"id": "ada-bo", "from": "Ada", "to": "Bo", "since": dt.date(2020, 5, 1)}
+        """
         from omnigraph.read import entity
 
         return entity(self._view(revision, as_of), type, id)
 
     def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
-        """What a revision holds: its commit, its schema, and the number of entities of each type."""
+        """What a revision holds: its commit, its schema, and the number of entities of each type.
+
+        >>> assert {type.name: type.entities for type in g.snapshot().types}["Person"] == 3
+        """
         return snapshot_of(self._view(revision, as_of))
 
     def _view(self, revision: str, as_of: str | dt.datetime | None) -> View:
@@ -342,7 +383,10 @@ class Graph:
     # ------------------------------------------------------------ schema
 
     def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:
-        """Check every query of a `.gq` text or file against the schema: mistakes, and advice."""
+        """Check every query of a `.gq` text or file against the schema: mistakes, and advice.
+
+        >>> assert g.lint("people.gq").status == "ok"
+        """
         text, file = read_source(gq, ".gq")
         return lint_queries(text, self._view(revision, as_of).catalog, file)
 
@@ -350,6 +394,9 @@ class Graph:
         """What changing a branch to another schema would do, step by step. Nothing is changed.
 
         Drops keep the data of older commits unless `allow_data_loss`.
+
+        >>> plan = g.plan_schema(SCHEMA + "node Team { name: String @key }")
+        >>> assert plan.lines() == ["add node type 'Team'"]
         """
         from omnigraph.language.schema.migration import plan_migration
 
@@ -368,20 +415,29 @@ class Graph:
         actor: str | None = None,
     ) -> list[Commit]:
         """The commits up to a revision, newest first, along first parents, inherited ones included; with `before`, those
-        older than that commit."""
+        older than that commit.
+
+        >>> assert [commit.kind for commit in g.commits(limit=2, actor="ada")] == ["optimize", "mutation"]
+        """
         if limit < 1:
             raise UsageError(f"a page has at least one commit, not {limit}")
         history = self._repository.history
         return history.log.page(history.revisions.entry(revision, as_of), limit=limit, before=before, actor=actor)
 
     def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
-        """The commit of a revision."""
+        """The commit of a revision.
+
+        >>> assert g.commit("main~1").at < g.commit().at <= dt.datetime.now(dt.UTC)
+        """
         return self._repository.history.revisions.commit(revision, as_of)
 
     def history(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> list[EntityVersion]:
-        """The versions of one entity up to a revision, newest first: the commit and the state it made."""
+        """The versions of one entity up to a revision, newest first: the commit and the state it made.
+
+        >>> assert [version.value["age"] for version in g.history("Person", "Bo")] == [28, 27]
+        """
         from omnigraph.read import history_of
 
         entry = self._repository.history.revisions.entry(revision, as_of)
@@ -401,10 +457,10 @@ class Graph:
     ) -> Iterator[EntityChange]:
         """What changed from one revision to another, entity by entity: nodes, then edges; by type and id. A stream.
 
-            for change in g.diff("main~5", "main", types=["Person"]):
-                print(change.op, change.id)
-
         With an engine on Spark, rows are compared by Spark's workers.
+
+        >>> for change in g.diff("main~1", "main", types=["Person"]):
+        ...     print(change.op, change.id)
         """
         from omnigraph.changes import ChangeFilter, diff
 
@@ -422,7 +478,12 @@ class Graph:
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
     ) -> CommitPage:
-        """Exactly what a commit changed against its first parent, a page at a time."""
+        """Exactly what a commit changed against its first parent, a page at a time.
+
+        >>> (grown,) = [commit for commit in g.commits() if commit.message == "a birthday"]
+        >>> (change,) = g.commit_changes(grown.id).changes
+        >>> assert (change.before["age"], change.after["age"]) == (27, 28)
+        """
         from omnigraph.changes import ChangeFilter, commit_changes
 
         commit = self.commit(revision)
@@ -446,10 +507,11 @@ class Graph:
         """What the commits of a branch changed, in order: after the cursor `since`, or from a `start` (`now`, the default,
         `beginning` or `after:<commit id>`), or the next page of a poll.
 
-            page = g.changes("main", start="beginning")
-            while page.next_page_token:
-                page = g.changes("main", page_token=page.next_page_token)
-            later = g.changes("main", since=page.cursor)
+        >>> page = g.changes("main", start="beginning")
+        >>> while page.next_page_token:
+        ...     page = g.changes("main", page_token=page.next_page_token)
+        >>> later = g.changes("main", since=page.cursor)
+        >>> assert later.caught_up
         """
         from omnigraph.changes import ChangeFilter, poll
 
@@ -474,7 +536,11 @@ class Graph:
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
     ) -> Baseline:
-        """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins."""
+        """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins.
+
+        >>> base = g.baseline("people.ndjson")
+        >>> assert base.snapshot_commit_id == g.commit().id
+        """
         from omnigraph.changes import ChangeFilter, write_baseline
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)

@@ -13,7 +13,10 @@ from omnigraph.views import Repository
 
 @dataclass(frozen=True)
 class PreparedWrite:
-    """A write whose data is staged and whose commit is not published. `at` is when staging ended."""
+    """A write whose data is staged and whose commit is not published. `at` is when staging ended.
+
+    >>> assert [write.commit_id for write in g.recovery.list() if write.branch == "main"] == []
+    """
 
     commit_id: str
     branch: str
@@ -32,7 +35,10 @@ def _prepared(prepared: Prepared) -> PreparedWrite:
 
 
 class GraphRecovery:
-    """Prepared writes. Opening a graph never looks at them, and nothing depends on them."""
+    """Prepared writes. Opening a graph never looks at them, and nothing depends on them.
+
+    >>> assert g.recovery.list() == []
+    """
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -41,17 +47,29 @@ class GraphRecovery:
         return f"<prepared writes of {self._repository.store.uri}>"
 
     def list(self) -> list[PreparedWrite]:
-        """The prepared writes, oldest first."""
+        """The prepared writes, oldest first.
+
+        >>> for write in g.recovery.list():
+        ...     print(write.branch, write.at, write.total_entities)
+        """
         return [_prepared(prepared) for prepared in self._repository.history.recovery.list()]
 
     def resume(self, commit_id: str) -> Commit:
-        """Publish what was staged; the same commit when it was published already."""
+        """Publish what was staged; the same commit when it was published already.
+
+        >>> for write in g.recovery.list():
+        ...     g.recovery.resume(write.commit_id)
+        """
         from omnigraph.pipeline.load.recovery import resume
 
         return resume(self._repository, commit_id)
 
     def discard(self, commit_id: str) -> None:
-        """Forget a prepared write; it is never published."""
+        """Forget a prepared write; it is never published.
+
+        >>> for write in g.recovery.list():
+        ...     g.recovery.discard(write.commit_id)
+        """
         with contextlib.suppress(Damaged):  # What cannot be read can be forgotten all the same.
             self._repository.history.recovery.get(commit_id)
         self._repository.history.recovery.remove(commit_id)

@@ -12,7 +12,11 @@ from omnigraph.views import View
 
 @dataclass(frozen=True)
 class TypeState:
-    """One type in a snapshot. `version` counts the writes to its table; 0 with no entities: nothing was ever written."""
+    """One type in a snapshot. `version` counts the writes to its table; 0 with no entities: nothing was ever written.
+
+    >>> (people,) = [type for type in g.snapshot().types if type.name == "Person"]
+    >>> assert (people.kind, people.entities) == ("node", 4)
+    """
 
     kind: Literal["node", "edge"]
     name: str
@@ -23,7 +27,12 @@ class TypeState:
 
 @dataclass(frozen=True)
 class GraphSnapshot:
-    """One immutable state of the graph. Every type that the schema declares is listed, edges first."""
+    """One immutable state of the graph. Every type that the schema declares is listed, edges first.
+
+    >>> old = g.snapshot("main~1")
+    >>> assert old.commit == g.commit("main~1")
+    >>> assert list(old.schema.nodes) == ["Person", "City"]
+    """
 
     commit: Commit
     schema: Catalog

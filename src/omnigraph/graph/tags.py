@@ -12,7 +12,11 @@ from omnigraph.views import Repository
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag and the commit it names."""
+    """A tag and the commit it names.
+
+    >>> tag = g.tags.create("v2")
+    >>> assert (tag.name, tag.head) == ("v2", g.commit())
+    """
 
     name: str
     head: Commit
@@ -28,7 +32,10 @@ class Tag:
 
 @names_damage
 class GraphTags:
-    """Names for commits; a tagged commit is kept by cleanup."""
+    """Names for commits; a tagged commit is kept by cleanup.
+
+    >>> assert g.tags.list() == []
+    """
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -37,16 +44,26 @@ class GraphTags:
         return f"<tags of {self._repository.store.uri}>"
 
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
-        """Name the commit of a revision. AlreadyExists when a branch or another tag has the name."""
+        """Name the commit of a revision. AlreadyExists when a branch or another tag has the name.
+
+        >>> tag = g.tags.create("v1", "main~1")
+        >>> assert g.query("people.gq", name="everyone", revision="v1").commit == tag.head
+        """
         commit = self._repository.resolve(revision, as_of).snapshot.commit
         self._repository.history.tags.create(name, commit.ref)
         return Tag(name, commit)
 
     def list(self) -> list[Tag]:
-        """The tags, by name."""
+        """The tags, by name.
+
+        >>> assert [tag.name for tag in g.tags.list()] == ["v1"]
+        """
         history = self._repository.history
         return [Tag(name, history.revisions.snapshot(ref).commit) for name, ref in history.tags.list().items()]
 
     def delete(self, name: str) -> None:
-        """Remove a tag; its commit stays."""
+        """Remove a tag; its commit stays.
+
+        >>> g.tags.delete("v1")
+        """
         self._repository.history.tags.delete(name)

@@ -27,12 +27,11 @@ State = Literal["open", "committed", "rolled back", "failed"]
 class Transaction:
     """Statements against the branch as it was when the transaction began.
 
-    As a block it commits at the end, or rolls back when the block raises:
+    As a block (`with g.transaction() as tx`) it commits at the end, or rolls back when the block raises. By hand it is begun
+    with `g.begin()` and ended with `commit()` or `rollback()`. Not for sharing between threads.
 
-        with g.transaction(actor="ada") as tx:
-            tx.insert("Person", name="Ada", age=36)
-
-    Or by hand: `tx = g.begin()`, then `tx.commit()` or `tx.rollback()`. Not for sharing between threads.
+    >>> tx = g.begin(actor="ada")
+    >>> assert (tx.branch, repr(tx)) == ("main", "<Transaction on main, open>")
     """
 
     def __init__(
@@ -70,11 +69,18 @@ class Transaction:
     # ------------------------------------------------------------ statements
 
     def insert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
-        """A new node or edge; its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids)."""
+        """A new node or edge; its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids).
+
+        >>> assert tx.insert("Person", name="Dee", age=51) == "Dee"
+        >>> tx.insert("Knows", {"id": "dee-ada"}, from_="Dee", to="Ada")
+        """
         return self._opened().insert(type_name, values, **more)
 
     def upsert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
-        """Insert, or replace the whole entity with the same id."""
+        """Insert, or replace the whole entity with the same id.
+
+        >>> tx.upsert("Person", name="Dee", age=52)
+        """
         return self._opened().upsert(type_name, values, **more)
 
     def insert_many(
@@ -84,19 +90,31 @@ class Transaction:
         *,
         upsert: bool = False,
     ) -> int:
-        """Many entities of one type, from dicts or Arrow; how many."""
+        """Many entities of one type, from dicts or Arrow; how many.
+
+        >>> assert tx.insert_many("City", [{"name": "Bonn"}, {"name": "Cologne"}]) == 2
+        """
         return self._opened().insert_many(type_name, rows, upsert=upsert)
 
     def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
-        """Set properties of one node; False when there is no such node."""
+        """Set properties of one node; False when there is no such node.
+
+        >>> assert tx.update("Person", "Dee", age=53)
+        """
         return self._opened().update(type_name, id, values, **more)
 
     def delete(self, type_name: str, id: str) -> bool:
-        """Remove one node with its edges, or one edge; False when there is none."""
+        """Remove one node with its edges, or one edge; False when there is none.
+
+        >>> assert tx.delete("City", "Cologne")
+        """
         return self._opened().delete(type_name, id)
 
     def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> str:
-        """Run a mutation's statements; they see what this transaction did before. The mutation's name in its text."""
+        """Run a mutation's statements; they see what this transaction did before. The mutation's name in its text.
+
+        >>> tx.mutate("people.gq", {"name": "Dee", "age": 54}, name="grow")
+        """
         writes = self._opened()
         plan, bound = compiled_mutation(gq, writes.view, params, name)
         run_mutation(writes, plan, bound)
@@ -105,12 +123,18 @@ class Transaction:
     # ------------------------------------------------------------ reading
 
     def get(self, type_name: str, id: str) -> Entity | None:
-        """One entity as this transaction sees it, in the shape of `Graph.entity`; None when it is not there."""
+        """One entity as this transaction sees it, in the shape of `Graph.entity`; None when it is not there.
+
+        >>> assert tx.get("Person", "Dee")["age"] == 54
+        """
         row = self._opened().get(type_name, id)
         return None if row is None else entity_value(row)
 
     def query(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> Result:
-        """Run a read that sees this transaction's own changes."""
+        """Run a read that sees this transaction's own changes.
+
+        >>> assert tx.query("people.gq", {"of": "Dee"}, name="friends").rows == [{"name": "Ada"}]
+        """
         from omnigraph.read import run_read
 
         writes = self._opened()
@@ -120,7 +144,11 @@ class Transaction:
     # ------------------------------------------------------------ ending
 
     def commit(self) -> Receipt:
-        """Check everything and publish it as one commit; no commit when nothing changed."""
+        """Check everything and publish it as one commit; no commit when nothing changed.
+
+        >>> receipt = tx.commit()
+        >>> assert receipt.types["node:City"].inserted == 2
+        """
         writes = self._opened()
         self._state = "failed"
         self._receipt = writes.commit()
@@ -128,7 +156,13 @@ class Transaction:
         return self._receipt
 
     def rollback(self) -> None:
-        """Forget everything. Harmless when the transaction has ended already."""
+        """Forget everything. Harmless when the transaction has ended already.
+
+        >>> tx = g.begin()
+        >>> tx.delete("Person", "Ada")
+        >>> tx.rollback()
+        >>> assert g.entity("Person", "Ada") is not None
+        """
         if self._state == "open":
             self._state = "rolled back"
 

@@ -76,7 +76,10 @@ _TABLE_STATE = frozenset({"path", "version", "generation", "rows", "digest"})
 
 @dataclass(frozen=True)
 class CommitRef:
-    """Where a commit is: enough to read it with one request."""
+    """Where a commit is: enough to read it with one request.
+
+    >>> assert last.ref.seq == last.parent.seq + 1
+    """
 
     id: str
     branch: str
@@ -101,7 +104,11 @@ def decode_ref(value: Mapping[str, Any]) -> CommitRef:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit record. `at_us`, in microseconds since the epoch, grows along a branch."""
+    """A commit record. `at_us`, in microseconds since the epoch, grows along a branch.
+
+    >>> last = g.commit()
+    >>> assert (last.kind, last.ref.branch, last.parent.id) == ("mutation", "main", g.commit("main~1").id)
+    """
 
     ref: CommitRef
     parents: tuple[CommitRef, ...]

@@ -18,7 +18,10 @@ LiteralValue = str | int | float | bool
 
 @dataclass(frozen=True)
 class Annotation:
-    """`@name`, `@name(value)` or `@name(value, key=value)` that has no behaviour of its own or is kept for printing."""
+    """`@name`, `@name(value)` or `@name(value, key=value)` that has no behaviour of its own or is kept for printing.
+
+    >>> assert person.annotations == ()
+    """
 
     name: str
     value: LiteralValue | None = None
@@ -30,7 +33,10 @@ Metric = Literal["cosine", "l2", "dot"]
 
 @dataclass(frozen=True)
 class Embed:
-    """`@embed("source", model="m")` on a Vector property."""
+    """`@embed("source", model="m")` on a Vector property.
+
+    >>> assert age.embed is None
+    """
 
     source: str
     model: str | None = None
@@ -38,7 +44,11 @@ class Embed:
 
 @dataclass(frozen=True)
 class Property:
-    """A property that a type declares."""
+    """A property that a type declares.
+
+    >>> age = person.properties["age"]
+    >>> assert (age.name, str(age.type), age.is_required) == ("age", "I32?", False)
+    """
 
     name: str
     type: PropertyType
@@ -65,7 +75,10 @@ ConstraintKind = Literal["key", "unique", "index", "range", "check"]
 
 @dataclass(frozen=True)
 class Constraint:
-    """One body constraint; property-level @key, @unique and @index arrive here too. Fields may name src and dst on edges."""
+    """One body constraint; property-level @key, @unique and @index arrive here too. Fields may name src and dst on edges.
+
+    >>> assert [(each.kind, each.fields) for each in person.constraints_of("key")] == [("key", ("name",))]
+    """
 
     kind: ConstraintKind
     fields: tuple[str, ...]
@@ -101,7 +114,11 @@ class _Entity:
 
 @dataclass(frozen=True, repr=False)
 class NodeType(_Entity):
-    """A node type."""
+    """A node type.
+
+    >>> person = schema.nodes["Person"]
+    >>> assert (person.key, [each.name for each in person.required]) == (("name",), ["name"])
+    """
 
     implements: tuple[str, ...] = ()
 
@@ -120,7 +137,11 @@ class NodeType(_Entity):
 
 @dataclass(frozen=True, repr=False)
 class EdgeType(_Entity):
-    """An edge type: from a node type to a node type."""
+    """An edge type: from a node type to a node type.
+
+    >>> lives = schema.edges["LivesIn"]
+    >>> assert (lives.source, lives.target, lives.max_out) == ("Person", "City", 1)
+    """
 
     source: str = ""
     target: str = ""
@@ -136,7 +157,10 @@ class EdgeType(_Entity):
 
 @dataclass(frozen=True)
 class InterfaceType:
-    """Properties that several node types have in common."""
+    """Properties that several node types have in common.
+
+    >>> assert schema.interfaces == {}
+    """
 
     name: str
     id: int
@@ -151,7 +175,11 @@ EntityType = NodeType | EdgeType
 
 @dataclass(frozen=True)
 class Catalog:
-    """A compiled schema. `hash` is `sha256:<hex>` over its canonical form; equal hashes mean equal meaning."""
+    """A compiled schema. `hash` is `sha256:<hex>` over its canonical form; equal hashes mean equal meaning.
+
+    >>> schema = g.schema
+    >>> assert (list(schema.nodes), list(schema.edges)) == (["Person", "City"], ["Knows", "LivesIn"])
+    """
 
     nodes: Mapping[str, NodeType]
     edges: Mapping[str, EdgeType]

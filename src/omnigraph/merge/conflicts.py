@@ -42,7 +42,10 @@ _END_NAMES = {"src": "from", "dst": "to"}
 
 
 class NoValue:
-    """What a property of an entity that is not there has: not even null."""
+    """What a property of an entity that is not there has: not even null.
+
+    >>> assert isinstance(og.NO_VALUE, og.NoValue)
+    """
 
     def __repr__(self) -> str:
         return "NO_VALUE"
@@ -68,6 +71,9 @@ class PropertyConflict:
     """One property of an entity in conflict: at the merge base, on the target (ours) and on the source (theirs).
 
     NO_VALUE where the entity is not there, and at a base on which crossed merges did not agree.
+
+    >>> (age,) = conflict.properties
+    >>> assert (age.name, age.base, age.ours, age.theirs) == ("age", 51, 2, 1)
     """
 
     name: str
@@ -84,7 +90,12 @@ class PropertyConflict:
 
 @dataclass(frozen=True)
 class MergeConflict:
-    """One entity that a merge could not decide, with what each side has of the properties concerned."""
+    """One entity that a merge could not decide, with what each side has of the properties concerned.
+
+    >>> g.mutate("people.gq", {"name": "Cy", "age": 2}, name="grow")
+    >>> (conflict,) = g.branches.merge("spring", dry_run=True).conflicts
+    >>> assert (conflict.kind, conflict.entity_id) == ("divergent_update", "Cy")
+    """
 
     entity_kind: str
     type_name: str
@@ -116,7 +127,10 @@ class MergeConflict:
         return f"<{self.kind} of {self.entity_kind} {self.type_name} {self.entity_id!r}>"
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{entity_kind, type_name, entity_id?, kind, message, properties: [{name, base?, ours?, theirs?}]}."""
+        """{entity_kind, type_name, entity_id?, kind, message, properties: [{name, base?, ours?, theirs?}]}.
+
+        >>> assert conflict.to_json()["properties"] == [{"name": "age", "base": 51, "ours": 2, "theirs": 1}]
+        """
         return {
             "entity_kind": self.entity_kind,
             "type_name": self.type_name,

@@ -26,7 +26,10 @@ REMEDIES: dict[ConflictKind, str] = {
 
 @dataclass(frozen=True)
 class TypeSummary:
-    """How one type got its new state: `pointer` (the source's table as it is; rows not counted) or by `rows`."""
+    """How one type got its new state: `pointer` (the source's table as it is; rows not counted) or by `rows`.
+
+    >>> assert tried.types["node:Person"].way == "pointer"
+    """
 
     way: Literal["pointer", "rows"]
     inserted: int | None = None
@@ -37,7 +40,13 @@ class TypeSummary:
 @dataclass(frozen=True)
 class MergeResult:
     """What came of a merge. `commit` is the merge commit; None when nothing was published. A dry run has the outcome that a merge would have;
-    "conflicts" is an outcome of dry runs only, and `hint` says what can be done about them."""
+    "conflicts" is an outcome of dry runs only, and `hint` says what can be done about them.
+
+    >>> g.branches.create("spring")
+    >>> g.mutate("people.gq", {"name": "Cy", "age": 1}, name="grow", branch="spring")
+    >>> tried = g.branches.merge("spring", dry_run=True)
+    >>> assert (tried.outcome, tried.commit) == ("fast_forward", None)
+    """
 
     source: str
     target: str

@@ -7,14 +7,14 @@ from omnigraph.read.explain import Explanation, InputColumns, explain
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
-from omnigraph.read.strategies import Choice, Mode
+from omnigraph.read.strategies import InputChoice, Mode
 
 __all__ = [
-    "Choice",
     "EntityVersion",
     "Explanation",
     "HopInput",
     "IndexState",
+    "InputChoice",
     "InputColumns",
     "Mode",
     "NodeInput",

@@ -92,7 +92,11 @@ def entity_key(view: View, type_name: str) -> str:
 
 @dataclass(frozen=True)
 class EntityVersion:
-    """What a commit made of an entity; `value` is None when the commit removed it."""
+    """What a commit made of an entity; `value` is None when the commit removed it.
+
+    >>> newest = g.history("Person", "Cy")[0]
+    >>> assert (newest.commit, newest.value["age"]) == (g.commit(), 2)
+    """
 
     commit: Commit
     value: Entity | None

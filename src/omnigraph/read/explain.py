@@ -11,13 +11,16 @@ from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.execution import instant
 from omnigraph.read.sql.shapes import RelationalQuery
-from omnigraph.read.strategies import Choice, Mode, Read, answer
+from omnigraph.read.strategies import InputChoice, Mode, Read, answer
 from omnigraph.views import View
 
 
 @dataclass(frozen=True)
 class InputColumns:
-    """What is read of one input: the table (or tables), the stored columns, and the filter the scan applies."""
+    """What is read of one input: the table (or tables), the stored columns, and the filter the scan applies.
+
+    >>> assert ("edge:Knows",) in [columns.tables for columns in explanation.inputs]
+    """
 
     name: str
     tables: tuple[str, ...]
@@ -27,12 +30,16 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a read would run; printed, it is text for people."""
+    """How a read would run; printed, it is text for people.
+
+    >>> explanation = g.explain("people.gq", {"of": "Ada"}, name="friends")
+    >>> assert explanation.commit == g.commit().id
+    """
 
     commit: str
     keys: str
     inputs: tuple[InputColumns, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[InputChoice, ...]
     sql: str
 
     def __repr__(self) -> str:

@@ -28,7 +28,10 @@ HTML_ROWS = 50
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: reading and reducing the inputs, running the relational part, and all of it."""
+    """Seconds: reading and reducing the inputs, running the relational part, and all of it.
+
+    >>> assert 0 <= result.timing.engine_s <= result.timing.total_s
+    """
 
     inputs_s: float
     engine_s: float
@@ -41,6 +44,11 @@ class Result:
 
     It has a length, gives its rows when it is iterated, shows itself as a table in a notebook, and is an Arrow stream:
     `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` take it as it is.
+
+    >>> result = g.query("people.gq", name="everyone")
+    >>> assert len(result) == 4
+    >>> for row in result:
+    ...     print(row["name"], row["age"])
     """
 
     _table: pa.Table
@@ -97,7 +105,10 @@ class Result:
     # ------------------------------------------------------------ in other forms
 
     def to_arrow(self) -> pa.Table:
-        """An Arrow table; instants are timestamps in UTC, whole entities structs."""
+        """An Arrow table; instants are timestamps in UTC, whole entities structs.
+
+        >>> assert result.to_arrow().column_names == ["name", "age"]
+        """
         return zoned(self._table)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -105,12 +116,18 @@ class Result:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas DataFrame; instants keep their time zone, UTC."""
+        """A pandas DataFrame; instants keep their time zone, UTC.
+
+        >>> assert result.to_pandas()["age"].max() == 54
+        """
         load_extra("pandas", "to_pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """A Polars DataFrame; instants keep their time zone, UTC."""
+        """A Polars DataFrame; instants keep their time zone, UTC.
+
+        >>> assert result.to_polars()["age"].max() == 54
+        """
         frame: polars.DataFrame = load_extra("polars", "to_polars").DataFrame(self)
         return frame
 
@@ -119,19 +136,29 @@ class Result:
 
         A node is named `(type, id)` and has its properties; an edge has its `type` and what the query returns of it.
         Parallel edges are one, unless the query tells them apart, for example by `$e.id`.
+
+        >>> friends = g.query("query q() { match { $a: Person  $a knows $b } return { $a, $b } }")
+        >>> assert friends.to_networkx().has_edge(("Person", "Ada"), ("Person", "Bo"))
         """
         from omnigraph.read.result_graph import result_graph
 
         return result_graph(self._plan, self.rows).to_networkx()
 
     def to_igraph(self) -> igraph.Graph:
-        """The same as a directed igraph graph; `type` and `id` are attributes of its vertices."""
+        """The same as a directed igraph graph; `type` and `id` are attributes of its vertices.
+
+        >>> assert sorted(friends.to_igraph().vs["id"]) == ["Ada", "Bo", "Cy", "Dee"]
+        """
         from omnigraph.read.result_graph import result_graph
 
         return result_graph(self._plan, self.rows).to_igraph()
 
     def to_json(self) -> list[dict[str, JsonValue]]:
-        """Rows as JSON values: integers beyond 2^53 - 1, NaN and infinities as text, dates and instants as ISO text."""
+        """Rows as JSON values: integers beyond 2^53 - 1, NaN and infinities as text, dates and instants as ISO text.
+
+        >>> born = g.query('query q() { match { $p: Person { name: "Ada" } } return { $p.born as born } }')
+        >>> assert born.to_json() == [{"born": "1815-12-10T06:30:00.000Z"}]
+        """
         return [{name: json_value(value) for name, value in row.items()} for row in self.rows]
 
 

@@ -8,7 +8,10 @@ from enum import StrEnum
 
 
 class Scalar(StrEnum):
-    """The base types of `.pg`, by the word a schema uses."""
+    """The base types of `.pg`, by the word a schema uses.
+
+    >>> assert (og.Scalar.I32.value, og.Scalar.I32.is_integer) == ("I32", True)
+    """
 
     STRING = "String"
     BLOB = "Blob"
@@ -54,7 +57,10 @@ MAX_SAFE_INTEGER = 2**53 - 1
 
 @dataclass(frozen=True)
 class PropertyType:
-    """A property's type. `enum` is sorted and non-empty only for enums (scalar String); `dimension` only for Vector."""
+    """A property's type. `enum` is sorted and non-empty only for enums (scalar String); `dimension` only for Vector.
+
+    >>> assert age.type == og.PropertyType(og.Scalar.I32, nullable=True)
+    """
 
     scalar: Scalar
     nullable: bool = False

@@ -10,7 +10,10 @@ from omnigraph.history import Commit
 
 @dataclass(frozen=True)
 class TypeCounts:
-    """How many entities of one type a write changed."""
+    """How many entities of one type a write changed.
+
+    >>> assert receipt.types["node:City"] == og.TypeCounts(inserted=1)
+    """
 
     inserted: int = 0
     updated: int = 0
@@ -28,6 +31,9 @@ class Receipt:
 
     `types` maps table keys ("node:Person") to counts. `affected_nodes` and `affected_edges` count matched entities,
     cascaded edges included.
+
+    >>> receipt = g.mutate('query q() { insert City { name: "Rome" } }', actor="ada")
+    >>> assert (receipt.commit, receipt.actor, receipt.query_name) == (g.commit(), "ada", "q")
     """
 
     branch: str

@@ -28,7 +28,10 @@ LINT_CODES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class QueryFinding:
-    """A mistake, or a piece of advice, with a stable code."""
+    """A mistake, or a piece of advice, with a stable code.
+
+    >>> assert [finding.code for finding in report.findings] == ["L206"]
+    """
 
     severity: Severity
     code: str
@@ -43,7 +46,11 @@ class QueryFinding:
 
 @dataclass(frozen=True)
 class LintedQuery:
-    """One query: what it returns, reads and writes, or the error that stands in its way."""
+    """One query: what it returns, reads and writes, or the error that stands in its way.
+
+    >>> (query,) = report.queries
+    >>> assert (query.name, query.kind, query.reads) == ("all", "read", ("node:Person",))
+    """
 
     name: str
     kind: Literal["read", "mutation"]
@@ -57,7 +64,11 @@ class LintedQuery:
 
 @dataclass(frozen=True)
 class LintReport:
-    """What lint has to say about a text of queries; printed, it is text for people."""
+    """What lint has to say about a text of queries; printed, it is text for people.
+
+    >>> report = g.lint("query all() { match { $p: Person } return { $p.name } limit 3 }")
+    >>> assert (report.status, report.count("error")) == ("ok", 0)
+    """
 
     file: str | None
     queries: tuple[LintedQuery, ...]

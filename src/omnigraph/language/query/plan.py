@@ -252,7 +252,10 @@ ColumnKind = OneOf["string", "bool", "int", "bigint", "float", "date", "datetime
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """How tools describe one column of a result."""
+    """How tools describe one column of a result.
+
+    >>> assert [(column.name, column.kind) for column in result.columns] == [("name", "string"), ("age", "int")]
+    """
 
     name: str
     kind: ColumnKind

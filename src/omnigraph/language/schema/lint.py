@@ -29,7 +29,11 @@ _KNOWN = (
 
 @dataclass(frozen=True)
 class SchemaFinding:
-    """Something that looks wrong in a schema, and where."""
+    """Something that looks wrong in a schema, and where.
+
+    >>> (finding,) = og.lint_schema("node Doc { v: Vector(3) }")
+    >>> print(finding.render("doc.pg"))
+    """
 
     code: str
     message: str

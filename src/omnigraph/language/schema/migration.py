@@ -50,7 +50,11 @@ _REMOVE_CODES = {"unique": "OG-CD-101", "range": "OG-CD-102", "check": "OG-CD-10
 
 @dataclass(frozen=True)
 class MigrationPlan:
-    """The steps from one schema to another; `catalog` is the schema after them. A plan with a refused step must not be applied at all."""
+    """The steps from one schema to another; `catalog` is the schema after them. A plan with a refused step must not be applied at all.
+
+    >>> plan = g.plan_schema(SCHEMA.replace("age: I32?", "age: I64?"))
+    >>> assert (plan.supported, len(plan.steps)) == (True, 1)
+    """
 
     steps: tuple[MigrationStep, ...]
     catalog: Catalog

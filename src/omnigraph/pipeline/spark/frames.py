@@ -51,7 +51,10 @@ def fragment_groups(table: Table) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class GraphTables:
-    """The types of a graph at one snapshot, as Spark DataFrames."""
+    """The types of a graph at one snapshot, as Spark DataFrames.
+
+    >>> tables = g.spark()
+    """
 
     _view: View
     _spark: SparkSession
@@ -60,7 +63,10 @@ class GraphTables:
         return f"<GraphTables at {self._view.snapshot.commit.id}>"
 
     def table(self, type: str, columns: Sequence[str] | None = None, filter: str | None = None) -> DataFrame:
-        """The entities of a type. `columns` and `filter` ("age > 30 AND tier = 'pro'") are applied while reading."""
+        """The entities of a type. `columns` and `filter` ("age > 30 AND tier = 'pro'") are applied while reading.
+
+        >>> assert tables.table("Person", filter="age > 50").count() >= 1
+        """
         import pyarrow as pa
 
         key = table_key(self._view.catalog, type)

@@ -18,7 +18,7 @@ from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.metadata import METADATA
 from omnigraph.read.strategies.reduction import REDUCTION
 from omnigraph.read.strategies.scan import SCAN
-from omnigraph.read.strategies.strategy import Answer, Choice, Mode, Read, Strategy
+from omnigraph.read.strategies.strategy import Answer, InputChoice, Mode, Read, Strategy
 
 ORDER: tuple[Strategy, ...] = (METADATA, DIRECT, REDUCTION, FACTORED, DENSE, SCAN)
 
@@ -31,4 +31,4 @@ def answer(read: Read) -> Answer:
     raise AssertionError("scan answers every read")
 
 
-__all__ = ["ORDER", "Answer", "Choice", "Mode", "Read", "Strategy", "answer"]
+__all__ = ["ORDER", "Answer", "InputChoice", "Mode", "Read", "Strategy", "answer"]

@@ -9,7 +9,7 @@ from omnigraph.expressions.predicates import Predicate
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals, reachable
 from omnigraph.read.sql.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
-from omnigraph.read.strategies.strategy import Answer, Choice, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 from omnigraph.tables.ascending import distinct
 from omnigraph.views import View
 
@@ -45,13 +45,13 @@ class _Dense:
         self.arguments = arguments
         self.compact = Compact(view)
         self.relations: dict[str, pa.Table] = {}
-        self.choices: list[Choice] = []
+        self.choices: list[InputChoice] = []
         self._nodes = {node.name: node for node in query.inputs}
 
     def run(self) -> None:
         for node in self.query.inputs:
             self.relations[node.name] = self._node(node)
-            self.choices.append(Choice(f"${node.variable}", "scan", self.relations[node.name].num_rows, "compact"))
+            self.choices.append(InputChoice(f"${node.variable}", "scan", self.relations[node.name].num_rows, "compact"))
         for hop in self.query.hops:
             self._hop(hop)
 
@@ -75,7 +75,7 @@ class _Dense:
         one = hop.expansion
         if one.edge_variable is not None:
             self.relations[hop.edges] = self._edges(hop)
-            self.choices.append(Choice(hop_name(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
+            self.choices.append(InputChoice(hop_name(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
             return
         if one.max_hops == 1:
             adjacency = self.compact.neighbours(one.edge, one.direction)
@@ -85,11 +85,11 @@ class _Dense:
             if found is None:
                 ends = self.compact.ends(one.edge)
                 self.relations[hop.edges] = pa.table({"src": pa.array(ends.src), "dst": pa.array(ends.dst)})
-                self.choices.append(Choice(hop_name(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
+                self.choices.append(InputChoice(hop_name(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
                 return
             pairs = found
         self.relations[hop.name] = pa.table({SOURCE: pa.array(pairs[0]), TARGET: pa.array(pairs[1])})
-        self.choices.append(Choice(hop_name(hop), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges"))
+        self.choices.append(InputChoice(hop_name(hop), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges"))
 
     def _reach(self, hop: HopInput) -> tuple[np.ndarray, np.ndarray] | None:
         """Breadth first from the end with fewer nodes; None when there would be too many pairs."""

@@ -18,7 +18,7 @@ from omnigraph.read.inputs.adjacency import Compact, has_ordinals
 from omnigraph.read.sql.shapes import Output
 from omnigraph.read.strategies.counting import Branch, Counting, NotFactored, Weight, branch, largest
 from omnigraph.read.strategies.grouping import Cut, Grouping
-from omnigraph.read.strategies.strategy import Answer, Choice, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -147,7 +147,9 @@ def _answer(read: Read) -> Answer | None:
         table = _Factored(read.view, form, read.arguments).run(prepared.query.outputs)
     except NotFactored:
         return None
-    choices = [Choice(hop_name(hop), "csr", read.view.rows(hop.table_key), "summed") for hop in prepared.query.hops]
+    choices = [
+        InputChoice(hop_name(hop), "csr", read.view.rows(hop.table_key), "summed") for hop in prepared.query.hops
+    ]
     return Answer(tuple(choices), prepared, table=table)
 
 

@@ -21,7 +21,7 @@ from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, reachable
 from omnigraph.read.sql.prepared import Prepared
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
-from omnigraph.read.strategies.strategy import Answer, Choice, Path, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import Answer, InputChoice, Path, Read, Strategy, hop_name
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.canonical import canonical_text
@@ -51,7 +51,7 @@ class Reduced:
 
     prepared: Prepared
     relations: Mapping[str, pa.Table]
-    choices: tuple[Choice, ...]
+    choices: tuple[InputChoice, ...]
     is_checked: bool
 
 
@@ -100,7 +100,7 @@ class _Reduction:
         self.is_checked = True
         self.compact = Compact(view)
         self.relations: dict[str, pa.Table] = {}
-        self.choices: list[Choice] = []
+        self.choices: list[InputChoice] = []
         self._ids: dict[str, list[str]] = {}
         self._nodes = {node.name: node for node in query.inputs}
         self._predicates = {node.name: Predicate(node.filters, arguments) for node in query.inputs}
@@ -135,7 +135,7 @@ class _Reduction:
             if found is not None:
                 self._keep(node, found.rows)
                 self.is_checked = False
-                self.choices.append(Choice(f"${node.variable}", "search", found.rows.num_rows, found.how))
+                self.choices.append(InputChoice(f"${node.variable}", "search", found.rows.num_rows, found.how))
             elif self._is_fixed(node):
                 self._fetch(node)
 
@@ -153,7 +153,7 @@ class _Reduction:
         if ids is None and (named := self._named(node)) is not None:
             ids = named.ids
             if (implied := self._implied(node, named)) is not None:
-                self.choices.append(Choice(f"${node.variable}", "lookup", len(ids), "by its key, not read"))
+                self.choices.append(InputChoice(f"${node.variable}", "lookup", len(ids), "by its key, not read"))
                 self._keep(node, self._checked(node, predicate.conditions, implied))
                 return
             # The id says it already; a second index would be asked for nothing.
@@ -169,7 +169,7 @@ class _Reduction:
             rows = self._checked(node, predicate.conditions, rows)
         self._keep(node, rows)
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
-        self.choices.append(Choice(f"${node.variable}", path, rows.num_rows, self._asked(node, ids)))
+        self.choices.append(InputChoice(f"${node.variable}", path, rows.num_rows, self._asked(node, ids)))
 
     def _keep(self, node: NodeInput, rows: pa.Table) -> None:
         self.relations[node.name] = rows
@@ -267,7 +267,7 @@ class _Reduction:
         if rows.num_rows > MAX_PAIRS and not self.forced:
             raise TooLarge
         self.relations[hop.name] = rows
-        self.choices.append(Choice(hop_name(hop), path, rows.num_rows, estimate))
+        self.choices.append(InputChoice(hop_name(hop), path, rows.num_rows, estimate))
         for place, column in zip(hop.places, (SOURCE, TARGET), strict=True):
             if hop.narrows(place):
                 self._narrow(place, rows.column(column).to_pylist())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph.read.inputs import sources
-from omnigraph.read.strategies.strategy import Answer, Choice, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 
 
 def _answer(read: Read) -> Answer:
@@ -21,13 +21,13 @@ def _answer(read: Read) -> Answer:
         rows = sources.node_rows(view, node)
         if not is_plain and rows > sources.STREAMED_ROWS and prepared.uses(node.name) == 1:
             relations[node.name] = sources.stream_nodes(view, input_, arguments)
-            choices.append(Choice(f"${node.variable}", "scan", None, f"{rows} rows, streamed"))
+            choices.append(InputChoice(f"${node.variable}", "scan", None, f"{rows} rows, streamed"))
         else:
             relations[node.name] = sources.read_nodes(view, input_, arguments)
-            choices.append(Choice(f"${node.variable}", "scan", relations[node.name].num_rows))
+            choices.append(InputChoice(f"${node.variable}", "scan", relations[node.name].num_rows))
     for hop in query.hops:
         relations[hop.edges] = sources.read_edges(view, replace(hop, filters=()) if is_plain else hop, arguments)
-        choices.append(Choice(hop_name(hop), "sql", relations[hop.edges].num_rows))
+        choices.append(InputChoice(hop_name(hop), "sql", relations[hop.edges].num_rows))
     return Answer(tuple(choices), prepared, relations)
 
 

@@ -22,8 +22,11 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Choice:
-    """How one input was read and why."""
+class InputChoice:
+    """How one input was read and why.
+
+    >>> assert any(choice.path for choice in explanation.choices)
+    """
 
     what: str
     path: Path
@@ -56,7 +59,7 @@ class Read:
 class Answer:
     """The relations to run the tree over; or the tree's columns, when no engine was needed for them."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[InputChoice, ...]
     prepared: Prepared | None
     """None when `table` is the result itself."""
     relations: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,53 @@
+"""docs/library.md has every public name, with its signature and an example. The docs tests run it and hold it to the code."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import omnigraph as og
+from omnigraph.cli.library_reference import ON_SPARK, SECTIONS, SPOKEN_OF, example_of, library_reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "library.md"
+VERBS = (og.Graph, og.GraphBranches, og.GraphTags, og.GraphRecovery, og.GraphTables, og.Transaction)
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    named = [name for names in SECTIONS.values() for name in names]
+    assert sorted([*named, *SPOKEN_OF]) == sorted(og.__all__)
+    headings = re.findall(r"^### (\w+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert headings == named
+
+
+def test_every_class_and_function_has_an_example() -> None:
+    values = {name: getattr(og, name) for name in og.__all__ if name not in SPOKEN_OF}
+    lacking = [
+        name
+        for name, value in values.items()
+        if (inspect.isclass(value) or inspect.isfunction(value)) and not list(example_of(inspect.getdoc(value) or ""))
+    ]
+    assert lacking == []
+
+
+def test_everything_one_can_do_has_an_example() -> None:
+    lacking = [
+        f"{kind.__name__}.{name}"
+        for kind in VERBS
+        for name, member in vars(kind).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+        if not list(example_of(inspect.getdoc(member) or ""))
+    ]
+    assert lacking == []
+
+
+def test_a_signature_says_which_words_there_are() -> None:
+    page = library_reference()
+    assert 'mode: "append" | "merge" | "overwrite",' in page
+    assert 'strategy: "fail" | "ours" | "theirs" = "fail",' in page
+
+
+def test_only_spark_is_left_out_of_the_examples_that_run_everywhere() -> None:
+    blocks = re.findall(r"```python spark\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) == len(ON_SPARK)
+    assert all("spark" in block or "tables" in block for block in blocks)
