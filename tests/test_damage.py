@@ -246,6 +246,26 @@ def test_a_swept_entry_is_a_gap_in_history_and_not_damage(folder: Path) -> None:
         chain.read("old", 0)
 
 
+@pytest.mark.parametrize("place", ["branches/main/.DS_Store", "branches/main/notes.txt"])
+def test_a_file_of_somebody_else_in_the_way_is_named(place: str, folder: Path) -> None:
+    (folder / place).parent.mkdir(parents=True, exist_ok=True)
+    (folder / place).write_text("")
+    with pytest.raises(Damaged, match="no file of a graph has this name") as caught:
+        og.open(folder, verify="full")
+    assert caught.value.file == place
+    assert caught.value.hint == "move it out of the graph's folder"
+
+
+@pytest.mark.parametrize("kind", ["tags", "recovery", "schemas", "history", "staging"])
+def test_a_file_of_somebody_else_elsewhere_harms_nobody(kind: str, folder: Path) -> None:
+    (folder / kind).mkdir(exist_ok=True)
+    (folder / kind / ".DS_Store").write_text("")
+    graph = og.open(folder)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Zed")
+    assert len(graph.recovery.list()) == 1
+
+
 def test_a_graph_in_memory_has_nothing_to_verify() -> None:
     graph = og.init("memory://damage", SCHEMA)
     with graph.transaction() as tx:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from omnigraph.errors import OmnigraphError, StoragePermanent
+from omnigraph.errors import OmnigraphError, PipelineFailed, StoragePermanent
 from omnigraph.views import Repository
 
 C = TypeVar("C", bound=type)
@@ -48,7 +48,7 @@ def _watched(repository: Repository, stream: Iterator[Any]) -> Iterator[Any]:
 
 def _raise_damage(repository: Repository, error: BaseException) -> None:
     """Raise Damaged when a file is to blame for an error that nobody raised on purpose."""
-    ours = isinstance(error, OmnigraphError) and not isinstance(error, StoragePermanent)
+    ours = isinstance(error, OmnigraphError) and not isinstance(error, StoragePermanent | PipelineFailed)
     # A panic in Lance is no Exception.
     if ours or not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
         return

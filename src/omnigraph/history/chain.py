@@ -29,7 +29,8 @@ from omnigraph.history.log import Log
 from omnigraph.history.values import Entry
 from omnigraph.storage import Store
 
-MAX_POSITION = 10**12 - 1
+POSITION_DIGITS = 12
+MAX_POSITION: int = 10**POSITION_DIGITS - 1
 MAX_NAME_LENGTH = 200
 _RESERVED = '~^:?*[\\@"'
 COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -68,11 +69,15 @@ def folder_of(branch: str) -> str:
 
 def key_of(branch: str, position: int) -> str:
     """Newest first: the first key of a listing is the head."""
-    return f"{folder_of(branch)}/{MAX_POSITION - position:012d}.json"
+    return f"{folder_of(branch)}/{MAX_POSITION - position:0{POSITION_DIGITS}d}.json"
 
 
 def position_of(key: str) -> int:
-    return MAX_POSITION - int(key.rsplit("/", 1)[1].removesuffix(".json"))
+    """Of an entry or watermark. Damaged when the key is neither's: something else lies in the folder."""
+    digits = key.rsplit("/", 1)[1].removesuffix(".json")
+    if not (len(digits) == POSITION_DIGITS and digits.isascii() and digits.isdigit()):
+        raise Damaged(key, "no file of a graph has this name", hint="move it out of the graph's folder")
+    return MAX_POSITION - int(digits)
 
 
 class Chain:
@@ -243,7 +248,7 @@ def watermark_folder(branch: str) -> str:
 
 def watermark_key(branch: str, floor: int) -> str:
     """One object per watermark, highest first: raising it is a create, so no sweeper can lower another's."""
-    return f"{watermark_folder(branch)}/{MAX_POSITION - floor:012d}.json"
+    return f"{watermark_folder(branch)}/{MAX_POSITION - floor:0{POSITION_DIGITS}d}.json"
 
 
 def _commits_of(branch: str, position: int) -> str:
