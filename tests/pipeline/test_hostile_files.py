@@ -194,7 +194,7 @@ REJECTED = [
     Rejected("Person.csv", b"name,age\nAda,one\n", 2, "Person.age expects I32, got 'one'"),
     Rejected("Person.csv", b"name,age\nAda, 1\n", 2, "Person.age expects I32, got ' 1'"),
     Rejected("Person.csv", b"name;age\nAda;1,5\n", 2, "Person.age expects I32, got '1,5'", None, {"delimiter": ";"}),
-    Rejected("Person.csv", b"name,born\nAda,31.12.1999\n", 2, "Person.born: invalid Date literal '31.12.1999'"),
+    Rejected("Person.csv", b"name,born\nAda,31.12.1999\n", 2, "Person.born: invalid Date literal '31.12.1999': a date is written YYYY-MM-DD"),
     Rejected("Knows.csv", b"from,to\nAda,\n", 2, "Knows needs 'to', the id of a node; got null"),
     Rejected("Person.parquet", parquet(name=["Ada", None]), 2, "key property Person.name is missing",
              kind=errors.ValueViolation),

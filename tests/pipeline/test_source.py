@@ -150,3 +150,74 @@ def test_a_query_gives_the_same_rows_on_spark(query: str, spark: Any, people: og
     assert there.rows == here.rows
     assert there.to_arrow().schema == here.to_arrow().schema
     assert here.num_rows > 0
+
+
+def failing_reads() -> dict[str, tuple[dict[str, str], str]]:
+    """Options of a read that cannot work, beside the graph, and the sentence."""
+    known = "id, email, age, tier, handle, tags, vec, photo, joined, born, big, score, small, active"
+    types = "edge:Knows, edge:LivesIn, node:City, node:Note, node:Person"
+    return {
+        "no type": ({}, "UsageError: the option 'type' is missing (for example .option(\"graph\", \"./people\"))"),
+        "an unknown type": ({"type": "Persn"}, f"UsageError: the schema has no type 'Persn' (it has: {types})"),
+        "an unknown column": (
+            {"type": "Person", "columns": "emial"}, f"UsageError: node:Person has no column 'emial' (it has: {known})",
+        ),
+        "an unknown revision": (
+            {"type": "Person", "revision": "nope"},
+            "CommitNotFound: 'nope' is not a branch, branch~N, tag or commit id (see 'omnigraph branch list', 'omnigraph "
+            "tag list' and 'omnigraph commit list')",
+        ),
+        "a filter that is none": (
+            {"type": "Person", "filter": "age >"},
+            "UsageError: the filter 'age >' cannot be used: Error parsing statement: SELECT 1 FROM t WHERE age > (sql parser "
+            "error: Expected: an expression, found: EOF) (write a condition on columns, such as age > 30 AND tier = 'pro')",
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", failing_reads())
+def test_a_read_that_cannot_work_says_so_in_one_sentence(case: str, session: Any, people: og.Graph) -> None:
+    from pyspark.errors import PySparkException
+
+    options, sentence = failing_reads()[case]
+    with pytest.raises(PySparkException) as caught:
+        read(session, people, **options).load().collect()
+    first, state = str(caught.value).splitlines()
+    assert first.endswith(f": omnigraph.errors.{sentence}")
+    assert state.strip() == "SQLSTATE: 38000"
+
+
+def failing_writes() -> dict[str, tuple[list[Any], str, dict[str, str], str]]:
+    person_has = "Person has: id, email, age, tier, handle, tags, vec, photo, joined, born, big, score, small, active"
+    return {
+        "a key that is there": (
+            [("p1", 1)], "email string, age int", {},
+            "KeyConflict: Person 'p1' already exists (use an upsert (insert of a keyed node, or load mode merge) to "
+            "replace it)",
+        ),
+        "a value out of range": (
+            [("x", 500)], "email string, age int", {},
+            "RejectedRecords: 1 record was rejected: Person (DataFrame): @range violation on Person.age: value 500 > max 150",
+        ),
+        "an unknown column": (
+            [("x", 5)], "email string, agee int", {},
+            f"UnreadableInput: unknown column 'agee' for Person ({person_has})",
+        ),
+        "an unknown branch": (
+            [("x", 5)], "email string, age int", {"branch": "nope"},
+            "BranchNotFound: branch 'nope' does not exist (see 'omnigraph branch list')",
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", failing_writes())
+def test_a_write_that_cannot_work_says_so_in_one_sentence(case: str, session: Any, people: og.Graph) -> None:
+    from pyspark.errors import PySparkException
+
+    rows, schema, options, sentence = failing_writes()[case]
+    writer = session.createDataFrame(rows, schema).write.format("omnigraph").options(graph=people.uri, type="Person")
+    with pytest.raises(PySparkException) as caught:
+        writer.options(**options).mode("append").save()
+    first, state = str(caught.value).splitlines()
+    assert first.endswith(f": omnigraph.errors.{sentence}")
+    assert state.strip() == "SQLSTATE: 38000"

@@ -64,6 +64,11 @@ class Frame:
         return "pyspark" in type(self.rows).__module__
 
     @property
+    def has_row_numbers(self) -> bool:
+        """The rows of a Spark DataFrame, and those that Spark's tasks wrote, come in any order."""
+        return self.rows is not None and not self.is_spark
+
+    @property
     def name(self) -> str:
         """What messages call it."""
         return f"{self.key.partition(':')[2]} (DataFrame)"

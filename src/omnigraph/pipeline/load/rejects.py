@@ -32,8 +32,10 @@ class Origin:
 def origins(inputs: LoadInputs, report: ReadReport) -> dict[int, Origin]:
     """By the index of the split, or of the data frame."""
     if inputs.frames:
-        # The rows of a Spark DataFrame have no order, so they have no numbers.
-        return {number: Origin(frame.name, None if frame.is_spark else 0) for number, frame in enumerate(inputs.frames)}
+        return {
+            number: Origin(frame.name, 0 if frame.has_row_numbers else None)
+            for number, frame in enumerate(inputs.frames)
+        }
     lines = {split.index: split.lines for split in report.splits}
     found: dict[int, Origin] = {}
     before = 0

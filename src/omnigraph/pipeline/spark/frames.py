@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.errors import UsageError
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.spark.types import for_spark, struct_type
 from omnigraph.pipeline.target import Place, Target
@@ -34,6 +35,20 @@ class FragmentsReader:
         for batch in table.scan(self.columns, self.filter, fragments=fragments, batch_rows=BATCH_ROWS):
             if batch.num_rows:
                 yield for_spark(batch)
+
+
+def check_filter(table: Table, filter: str | None) -> None:
+    """UsageError for a filter that the table cannot be scanned with."""
+    if filter is None:
+        return
+    try:
+        table.scan(["id"], filter, limit=1)
+    except ValueError as error:
+        said = str(error).splitlines()[0].removeprefix("Invalid user input: ").partition(", /")[0]
+        raise UsageError(
+            f"the filter {filter!r} cannot be used: {said}",
+            hint="write a condition on columns, such as age > 30 AND tier = 'pro'",
+        ) from None
 
 
 def fragment_groups(table: Table) -> tuple[tuple[int, ...], ...]:
@@ -76,6 +91,7 @@ class GraphTables:
         table = self._view.table(key)
         if table is None or not table.rows:
             return self._spark.createDataFrame([], schema)
+        check_filter(table, filter)
         reader = FragmentsReader(Target.of(self._view.repository, self._view), Place.of(table), names, filter)
         groups = fragment_groups(table)
 

@@ -60,6 +60,7 @@ def _launches(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """Ask a JVM to end, and wait until it has."""
+    _expect_its_end()
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
@@ -67,6 +68,15 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait(END_PATIENCE_S)
     except subprocess.TimeoutExpired:
         _kill([process])
+
+
+def _expect_its_end() -> None:
+    """PySpark would print a traceback when the JVM hangs up, because it does not know that this is the end."""
+    from pyspark import SparkContext
+
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
 
 
 def _kill(processes: list[subprocess.Popen[bytes]]) -> None:

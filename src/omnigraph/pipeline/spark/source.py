@@ -18,11 +18,12 @@ leaves nothing visible.
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -32,13 +33,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
 from omnigraph.history import MAIN, check_attribution, new_ulid
 from omnigraph.pipeline.engines import refuse_memory
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.load.job import WrittenRows, places_of, publish_written
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
-from omnigraph.pipeline.spark.frames import FragmentsReader, fragment_groups
+from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, fragment_groups
 from omnigraph.pipeline.spark.types import struct_type
 from omnigraph.pipeline.target import Place, Target
 from omnigraph.views import Repository, View
@@ -51,11 +52,35 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Make the source known to a session."""
 
-    class Here(OmnigraphSource):
+    class RegisteredSource(OmnigraphSource):
         # Sources are made in Python workers, and those stay in the folder where the JVM was started.
         folder = os.getcwd()
 
-    spark.dataSource.register(Here)
+    spark.dataSource.register(RegisteredSource)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def in_one_sentence(method: Method) -> Method:
+    """For methods that Spark calls in a Python worker: an error of ours reaches the user as a sentence, without the
+    tracebacks of the worker. The worker ends with it, so nobody else's tracebacks are lost."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return method(*args, **named)
+        except OmnigraphError as error:
+            raise _as_sentence(error) from None
+
+    return call  # type: ignore[return-value]
+
+
+def _as_sentence(error: OmnigraphError) -> OmnigraphError:
+    os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+    if error.hint and not isinstance(error, RejectedRecords):  # whose hint is about another way to load
+        error.args = (f"{error.message} ({error.hint})",)
+    return error
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
@@ -88,9 +113,10 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         chosen = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()] or known
         for name in chosen:
             if name not in known:
-                raise UsageError(f"'{name}' is no column of {key}", hint=f"it has: {', '.join(known)}")
+                raise UsageError(f"{key} has no column '{name}'", hint=f"it has: {', '.join(known)}")
         return list(chosen)
 
+    @in_one_sentence
     def schema(self) -> StructType:
         import pyarrow as pa
 
@@ -99,20 +125,24 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         stored = view.schema(key)
         return struct_type(pa.schema([stored.field(name) for name in self._columns(view, key)]))
 
+    @in_one_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
         view = self._view()
         key = table_key(view.catalog, self._option("type"))
         known = view.schema(key).names
         unknown = [name for name in schema.names if name not in known]
         if unknown:
-            raise UsageError(f"'{unknown[0]}' is no column of {key}", hint=f"it has: {', '.join(known)}")
+            raise UsageError(f"{key} has no column '{unknown[0]}'", hint=f"it has: {', '.join(known)}")
         table = view.table(key)
+        if table is not None:
+            check_filter(table, self.options.get("filter"))
         place = None if table is None else Place.of(table)
         groups = () if table is None else fragment_groups(table)
         return TableReader(
             Target.of(view.repository, view), place, groups, list(schema.names), self.options.get("filter")
         )
 
+    @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         check_attribution(self.options.get("actor"), self.options.get("message"))
         repository = self._repository()
@@ -167,8 +197,11 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Group)
         if self.place is None or not partition.fragments:
-            return iter(())
-        return FragmentsReader(self.target, self.place, self.columns, self.filter).batches(partition.fragments)
+            return
+        try:
+            yield from FragmentsReader(self.target, self.place, self.columns, self.filter).batches(partition.fragments)
+        except OmnigraphError as error:
+            raise _as_sentence(error) from None
 
 
 # ---------------------------------------------------------------- writing
@@ -185,13 +218,18 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, rows: WrittenRows) -> None:
         self.rows = rows
 
+    @in_one_sentence
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         report = read_batches(self.rows.target, self.rows.key, self.rows.places, 0, iterator)
         return _Written(pickle.dumps(report))
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        reports: list[ReadReport] = [pickle.loads(one.report) for one in messages if isinstance(one, _Written)]
+        reports: list[ReadReport] = [
+            pickle.loads(message.report) for message in messages if isinstance(message, _Written)
+        ]
         publish_written(self.rows, reports)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Fragments that no commit names are invisible; sweeping collects them."""
+        """Nothing is removed: Spark aborts after a failed `commit` too, whose outcome may be unknown. What no commit names
+        is invisible, and a clean-up of the graph collects it."""
