@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
 
+import snowballstemmer
+
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query import plan as p
 from omnigraph.values.types import PropertyType, Scalar
@@ -52,7 +54,7 @@ class Oracle:
         offset = self.cut(plan.offset) or 0
         ranking = plan.order[0].expression if plan.order else None
         if isinstance(ranking, p.Rrf):
-            matches = self.fuse(ranking, matches, (limit or 0) + offset)
+            matches = self.fuse(ranking, matches)
         elif isinstance(ranking, p.Nearest | p.Bm25):
             matches = [one for one in matches if self.value(ranking, one) is not None]
         if plan.grouped:
@@ -232,7 +234,8 @@ class Oracle:
             case p.CountOf(block):
                 return len(self.matches(block, match))
             case p.TextMatch():
-                return text_matches(e, self.value(e.property, match), self.value(e.query, match))
+                most = 0 if e.max_edits is None else self.value(e.max_edits, match)
+                return text_matches(e, self.value(e.property, match), self.value(e.query, match), most)
             case p.Nearest(property_, query, _):
                 return cosine(self.value(property_, match), self.value(query, match))
             case p.Bm25():
@@ -275,29 +278,30 @@ class Oracle:
         query = self.value(e.query, match) or ""
         types = self.types_of[e.property.variable]
         texts = [row.get(e.property.column) for t in types for row in self.data.get(f"node:{t}", ())]
-        corpus = [split(text) for text in texts if text is not None]
+        corpus = [stems(text, e.language) for text in texts if text is not None]
+        lengths = [len(split(text)) for text in texts if text is not None]
         text = self.value(e.property, match)
         if text is None:
             return None
-        mine, total, hit = split(text), 0.0, False
-        for word in set(split(query)):
+        mine, total, hit = stems(text, e.language), 0.0, False
+        for word in set(stems(query, e.language)):
             frequency = mine.count(word)
             holding = sum(word in other for other in corpus)
             if frequency:
                 hit = True
                 idf = math.log(1 + (len(corpus) - holding + 0.5) / (holding + 0.5))
-                mean = sum(map(len, corpus)) / len(corpus)
-                total += idf * frequency * 2.2 / (frequency + 1.2 * (0.25 + 0.75 * len(mine) / mean))
+                mean = sum(lengths) / len(lengths)
+                total += idf * frequency * 2.2 / (frequency + 1.2 * (0.25 + 0.75 * len(split(text)) / mean))
         return f32(total) if hit else None
 
-    def fuse(self, e: p.Rrf, matches: list[Match], depth: int) -> list[Match]:
+    def fuse(self, e: p.Rrf, matches: list[Match]) -> list[Match]:
         variable = e.first.property.variable
         entities = {m[variable].identity: m for m in matches}
         k = float(self.value(e.k, {}))
         for arm in (e.first, e.second):
             scored = [(self.value(arm, m), identity) for identity, m in entities.items()]
             sign = 1 if isinstance(arm, p.Nearest) else -1
-            best = sorted((sign * s, i[1], i[0]) for s, i in scored if s is not None)[:depth]
+            best = sorted((sign * s, i[1], i[0]) for s, i in scored if s is not None)
             for rank, (_, id_, key) in enumerate(best):
                 self.fused[(key, id_)] = self.fused.get((key, id_), 0.0) + 1.0 / (k + rank + 1)
         return [m for m in matches if m[variable].identity in self.fused]
@@ -397,14 +401,57 @@ def split(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def text_matches(e: p.TextMatch, text: str | None, query: str | None) -> bool:
-    wanted = split(query or "")
-    if text is None or not wanted:
+STOP = {
+    *[
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "for",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "such",
+        "that",
+        "the",
+        "their",
+    ]
+}
+STOP |= {*["then", "there", "these", "they", "this", "to", "was", "will", "with"]}
+STEMMER = snowballstemmer.stemmer("english")
+
+
+def stems(text: str, language: str, stop: bool = True) -> list[str]:
+    if language == "simple":
+        return split(text)
+    kept = [word for word in split(text) if not (stop and word in STOP)]
+    return [STEMMER.stemWord(word) if word.isalpha() else word for word in kept]
+
+
+def text_matches(e: p.TextMatch, text: str | None, query: str | None, most: int) -> bool:
+    if text is None or query is None:
         return False
-    present = split(text)
-    if e.kind != "fuzzy":
-        return all(word in present for word in wanted)
-    return all(any(edits(word, other) <= e.max_edits for other in present) for word in wanted)
+    if e.kind == "phrase":
+        inner, whole = stems(query, e.language, stop=False), stems(text, e.language, stop=False)
+        return any(inner and whole[i : i + len(inner)] == inner for i in range(len(whole)))
+    if e.kind == "fuzzy":
+        asked = [word for word in split(query) if e.language == "simple" or word not in STOP]
+        return any(edits(word, other) <= most for word in asked for other in split(text))
+    wanted, present = stems(query, e.language), stems(text, e.language)
+    found = [word in present for word in wanted]
+    return bool(found) and (all(found) if e.kind == "all_words" else any(found))
 
 
 def edits(a: str, b: str) -> int:

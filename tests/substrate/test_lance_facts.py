@@ -347,3 +347,48 @@ def test_merge_insert_ends_at_half_a_million_keys(tmp_path: Path) -> None:
     merge = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     with pytest.raises((OSError, RuntimeError)):
         merge.execute_uncommitted(table.take(pa.array(range(0, count, 2))))
+
+
+def test_the_stemmer_of_a_text_index_is_ours(tmp_path: Path) -> None:
+    """Words of one stem of ours are words of one stem of the index: what it proposes is never too little."""
+    from lance.query import MatchQuery
+
+    from omnigraph.read.search import text
+    from omnigraph.tables.indexes import WORDS
+
+    endings = (
+        "",
+        "s",
+        "es",
+        "ed",
+        "ing",
+        "er",
+        "ly",
+        "ness",
+        "ation",
+        "ational",
+        "ism",
+        "al",
+        "ally",
+        "ies",
+        "y",
+        "eed",
+    )
+    stems = (
+        "run add ebb err odd egg hop hope intern nation commun gener past skate die sky news inn proceed graph relat"
+    )
+    words = sorted({f"{stem}{ending}" for stem in stems.split() for ending in endings})
+    dataset = lance.write_dataset(pa.table({"word": words}), str(tmp_path / "words"))
+    dataset.create_scalar_index("word", "INVERTED", **WORDS, stem=True, language="English", with_position=False)
+    groups: dict[str, set[str]] = {}
+    for word in words:
+        groups.setdefault(text._stem(word), set()).add(word)
+    assert max(map(len, groups.values())) > 5
+    for group in groups.values():
+        found = lance.dataset(str(tmp_path / "words")).scanner(
+            columns=["word"],
+            full_text_query=MatchQuery(min(group), "word"),
+            limit=len(words),
+            disable_scoring_autoprojection=True,
+        )
+        assert group == set(found.to_table().column("word").to_pylist())

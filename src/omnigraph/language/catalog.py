@@ -29,6 +29,7 @@ class Annotation:
 
 
 Metric = Literal["cosine", "l2", "dot"]
+Language = Literal["english", "simple"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Property:
     embed: Embed | None = None
     metric: Metric = "cosine"
     """How near two vectors are, for nearest(): `@metric("l2")` on a Vector property."""
+    language: Language = "english"
+    """How text is cut into words that are compared: `@index(language: "simple")` on a String property."""
     annotations: tuple[Annotation, ...] = ()
     declared_directly: bool = True
     interfaces: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ def _for_property(property: Property) -> Iterator[IndexSpec]:
         return
     yield IndexSpec(name, "BTREE")
     if type.scalar is Scalar.STRING and not type.enum:
-        yield IndexSpec(name, "INVERTED")
+        yield IndexSpec(name, "INVERTED", property.language)
 
 
 @dataclass(frozen=True)

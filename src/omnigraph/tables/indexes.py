@@ -20,14 +20,14 @@ MAX_BUILDERS = 2
 WORDS: dict[str, Any] = {
     "base_tokenizer": "simple",
     "lower_case": True,
-    "stem": False,
     "remove_stop_words": False,
     "ascii_folding": False,
     "max_token_length": None,
 }
-"""What a text index takes for a word: runs of letters and digits in lower case, all of them, as they are written.
+"""What a text index takes for a word: runs of letters and digits in lower case, all of them; stemmed in "english".
 
-Any word of a text (see `omnigraph.read.search.text`) consists of such runs, so the index finds every text that has the word."""
+Any word of a text (see `omnigraph.read.search.text`) consists of such runs, and a word that we stem is one, so the index
+finds every text that has the word or another of the same stem."""
 MAX_SEGMENTS = 8
 """An index with more segments is rebuilt as few."""
 SEGMENT_ROWS = 16_000_000
@@ -39,12 +39,13 @@ SEGMENTS_AT_ONCE = 4
 class IndexSpec:
     column: str
     kind: IndexKind
-    metric: str | None = None
+    variant: str | None = None
+    """The metric of a vector index, the language of a text index."""
 
     @property
     def name(self) -> str:
-        """Says all of it: an index for another metric is another index."""
-        return f"{self.column}.{self.kind.lower()}" + (f".{self.metric}" if self.metric else "")
+        """Says all of it: an index for another metric or language is another index."""
+        return f"{self.column}.{self.kind.lower()}" + (f".{self.variant}" if self.variant else "")
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,8 @@ def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, lis
 
 
 def spec_of(name: str) -> IndexSpec:
-    column, kind, *metric = name.split(".")  # the names of columns have no dots
-    return IndexSpec(column, kind.upper(), *metric)  # type: ignore[arg-type]  # names are ours: always a known kind
+    column, kind, *variant = name.split(".")  # the names of columns have no dots
+    return IndexSpec(column, kind.upper(), *variant)  # type: ignore[arg-type]  # names are ours: always a known kind
 
 
 def build_segment(table: Table, plan: SegmentPlan) -> Any:
@@ -148,9 +149,9 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
         if not has_vectors(table, spec.column, plan.fragments):
             return None
         rows = sum(fragment.rows for fragment in table.fragments if fragment.id in set(plan.fragments))
-        options = {"num_partitions": max(1, rows // PARTITION_ROWS), "metric": spec.metric}
+        options = {"num_partitions": max(1, rows // PARTITION_ROWS), "metric": spec.variant}
     elif spec.kind == "INVERTED":
-        options = WORDS
+        options = WORDS | {"stem": spec.variant == "english"}
     built = table.dataset.create_index_uncommitted(
         spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(plan.fragments), **options
     )

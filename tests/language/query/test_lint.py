@@ -12,6 +12,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.compiler import compile_queries, compile_query
 from omnigraph.language.query.lint import LINT_CODES, lint_queries
 from omnigraph.language.query.plan import MutationPlan, QueryPlan, ReadPlan
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.wire.queries import lint_json, operation_json, query_json
 
 ADVICE = [
@@ -23,9 +24,12 @@ ADVICE = [
     ("L206", "query q() { match { $p: Person } return { $p } limit 3 }"),
     ("L207", "query q() { match { $p: Person $p.age = null } return { $p } }"),
     ("L208", 'query q() { match { $d: Doc search($d.text, "x") } return { $d } }'),
+    ("L209", "query q() { match { $p: Person $p knows $q } return { $p.email, count($q) as n } }"),
 ]
 
 CLEAN = [
+    "query q() { match { $p: Person $p $e:knows $q } return { $p.email, count($e) as n, max($q.age) as oldest } }",
+    "query q() { match { $p: Person $p knows $q } return { $p.email, max($q.age) as oldest } }",
     "query q($x: String) { match { $p: Person { email: $x } $p knows $_ } return { $p } order { $p.age } limit 3 }",
     "query q() { match { $p: Person $c: City $p.label = $c.label } return { $p, $c } }",
     "query q() { match { $p: Person $c: City not { $p livesIn $c } } return { $p, $c } }",
@@ -39,6 +43,17 @@ def test_advice(code: str, text: str, library: Catalog) -> None:
     report = lint_queries(text, library)
     assert {finding.code for finding in report.findings} == {code}
     assert report.status == "ok"
+
+
+def test_counting_in_a_block_is_noticed_too(library: Catalog) -> None:
+    counted = "query q() { match { $p: Person count { $p knows $_ } > 1 } return { $p } }"
+    assert [finding.code for finding in lint_queries(counted, library).findings] == ["L209"]
+
+
+def test_edges_that_are_unique_between_two_nodes_can_be_counted_by_their_ends() -> None:
+    catalog = compile_schema("node A { x: String @key }\nedge To: A -> A { @unique(src, dst) }")
+    counted = "query q() { match { $a: A $a to $b } return { $a.x, count($b) as n } }"
+    assert lint_queries(counted, catalog).findings == ()
 
 
 def test_every_code_has_a_case() -> None:

@@ -16,8 +16,8 @@ from omnigraph.errors import SchemaError
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.rules import RULES
 
-IN_PROCESS = Path(__file__).parent
-CASES = sorted(path for path in (IN_PROCESS / "errors").glob("S*.pg") if not path.name.endswith(".previous.pg"))
+HERE = Path(__file__).parent
+CASES = sorted(path for path in (HERE / "errors").glob("S*.pg") if not path.name.endswith(".previous.pg"))
 
 
 def compile_case(path: Path) -> SchemaError:
@@ -40,7 +40,7 @@ def test_a_broken_rule_gives_its_code_its_message_and_its_place(path: Path) -> N
     assert error.source_line == lines[error.line - 1]
     assert 1 <= error.column <= len(error.source_line) + 1
 
-    snapshot = IN_PROCESS / "snapshots" / f"{path.stem}.txt"
+    snapshot = HERE / "snapshots" / f"{path.stem}.txt"
     if os.environ.get("OMNIGRAPH_UPDATE_SNAPSHOTS"):
         snapshot.write_text(error.render() + "\n", "utf-8")
     assert error.render() + "\n" == snapshot.read_text("utf-8")
@@ -52,7 +52,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 def test_every_snapshot_has_a_case() -> None:
-    assert {path.stem for path in (IN_PROCESS / "snapshots").glob("*.txt")} == {path.stem for path in CASES}
+    assert {path.stem for path in (HERE / "snapshots").glob("*.txt")} == {path.stem for path in CASES}
 
 
 def test_text_that_is_not_unicode_is_refused_with_its_place() -> None:

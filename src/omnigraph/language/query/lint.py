@@ -23,6 +23,7 @@ LINT_CODES: dict[str, str] = {
     "L206": "a cut without an order: which rows remain is decided by ids alone",
     "L207": "a comparison with null, which is never true; `is null` tests for null",
     "L208": "text search or ranking on a property without @index: every row is read",
+    "L209": "a count over a hop that binds no edge: nodes are counted once, however many edges lead to them",
 }
 
 
@@ -160,6 +161,7 @@ def _advice(query: syntax.QueryDecl, compiled: plan.QueryPlan, catalog: Catalog)
             yield QueryFinding("warning", "L207", f"{place}: '{node.op}' with null is never true; use `is null`", names)
     if isinstance(query.body, syntax.ReadBody) and isinstance(compiled, plan.ReadPlan):
         yield from _read_advice(query.body, compiled, names)
+        yield from _count_advice(compiled, catalog, names)
         yield from _search_advice(query, compiled, catalog)
 
 
@@ -181,6 +183,26 @@ def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[st
         yield QueryFinding(
             "info", "L206", "limit without order: the rows that remain are those with the smallest ids", names
         )
+
+
+def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, ...]) -> Iterator[Finding]:
+    expressions = [projection.expression for projection in compiled.projections]
+    counted = [
+        hop
+        for expression in expressions
+        for one in plan.walk(expression)
+        if isinstance(one, plan.Aggregate) and one.function == "count" and isinstance(one.operand, plan.EntityRef)
+        for hop in compiled.pattern.expansions
+        if one.operand.variable in (hop.source, hop.target)
+    ]
+    inside = [*expressions, *compiled.pattern.filters]
+    blocks = [one for expression in inside for one in plan.walk(expression) if isinstance(one, plan.CountOf)]
+    counted += [hop for block in blocks for hop in block.block.expansions]
+    for edge in dict.fromkeys(hop.edge for hop in counted if hop.edge_variable is None):
+        if not any(set(rule.fields) == {"src", "dst"} for rule in catalog.edges[edge].constraints_of("unique")):
+            word = edge[0].lower() + edge[1:]
+            message = f"several {edge} edges between two nodes count once; bind the edge ($e:{word}) to count edges"
+            yield Finding("info", "L209", message, names, edge)
 
 
 def _mentions(body: syntax.ReadBody) -> dict[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from omnigraph.language.catalog import Metric
+from omnigraph.language.catalog import Language, Metric
 from omnigraph.values.literals import Constant as Constant
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -87,14 +87,19 @@ class ListOf:
     type: PropertyType
 
 
+TextKind = OneOf["search", "match_text", "all_words", "phrase", "fuzzy"]
+
+
 @dataclass(frozen=True)
 class TextMatch:
-    """`search`, `match_text` (the same) or `fuzzy`: does the text match the query's words?"""
+    """Does the text match the query's words? `search`, `match_text` (the same): any of them; `all_words`; `phrase`: in
+    this order, one after the other; `fuzzy`: any of them with up to `max_edits` edits."""
 
-    kind: OneOf["search", "match_text", "fuzzy"]
+    kind: TextKind
     property: PropertyRef
     query: Expression
-    max_edits: int = 2
+    max_edits: Expression | None = None
+    language: Language = "english"
     type: PropertyType = BOOL
 
 
@@ -114,6 +119,7 @@ class Bm25:
 
     property: PropertyRef
     query: Expression
+    language: Language = "english"
     type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F32, nullable=True))
 
 
@@ -180,7 +186,9 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (left, right)
         case ListOf(items, _):
             return items
-        case TextMatch() | Nearest() | Bm25():
+        case TextMatch(_, property_, query, max_edits):
+            return (property_, query) if max_edits is None else (property_, query, max_edits)
+        case Nearest() | Bm25():
             return (expression.property, expression.query)
         case Rrf(first, second, k, _):
             return (first, second, k)

@@ -24,7 +24,7 @@ RULES: dict[str, str] = {
     "T16": "`update` of an edge type",
     "T17": "ordering by `nearest` without `limit`",
     "T18": "ordering by an alias together with `nearest`",
-    "T19": "arguments of `search` or `fuzzy` that do not fit",
+    "T19": "arguments of `search`, `all_words`, `phrase` or `fuzzy` that do not fit",
     "T20": "arguments of `match_text` or `bm25` that do not fit",
     "T21": "`rrf` without `limit` or with arguments that do not fit",
     "T22": "an undirected traversal of an edge between different types",

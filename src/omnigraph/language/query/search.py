@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.language.catalog import Metric
+from omnigraph.language.catalog import Language, Metric, Property
 from omnigraph.language.query import plan, syntax
 from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import fitted
@@ -13,29 +14,51 @@ from omnigraph.values.types import PropertyType, Scalar
 if TYPE_CHECKING:
     from omnigraph.language.query.expressions import ExpressionChecker
 
-_RULES = {"search": "T19", "fuzzy": "T19", "match_text": "T20", "bm25": "T20", "nearest": "T15", "rrf": "T21"}
+_RULES = {
+    "search": "T19",
+    "all_words": "T19",
+    "phrase": "T19",
+    "fuzzy": "T19",
+    "match_text": "T20",
+    "bm25": "T20",
+    "nearest": "T15",
+    "rrf": "T21",
+}
 _SHAPES = {
     "search": "search($variable.property, text)",
     "match_text": "match_text($variable.property, text)",
+    "all_words": "all_words($variable.property, text)",
+    "phrase": "phrase($variable.property, text)",
     "fuzzy": "fuzzy($variable.property, text, max_edits)",
     "bm25": "bm25($variable.property, text)",
     "nearest": "nearest($variable.property, vector or text)",
     "rrf": "rrf(ranking, ranking, k)",
 }
+_CONDITIONS: dict[str, plan.TextKind] = {
+    "search": "search",
+    "match_text": "match_text",
+    "all_words": "all_words",
+    "phrase": "phrase",
+    "fuzzy": "fuzzy",
+}
 _DEFAULT_RRF_K = 60
+MAX_EDITS = 2
+T = TypeVar("T")
+DEFAULT_EDITS = 2
 
 
 def check_text_match(checker: ExpressionChecker, call: syntax.Call) -> plan.TextMatch:
     property_ = _text_property(checker, call)
     query = _text_query(checker, call)
-    if call.function == "fuzzy":
-        return plan.TextMatch("fuzzy", property_, query, _max_edits(checker, call))
-    return plan.TextMatch("search" if call.function == "search" else "match_text", property_, query)
+    kind = _CONDITIONS[call.function]
+    edits = _max_edits(checker, call) if kind == "fuzzy" else None
+    return plan.TextMatch(kind, property_, query, edits, _language(checker, call, property_))
 
 
 def check_ranking(checker: ExpressionChecker, call: syntax.Call) -> plan.Ranking:
     if call.function == "bm25":
-        return plan.Bm25(_text_property(checker, call), _text_query(checker, call))
+        property_ = _text_property(checker, call)
+        return plan.Bm25(property_, _text_query(checker, call), _language(checker, call, property_))
     if call.function == "nearest":
         return _nearest(checker, call)
     return _rrf(checker, call)
@@ -79,14 +102,33 @@ def _text_query(checker: ExpressionChecker, call: syntax.Call) -> plan.Expressio
     return query
 
 
-def _max_edits(checker: ExpressionChecker, call: syntax.Call) -> int:
+def _max_edits(checker: ExpressionChecker, call: syntax.Call) -> plan.Expression:
     if len(call.arguments) == 2:
-        return 2
+        return plan.Constant(DEFAULT_EDITS, PropertyType(Scalar.I64))
     edits = checker.check(call.arguments[2])
-    is_count = isinstance(edits, plan.Constant) and isinstance(edits.value, int) and not isinstance(edits.value, bool)
-    if is_count and isinstance(edits, plan.Constant) and isinstance(edits.value, int) and 0 <= edits.value <= 2:
-        return edits.value
-    raise _wrong(checker, call, "the number of edits is 0, 1 or 2", call.arguments[2].at)
+    if isinstance(edits, plan.Constant) and type(edits.value) is int and 0 <= edits.value <= MAX_EDITS:
+        return edits
+    if isinstance(edits, plan.Parameter) and edits.type.scalar.is_integer and not edits.type.is_list:
+        return edits
+    raise _wrong(checker, call, "the number of edits is 0, 1 or 2, or an integer parameter", call.arguments[2].at)
+
+
+def _language(checker: ExpressionChecker, call: syntax.Call, property_: plan.PropertyRef) -> Language:
+    """The language of the property. Types of one interface may choose differently; their words do not compare."""
+    languages = _of_types(checker, property_, lambda declared: declared.language)
+    if len(languages) > 1:
+        named = ", ".join(f"{name} has {language}" for language, name in sorted(languages.items()))
+        message = f"the types of ${property_.variable} differ in the language of @index: {named}"
+        raise _wrong(checker, call, message, call.at)
+    return next(iter(languages), "english")
+
+
+def _of_types(checker: ExpressionChecker, property_: plan.PropertyRef, read: Callable[[Property], T]) -> dict[T, str]:
+    """What the types of the property's variable declare, each with a type that does."""
+    variable = checker.scope.node(property_.variable)
+    assert variable is not None, "the property of a node was checked"
+    nodes = checker.checking.catalog.nodes
+    return {read(nodes[name].properties[property_.column]): name for name in variable.types}
 
 
 def _nearest(checker: ExpressionChecker, call: syntax.Call) -> plan.Nearest:
@@ -115,13 +157,10 @@ def _nearest(checker: ExpressionChecker, call: syntax.Call) -> plan.Nearest:
 
 def _metric(checker: ExpressionChecker, call: syntax.Call, property_: plan.PropertyRef) -> Metric:
     """The metric of the property. Types of one interface may choose differently; their distances do not compare."""
-    variable = checker.scope.node(property_.variable)
-    assert variable is not None, "the property of a node was checked"
-    nodes = checker.checking.catalog.nodes
-    metrics = {nodes[name].properties[property_.column].metric: name for name in variable.types}
+    metrics = _of_types(checker, property_, lambda declared: declared.metric)
     if len(metrics) > 1:
-        told = ", ".join(f"{name} has {metric}" for metric, name in sorted(metrics.items()))
-        raise _wrong(checker, call, f"the types of ${property_.variable} differ in @metric: {told}", call.at)
+        named = ", ".join(f"{name} has {metric}" for metric, name in sorted(metrics.items()))
+        raise _wrong(checker, call, f"the types of ${property_.variable} differ in @metric: {named}", call.at)
     return next(iter(metrics), "cosine")
 
 

@@ -23,7 +23,7 @@ class Position:
 LiteralKind = OneOf["string", "integer", "float", "bool", "null", "date", "datetime"]
 ComparisonOp = OneOf["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "in"]
 ArithmeticOp = OneOf["+", "-", "*", "/", "%"]
-CallName = OneOf["search", "fuzzy", "match_text", "nearest", "bm25", "rrf"]
+CallName = OneOf["search", "all_words", "phrase", "fuzzy", "match_text", "nearest", "bm25", "rrf"]
 AggregateName = OneOf["count", "sum", "avg", "min", "max"]
 BlockKind = OneOf["not", "exists", "count"]
 

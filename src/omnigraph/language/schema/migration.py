@@ -278,7 +278,9 @@ class _TypeChange:
             reason = f"changing annotations without behaviour on '{target}'"
             yield self._refuse(reason, "OG-BC-105", member=after.name)
         changed = tuple(
-            name for name in ("description", "default", "metric") if getattr(before, name) != getattr(after, name)
+            name
+            for name in ("description", "default", "metric", "language")
+            if getattr(before, name) != getattr(after, name)
         )
         if changed:
             yield UpdatePropertyMetadata(
@@ -289,6 +291,7 @@ class _TypeChange:
                 description=after.description,
                 default=after.default,
                 metric=after.metric,
+                language=after.language,
             )
 
     def _embedding(self, property: Property, owner: AnyType) -> tuple[int | str, str | None] | None:

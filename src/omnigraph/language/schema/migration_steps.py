@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from omnigraph.language.catalog import Constraint, LiteralValue, Metric
+from omnigraph.language.catalog import Constraint, Language, LiteralValue, Metric
 from omnigraph.values.types import PropertyType
 
 TypeKind = Literal["interface", "node", "edge"]
@@ -177,13 +177,14 @@ class ExtendEnum(_PropertyChange):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdatePropertyMetadata(_PropertyChange):
-    """`changed` names what is new: description, default, metric."""
+    """`changed` names what is new: description, default, metric, language."""
 
     kind = "update_property_metadata"
     changed: tuple[str, ...]
     description: str | None = None
     default: LiteralValue | None = None
     metric: Metric = "cosine"
+    language: Language = "english"
 
     def line(self) -> str:
         return f"update {' and '.join(self.changed)} of property {self.where()} {self.on()}"

@@ -236,10 +236,11 @@ def _tree_builder() -> Any:
 
         def annotation(self, children: Children) -> AnnotationSyntax:
             word, *rest = children
-            argument, options = (rest[0], tuple(rest[1:])) if rest else (None, ())
+            rest = [value for value in rest if value is not None]
+            argument = rest.pop(0) if rest and isinstance(rest[0], ArgumentSyntax) else None
+            options = tuple(rest)
             name = word[1:].strip()
-            values = [] if argument is None else [argument, *options]
-            for value in values:
+            for value in (*([argument] if argument else ()), *options):
                 if name != "default" and _is_signed(value.value):
                     raise _Refused("S011", value.place, found=str(value.value))
             return AnnotationSyntax(name, argument, options, _place(word))

@@ -183,10 +183,11 @@ def type_text(type: TypeSyntax) -> str:
 
 
 def _annotation(annotation: AnnotationSyntax) -> str:
-    if annotation.argument is None:
-        return f"@{annotation.name}"
-    options = [f"{option.name}={literal_text(option.value)}" for option in annotation.options]
-    return f"@{annotation.name}({', '.join([_argument(annotation.argument), *options])})"
+    sign = ": " if annotation.name == "index" else "="
+    values = [f"{option.name}{sign}{literal_text(option.value)}" for option in annotation.options]
+    if annotation.argument is not None:
+        values.insert(0, _argument(annotation.argument))
+    return f"@{annotation.name}({', '.join(values)})" if values else f"@{annotation.name}"
 
 
 def _constraint_argument(argument: ArgumentSyntax | RangeSyntax) -> str:
@@ -279,8 +280,9 @@ def _constraint_syntax(constraint: Constraint) -> ConstraintSyntax:
 
 
 def _property_syntax(property: Property, constraints: Iterable[Constraint]) -> PropertySyntax:
+    language = () if property.language == "english" else (OptionSyntax("language", property.language),)
     annotations = [
-        AnnotationSyntax(constraint.kind)
+        AnnotationSyntax(constraint.kind, options=language if constraint.kind == "index" else ())
         for constraint in constraints
         if _is_property_level(constraint) and constraint.fields == (property.name,)
     ]

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from omnigraph.language.catalog import Annotation, Constraint, ConstraintKind, Embed, LiteralValue, Metric, Property
+from dataclasses import replace
+
+from omnigraph.language.catalog import (
+    Annotation,
+    Constraint,
+    ConstraintKind,
+    Embed,
+    Language,
+    LiteralValue,
+    Metric,
+    Property,
+)
 from omnigraph.language.schema.drafts import PropertyDraft
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import (
@@ -18,6 +29,7 @@ from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 MAX_DIMENSION = 2**31 - 1
 METRICS: tuple[Metric, ...] = ("cosine", "l2", "dot")
+LANGUAGES: tuple[Language, ...] = ("english", "simple")
 RESERVED_NAMES = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
@@ -56,11 +68,15 @@ class _PropertyRules:
         default: LiteralValue | None = None
         embed: Embed | None = None
         metric: Metric | None = None
+        language: Language | None = None
         rename: NameSyntax | None = None
         for annotation in self.syntax.annotations:
             match annotation.name:
                 case "key" | "unique" | "index":
-                    constraints.append(self._constraint(annotation.name, annotation, type, constraints))
+                    given = annotation
+                    if annotation.name == "index" and annotation.options:
+                        language, given = self._language(annotation, type), replace(annotation, options=())
+                    constraints.append(self._constraint(annotation.name, given, type, constraints))
                 case "range":
                     raise self.source.error("S402", annotation.place)
                 case "check":
@@ -94,6 +110,7 @@ class _PropertyRules:
             description=description,
             embed=embed,
             metric=metric or "cosine",
+            language=language or "english",
             annotations=tuple(kept),
         )
         return PropertyDraft(compiled, self.syntax.place, tuple(constraints), rename)
@@ -177,6 +194,14 @@ class _PropertyRules:
         if argument is None or annotation.options or argument.value not in METRICS:
             raise self.source.error("S508", annotation.place, target=self.target)
         return METRICS[METRICS.index(argument.value)]
+
+    def _language(self, annotation: AnnotationSyntax, type: PropertyType) -> Language:
+        (option, *others) = annotation.options
+        if annotation.argument is not None or others or option.name != "language" or option.value not in LANGUAGES:
+            raise self.source.error("S509", option.place, target=self.target)
+        if type.scalar is not Scalar.STRING or type.is_list or type.enum:
+            raise self.source.error("S510", option.place, target=self.target)
+        return LANGUAGES[LANGUAGES.index(option.value)]
 
     def _default(self, annotation: AnnotationSyntax, type: PropertyType) -> LiteralValue:
         bad_shape = shape(type)

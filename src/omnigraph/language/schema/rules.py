@@ -95,6 +95,8 @@ _TABLE = (
     ("S506", "@embed on {target} requires model to be a non-empty string", 'write model="provider/name"'),
     # vectors
     ("S507", "@metric is only supported on vector properties ({target})", "remove it, or make the property a Vector(N)"),
+    ("S509", "@index on {target} takes one option, language, which is english or simple", 'write @index(language: "simple"), or @index alone for english'),
+    ("S510", "the language of @index belongs to a text ({target})", "remove it, or make the property a String"),
     ("S508", "@metric on {target} must be one of cosine, l2, dot", 'write @metric("cosine"), which is also the default'),
     # defaults
     ("S601", "@default is not supported on {shape} property {target}", "make the property nullable instead"),

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate, conjuncts
-from omnigraph.language.query.plan import Bm25, Expression, Nearest, TextMatch
+from omnigraph.language.catalog import Language
+from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
 from omnigraph.read.search import text, vectors
 from omnigraph.read.sql.shapes import NodeInput
 from omnigraph.tables import IndexSpec, Table
@@ -32,6 +33,8 @@ DOT_ABOVE = "\u0307"
 """A capital I with a dot is an i and this mark in lower case, which the index of the lower-case word takes apart."""
 EXACT_BYTES = 64 * 1024 * 1024
 """Up to so many bytes of vectors are compared one by one."""
+MIN_FUSED = 1_024
+"""So many of the nearest rows, at least, take part in a fusion, whatever the limit; more in steps of twice as many."""
 SURPLUS = 16
 """Rows found beyond those wanted, to see whether rows at the same distance were cut off."""
 
@@ -51,16 +54,20 @@ def find_candidates(
     return _Finder(table, node, columns, arguments, forced).find()
 
 
-def words_of(arguments: Arguments, expression: Expression) -> list[str]:
-    """The distinct words of a search function's query."""
-    query = arguments.value(expression)
-    return list(dict.fromkeys(text.words(query))) if isinstance(query, str) else []
+def words_of(arguments: Arguments, search: TextMatch | Bm25) -> list[str]:
+    """The distinct words of a search function's query that are looked for: the index makes terms of them."""
+    query = arguments.value(search.query)
+    if not isinstance(query, str):
+        return []
+    keeps_all = search.language == "simple" or (isinstance(search, TextMatch) and search.kind == "phrase")
+    return [word for word in dict.fromkeys(text.words(query)) if keeps_all or word not in text.STOP_WORDS]
 
 
 def find_words(
     table: Table,
     column: str,
     words: Sequence[str],
+    language: Language,
     columns: Sequence[str],
     *,
     every: bool,
@@ -70,7 +77,7 @@ def find_words(
     """The rows that have every (or any) word, if an index knows, the table is large, and they are not too many."""
     if not words or any(DOT_ABOVE in word for word in words):
         return None
-    if not (forced or table.rows >= MIN_TEXT_ROWS) or not _covered(table, IndexSpec(column, "INVERTED")):
+    if not (forced or table.rows >= MIN_TEXT_ROWS) or not _covered(table, IndexSpec(column, "INVERTED", language)):
         return None
     limit = table.rows + 1 if forced else table.rows // TEXT_SHARE
     rows = find_text(table, column, words, columns, every=every, filter=filter, limit=limit)
@@ -97,7 +104,7 @@ class _Finder:
     def find(self) -> Candidates | None:
         for one in conjuncts(self.node.filters):
             if isinstance(one, TextMatch) and one.kind != "fuzzy":
-                rows = self._words(one, every=True)
+                rows = self._words(one, every=one.kind in ("all_words", "phrase"))
                 if rows is not None:
                     return Candidates(rows.drop_columns([ROW_ID]), f"text index of {one.property.column}")
         ranked = self.node.ranked
@@ -113,10 +120,16 @@ class _Finder:
         return Candidates(_union(found).drop_columns([ROW_ID]), named)
 
     def _words(self, search: TextMatch | Bm25, *, every: bool) -> pa.Table | None:
-        words = words_of(self.arguments, search.query)
-        column = search.property.column
+        words = words_of(self.arguments, search)
         return find_words(
-            self.table, column, words, self.columns, every=every, filter=self.predicate.filter, forced=self.forced
+            self.table,
+            search.property.column,
+            words,
+            search.language,
+            self.columns,
+            every=every,
+            filter=self.predicate.filter,
+            forced=self.forced,
         )
 
     def _nearest(self, arm: Nearest) -> pa.Table | None:
@@ -153,6 +166,9 @@ class _Finder:
         if self.predicate.remaining:
             return None
         depth = sum(self.arguments.number(cut) for cut in ranked.depth)
+        if depth > 0 and len(ranked.arms) > 1:
+            # The same rows for the pages of a query: ranks are counted among them.
+            return MIN_FUSED << max(0, (depth - 1) // MIN_FUSED).bit_length()
         return depth if depth > 0 else None
 
     def _is_large(self, column: str) -> bool:

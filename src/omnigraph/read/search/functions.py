@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.expressions.arguments import Arguments
+from omnigraph.language.catalog import Language
 from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
+from omnigraph.language.query.search import MAX_EDITS
 from omnigraph.read.search import text, vectors
 from omnigraph.read.search.candidates import find_words
 from omnigraph.read.sql.shapes import NodeInput
@@ -42,10 +44,11 @@ def _function(
         case Nearest():
             wanted = vector_query(query)
             return lambda cells: vectors.distances(cells, wanted, expression.metric)
-        case TextMatch(kind, _, _, max_edits, _):
-            return lambda cells: text.matches(cells, kind, text_query(query), max_edits)
+        case TextMatch():
+            edits = 0 if expression.max_edits is None else edit_count(arguments.value(expression.max_edits))
+            return lambda cells: text.matches(cells, expression.kind, text_query(query), expression.language, edits)
         case Bm25():
-            statistics = corpus(view, types, expression.property.column, text_query(query))
+            statistics = corpus(view, types, expression.property.column, text_query(query), expression.language)
             return lambda cells: text.scores(cells, statistics)
 
 
@@ -61,19 +64,25 @@ def text_query(query: object) -> str:
     return query if isinstance(query, str) else ""
 
 
-def corpus(view: View, types: tuple[str, ...], column: str, query: str) -> text.Statistics:
+def edit_count(value: object) -> int:
+    if type(value) is int and 0 <= value <= MAX_EDITS:
+        return value
+    raise UsageError(f"fuzzy was given {value} as its number of edits", hint="0, 1 or 2")
+
+
+def corpus(view: View, types: tuple[str, ...], column: str, query: str, language: Language) -> text.Statistics:
     """Statistics over every row of the types, whatever the query filters: a score does not depend on the filters."""
-    terms = list(dict.fromkeys(text.words(query)))
+    terms = list(dict.fromkeys(text.terms(query, language)))
     total, holding = text.Totals(), Counter(dict.fromkeys(terms, 0))
     for type_name in types:
         table = view.table(f"node:{type_name}")
         if table is not None:
             total += _totals(view, table, column)
-            rows = find_words(table, column, terms, [column], every=False, filter=None)
+            rows = find_words(table, column, text.words(query), language, [column], every=False, filter=None)
             batches = table.scan([column]) if rows is None else rows.to_batches()
             for batch in batches:
-                holding.update(text.holding(batch.column(column), terms))
-    return text.statistics(total, holding)
+                holding.update(text.holding(batch.column(column), terms, language))
+    return text.statistics(total, holding, language)
 
 
 def _totals(view: View, table: Table, column: str) -> text.Totals:

@@ -1,14 +1,16 @@
 """Words, matching and BM25: one meaning for every engine.
 
-A word is a maximal run of letters, their marks, digits and underscores (Unicode), compared in lower case. There is no
-stemming and there are no stop words, so what matches can be told from the text alone.
+A word is a maximal run of letters, their marks, digits and underscores (Unicode), in lower case. What is compared is its
+*term*, which depends on the property's language: in "simple" the word itself; in "english" its stem, so that `running` is
+`run`, and stop words (`the`, `of`, ...) have none. Only words of letters alone are stemmed.
 
-`search` and `match_text`: every word of the query is a word of the text. `fuzzy`: every word of the query is within
-`max_edits` insertions, deletions, replacements or swaps of neighbours of some word of the text. A query without words
-matches nothing. A missing text matches nothing.
+`search` and `match_text`: some term of the query is a term of the text. `all_words`: every one is. `phrase`: the query's
+words stand in the text one after the other, compared by their terms, stop words as they are written. `fuzzy`: some word of
+the query, other than a stop word, is within `max_edits` insertions, deletions, replacements or swaps of neighbours of a
+word of the text, both as they are written. A query without terms matches nothing. A missing text matches nothing.
 
-`bm25`: k1 = 1.2, b = 0.75, idf = ln(1 + (N - n + 0.5) / (n + 0.5)), summed over the query's distinct words; N and the
-mean length count the rows that have a text. A text with none of the words has no score (null).
+`bm25`: k1 = 1.2, b = 0.75, idf = ln(1 + (N - n + 0.5) / (n + 0.5)), summed over the query's distinct terms; N and the
+mean length (in words) count the rows that have a text. A text with none of the terms has no score (null).
 """
 
 from __future__ import annotations
@@ -17,10 +19,13 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.language.catalog import Language
+from omnigraph.language.query.plan import TextKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +33,43 @@ if TYPE_CHECKING:
 K1 = 1.2
 B = 0.75
 
-TextKind = Literal["search", "match_text", "fuzzy"]
+STOP_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "for",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "such",
+        "that",
+        "the",
+        "their",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "was",
+        "will",
+        "with",
+    ]
+)
 
 _CIRCLED = "\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189"
 """Letters that Unicode counts among the symbols."""
@@ -53,21 +94,57 @@ def words(text: str) -> list[str]:
     return [word.replace("Σ", "σ").lower() for word in _word().findall(text)]
 
 
-def matches(cells: pa.ChunkedArray | pa.Array, kind: TextKind, query: str, max_edits: int) -> pa.Array:
+def terms(text: str, language: Language) -> list[str]:
+    """The terms of a text, in order, as often as they occur."""
+    if language == "simple":
+        return words(text)
+    return [_stem(word) for word in words(text) if word not in STOP_WORDS]
+
+
+def _sequence(text: str, language: Language) -> list[str]:
+    """The same with stop words: what a phrase is compared by."""
+    return words(text) if language == "simple" else [_stem(word) for word in words(text)]
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    return str(_stemmer().stemWord(word)) if word.isalpha() else word
+
+
+@cache
+def _stemmer() -> Any:
+    """Snowball's English, as the text index has it: `tests/substrate` compares the two."""
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
+def matches(
+    cells: pa.ChunkedArray | pa.Array, kind: TextKind, query: str, language: Language, max_edits: int = 0
+) -> pa.Array:
     """One truth value per text, never null."""
     import pyarrow as pa
 
-    wanted = list(dict.fromkeys(words(query)))
-    return pa.array([_matches(text, kind, wanted, max_edits) for text in cells.to_pylist()], pa.bool_())
+    is_match = _matcher(kind, query, language, max_edits)
+    return pa.array([text is not None and is_match(text) for text in cells.to_pylist()], pa.bool_())
 
 
-def _matches(text: str | None, kind: TextKind, wanted: Sequence[str], max_edits: int) -> bool:
-    if text is None or not wanted:
-        return False
-    present = set(words(text))
-    if kind != "fuzzy":
-        return all(word in present for word in wanted)
-    return all(word in present or any(within_edits(word, other, max_edits) for other in present) for word in wanted)
+def _matcher(kind: TextKind, query: str, language: Language, max_edits: int) -> Callable[[str], bool]:
+    if kind == "phrase":
+        phrase = _sequence(query, language)
+        return lambda text: bool(phrase) and _follow(_sequence(text, language), phrase)
+    if kind == "fuzzy":
+        written = [word for word in words(query) if language == "simple" or word not in STOP_WORDS]
+        return lambda text: any(within_edits(word, other, max_edits) for word in written for other in set(words(text)))
+    wanted = set(terms(query, language))
+    if kind == "all_words":
+        return lambda text: bool(wanted) and wanted.issubset(terms(text, language))
+    return lambda text: not wanted.isdisjoint(terms(text, language))
+
+
+def _follow(sequence: Sequence[str], phrase: Sequence[str]) -> bool:
+    size = len(phrase)
+    return any(sequence[start : start + size] == phrase for start in range(len(sequence) - size + 1))
 
 
 @lru_cache(maxsize=65_536)
@@ -95,8 +172,9 @@ class Statistics:
     """What BM25 needs to know of the whole column."""
 
     weights: tuple[tuple[str, float], ...]
-    """The query's distinct words with their idf."""
+    """The query's distinct terms with their idf."""
     mean_length: float
+    language: Language
 
 
 @dataclass(frozen=True)
@@ -121,22 +199,22 @@ def totals(cells: pa.ChunkedArray | pa.Array) -> Totals:
     return Totals(len(cells) - cells.null_count, length or 0)
 
 
-def holding(cells: pa.ChunkedArray | pa.Array, terms: Iterable[str]) -> Counter[str]:
-    """For each of these words the number of texts that have it."""
-    wanted = set(terms)
+def holding(cells: pa.ChunkedArray | pa.Array, wanted: Iterable[str], language: Language) -> Counter[str]:
+    """For each of these terms the number of texts that have it."""
+    sought = set(wanted)
     found: Counter[str] = Counter()
     for text in cells.to_pylist():
         if text is not None:
-            found.update(wanted.intersection(words(text)))
+            found.update(sought.intersection(terms(text, language)))
     return found
 
 
-def statistics(total: Totals, holding: Mapping[str, int]) -> Statistics:
-    """`holding` has every word of the query, with the number of texts that have it."""
+def statistics(total: Totals, holding: Mapping[str, int], language: Language) -> Statistics:
+    """`holding` has every term of the query, with the number of texts that have it."""
     weights = tuple(
         (term, math.log(1 + (total.documents - count + 0.5) / (count + 0.5))) for term, count in sorted(holding.items())
     )
-    return Statistics(weights, total.length / total.documents if total.documents else 0.0)
+    return Statistics(weights, total.length / total.documents if total.documents else 0.0, language)
 
 
 def scores(cells: pa.ChunkedArray | pa.Array, statistics: Statistics) -> pa.Array:
@@ -149,12 +227,11 @@ def scores(cells: pa.ChunkedArray | pa.Array, statistics: Statistics) -> pa.Arra
 def score(text: str | None, statistics: Statistics) -> float | None:
     if text is None:
         return None
-    found = words(text)
+    found, length = terms(text, statistics.language), len(words(text)) / (statistics.mean_length or 1.0)
     total, hit = 0.0, False
     for term, weight in statistics.weights:
         frequency = found.count(term)
         if frequency:
             hit = True
-            length = len(found) / statistics.mean_length
             total += weight * frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length))
     return total if hit else None

@@ -176,12 +176,12 @@ class _ReadCompiler:
     # ------------------------------------------------------------ order and cut
 
     def _fuse(self, ranking: Rrf) -> None:
-        """Ranks among the entities that matched, then the fused score; entities in neither arm are gone."""
+        """Ranks among all entities that matched, whatever the limit, then the fused score; entities in neither arm are
+        gone."""
         relation = self.relation
         relation.materialise()
         slot = relation.slots[ranking.first.property.variable]
         ids = [slot.key] if slot.type is None else [slot.key, slot.type]
-        depth = self._cut_total()
         k = exp.cast(relation.compiler().compile(ranking.k), "DOUBLE")
         scores: list[exp.Expression] = []
         for arm in (ranking.first, ranking.second):
@@ -189,10 +189,7 @@ class _ReadCompiler:
             order = [exp.Ordered(this=score.copy(), desc=isinstance(arm, Bm25), nulls_first=False)]
             order += [exp.Ordered(this=one.copy(), desc=False, nulls_first=True) for one in ids]
             rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=order))
-            ranked = exp.and_(
-                exp.Not(this=exp.Is(this=score.copy(), expression=exp.null())),
-                exp.LTE(this=rank.copy(), expression=depth.copy()),
-            )
+            ranked = exp.Not(this=exp.Is(this=score.copy(), expression=exp.null()))
             gain = exp.Div(
                 this=exp.cast(exp.Literal.number(1), "DOUBLE"),
                 expression=exp.paren(exp.Add(this=k.copy(), expression=rank)),
@@ -223,13 +220,6 @@ class _ReadCompiler:
             slot.type = None if slot.type is None else column(slot.type.name, name)
             slot.columns = {stored: column(place.name, name) for stored, place in slot.columns.items()}
         relation.searched = {one: column(place.name, name) for one, place in relation.searched.items()}
-
-    def _cut_total(self) -> exp.Expression:
-        """limit + offset: how deep each arm of a fusion is ranked."""
-        limit = self._cut(self.plan.limit)
-        assert limit is not None
-        offset = self._cut(self.plan.offset)
-        return limit if offset is None else exp.paren(exp.Add(this=limit, expression=offset))
 
     def _cut(self, cut: Constant | Parameter | None) -> exp.Expression | None:
         if cut is None:
