@@ -185,7 +185,7 @@ def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[st
         )
 
 
-def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, ...]) -> Iterator[Finding]:
+def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, ...]) -> Iterator[QueryFinding]:
     expressions = [projection.expression for projection in compiled.projections]
     counted = [
         hop
@@ -202,7 +202,7 @@ def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, .
         if not any(set(rule.fields) == {"src", "dst"} for rule in catalog.edges[edge].constraints_of("unique")):
             word = edge[0].lower() + edge[1:]
             message = f"several {edge} edges between two nodes count once; bind the edge ($e:{word}) to count edges"
-            yield Finding("info", "L209", message, names, edge)
+            yield QueryFinding("info", "L209", message, names, edge)
 
 
 def _mentions(body: syntax.ReadBody) -> dict[str, int]:
