@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import random
+import stat
 import string
 import subprocess
 import sys
@@ -18,7 +20,15 @@ from merge import model
 
 import omnigraph as og
 from omnigraph.changes import CommitChanges, FeedPage
-from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
+from omnigraph.errors import (
+    AlreadyExists,
+    CommitNotFound,
+    CursorRejected,
+    HistoryGap,
+    OmnigraphError,
+    ParentlessCommit,
+    UsageError,
+)
 from omnigraph.history import sweep_chain
 from omnigraph.wire.changes import change_json, commit_page_json
 
@@ -267,6 +277,24 @@ def test_a_baseline_is_a_loadable_snapshot_with_a_cursor(graph: og.Graph, tmp_pa
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     only = io.BytesIO()
     assert graph.baseline(only, kinds=["edge"]).entities == 0
+
+
+def test_a_baseline_replaces_nothing_by_accident(graph: og.Graph, tmp_path: Path) -> None:
+    """The rules of every file that is written for a user: what exists is kept, links are followed, devices stay devices."""
+    there, link = tmp_path / "there.ndjson", tmp_path / "link.ndjson"
+    there.write_text("precious")
+    link.symlink_to(there)
+    for target in (there, link):
+        with pytest.raises(AlreadyExists):
+            graph.baseline(target)
+    assert there.read_text() == "precious"
+    graph.baseline(link, force=True)
+    assert link.is_symlink()
+    assert json.loads(there.read_text().splitlines()[-1]).keys() == {"baseline"}
+    with pytest.raises(OmnigraphError):
+        graph.baseline("/dev/full")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.endswith("ndjson")) == [link.name, there.name]
 
 
 def as_held(state: model.State) -> dict[str, Any]:

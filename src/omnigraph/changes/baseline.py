@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from omnigraph.changes.diff import type_order
@@ -15,6 +13,7 @@ from omnigraph.changes.feed import cursor_at
 from omnigraph.changes.stored_rows import chunk_rows
 from omnigraph.history import MAIN
 from omnigraph.records.encoding import record_lines
+from omnigraph.storage.outputs import Target, outputs
 from omnigraph.views import Repository, View
 
 
@@ -35,7 +34,12 @@ class Baseline:
 
 
 def write_baseline(
-    repository: Repository, target: str | Path | IO[bytes], branch: str = MAIN, *, only: ChangeFilter = EVERYTHING
+    repository: Repository,
+    target: Target,
+    branch: str = MAIN,
+    *,
+    only: ChangeFilter = EVERYTHING,
+    replace: bool = False,
 ) -> Baseline:
     """Every entity of the branch's head, one graph-batch record a line, then `{"baseline": {…}}`.
 
@@ -45,24 +49,8 @@ def write_baseline(
     head, view = repository.head(branch)
     commit = head.head.commit
     cursor = cursor_at(repository, head, commit, only)
-    if not isinstance(target, str | Path):
-        return _write(target, view, only, commit.id, cursor)
-    path = Path(target)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with unfinished.open("wb") as out:
-            result = _write(out, view, only, commit.id, cursor)
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return result
+    with outputs([target], repository.tables.options, replace=replace) as (file,), file.open() as out:
+        return _write(out, view, only, commit.id, cursor)
 
 
 def _write(out: IO[bytes], view: View, only: ChangeFilter, commit_id: str, cursor: str) -> Baseline:

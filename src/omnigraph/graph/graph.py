@@ -535,8 +535,11 @@ class Graph:
         types: Iterable[str] | None = None,
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
+        force: bool = False,
     ) -> Baseline:
         """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins.
+
+        A file that exists is replaced with `force` only.
 
         >>> base = g.baseline("people.ndjson")
         >>> assert base.snapshot_commit_id == g.commit().id
@@ -544,4 +547,4 @@ class Graph:
         from omnigraph.changes import ChangeFilter, write_baseline
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
-        return write_baseline(self._repository, out, branch, only=only)
+        return write_baseline(self._repository, out, branch, only=only, replace=force)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +14,6 @@ from omnigraph.cli.change_text import change_text, count_text
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output, time_text
 from omnigraph.cli.settings import Settings
-from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph import Commit, EntityChange
@@ -275,13 +273,17 @@ def _register_feed(group: click.Group) -> None:
 
     @command(group, "baseline")
     @branch_option
-    @click.option("--out", "target", required=True, metavar="PATH", help="Where to write the snapshot (JSON lines).")
+    @click.option(
+        "--out", "target", required=True, metavar="PATH", help="Where to write the snapshot (JSON lines); - is stdout."
+    )
+    @click.option("--force", is_flag=True, help="Replace a file that exists.")
     @filters
     def baseline(
         settings: Settings,
         out: Output,
         branch: str,
         target: str,
+        force: bool,
         kinds: tuple[str, ...],
         types: tuple[str, ...],
         ops: tuple[str, ...],
@@ -296,10 +298,10 @@ def _register_feed(group: click.Group) -> None:
         """
         from omnigraph.wire.changes import baseline_json
 
-        if not Path(target).absolute().parent.is_dir():
-            raise UsageError(f"cannot write {target}: its folder does not exist")
         done = settings.open().baseline(
-            target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None
+            target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None, force=force
         )
+        if target == "-":
+            return  # The snapshot itself ends with the cursor.
         text = f"wrote {done.entities} entities at commit {done.snapshot_commit_id}\ncursor {done.resume_cursor}"
         out.show({"out": target, **baseline_json(done)}, text)

@@ -12,9 +12,9 @@ from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.export.ranges import encoded, id_ranges
 from omnigraph.pipeline.export.spark import SparkEncoder
 from omnigraph.pipeline.load.inputs import FORMATS, Format
-from omnigraph.pipeline.outputs import Output, Target, is_folder, is_special, local_path, outputs
 from omnigraph.records.encoding import csv_header, file_columns
 from omnigraph.storage.options import scheme_of
+from omnigraph.storage.outputs import Output, Target, is_folder, is_special, local_path, outputs
 from omnigraph.views import View
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from omnigraph.errors import RejectedRecords, UnreadableInput
 from omnigraph.pipeline.load.inputs import LoadInputs
 from omnigraph.pipeline.load.reading import ReadReport, SplitReport
-from omnigraph.pipeline.outputs import Output, output_at
 from omnigraph.storage import Store
+from omnigraph.storage.outputs import Output, output_at
 
 MAX_SHOWN = 20
 

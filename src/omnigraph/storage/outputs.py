@@ -1,4 +1,4 @@
-"""Files that are written for a user: an export, the rejected records of a load.
+"""Files that are written for a user: an export, a baseline, the rejected records of a load.
 
 A name appears when everything is written, and only then. A file that is there already is kept unless the caller says to
 replace it. Links are followed: the file they lead to is written, and the link stays. Pipes and terminals are written
@@ -202,6 +202,11 @@ class _LocalFile:
                 self._replace()
             else:
                 self._create()
+            folder = os.open(os.path.dirname(self._real), os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def _replace(self) -> None:
         if os.path.exists(self._real):
