@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,8 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import inputs
+from omnigraph.pipeline import runner
+from omnigraph.pipeline.load import checks, inputs
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
 
 
@@ -169,3 +174,43 @@ def test_small_fragments_go_when_they_were_packed(
     named = {f"{table.path}/data/{file}" for fragment in table.fragments for file in fragment.files}
     assert {file for file in files(graph) if "/data/" in file} == named
     assert table.rows == 300
+
+
+@contextlib.contextmanager
+def small_files(most_bytes: int) -> Iterator[None]:
+    """No file may grow beyond this: what a full disk does, in the middle of a write."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_refuses_the_load_and_leaves_no_files(loaded: og.Graph, write: Write) -> None:
+    before = files(loaded)
+    source = write("many.jsonl", *(person(f"p{number}", handle=f"{number:0100}") for number in range(2_000)))
+    with pytest.raises(errors.StoragePermanent, match="could not be written") as caught, small_files(20_000):
+        loaded.load(source, mode="append", engine="local")
+    assert caught.value.hint == "free some space on the disk and write again"
+    assert files(loaded) == before
+
+
+def test_a_full_disk_for_temporary_files_refuses_the_load(
+    loaded: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "BUCKET_ROWS", 1)
+    monkeypatch.setattr(runner, "_PIECE", FullDisk())
+    before = files(loaded)
+    with pytest.raises(
+        errors.StoragePermanent, match=r"cannot write 'a temporary file' in .*: No space left on device"
+    ):
+        loaded.load(write("second.jsonl", *SECOND), mode="merge", engine="local")
+    assert files(loaded) == before
+
+
+class FullDisk:
+    """In the place of what writes the first bytes of a piece."""
+
+    def pack(self, *_values: int) -> bytes:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

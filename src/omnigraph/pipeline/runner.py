@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from omnigraph.pipeline.progress import Progress, Silent, Status
+from omnigraph.storage.os_errors import typed_os_error
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -87,12 +89,20 @@ class LocalRunner:
 
             def put(task: Task) -> None:
                 for bucket, source, data in cut(task):
-                    with lock, (Path(folder) / str(bucket)).open("ab") as file:
+                    with lock, _typed_writes(folder), (Path(folder) / str(bucket)).open("ab") as file:
                         file.write(_PIECE.pack(source, len(data)))
                         file.write(data)
 
             self.map(stage, put, tasks)
             return self.map(stage, lambda path: join(_pieces_in(path)), sorted(Path(folder).iterdir()))
+
+
+@contextlib.contextmanager
+def _typed_writes(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise typed_os_error(error, "write", "a temporary file", folder) from error
 
 
 _PIECE = struct.Struct("<iq")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from omnigraph.errors import StorageDenied, StorageError, StoragePermanent, StorageTransient
 
 _DENIED = ("permission denied", "access denied", "accessdenied", "forbidden", "unauthenticated", "403")
+_FULL = ("no space left", "os error 28", "file too large", "os error 27", "quota exceeded", "os error 122")
 _TRANSIENT = (
     "error sending request",
     "timed out",
@@ -41,6 +42,9 @@ def _translated(path: str, error: OSError | ValueError) -> StorageError:
     message = f"the table at {path} could not be reached: {said}"
     if isinstance(error, PermissionError) or any(word in folded for word in _DENIED):
         return StorageDenied(message, key=path, hint="check the credentials and the permissions of the store")
+    if any(word in folded for word in _FULL):
+        said = f"the table at {path} could not be written: {said}"
+        return StoragePermanent(said, key=path, hint="free some space on the disk and write again")
     if isinstance(error, TimeoutError | ConnectionError) or any(word in folded for word in _TRANSIENT):
         return StorageTransient(message, key=path, hint="the store did not answer; nothing was published, so try again")
     return StoragePermanent(message, key=path, hint="check that the store is reachable, complete and has space left")
