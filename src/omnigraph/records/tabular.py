@@ -168,15 +168,21 @@ def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    """One array, without dictionaries and views."""
+    """One array, without a dictionary."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    type = column.type
-    if pa.types.is_dictionary(type):
-        column = column.cast(type.value_type)
-        type = column.type
-    if pa.types.is_large_string(type) or pa.types.is_string_view(type):
-        column = pc.cast(column, pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks], _decoded_type(column.type))
     combined = column.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _decoded(chunk: pa.DictionaryArray) -> pa.Array:
+    return chunk.dictionary.cast(_decoded_type(chunk.type)).take(chunk.indices)
+
+
+def _decoded_type(type: pa.DictionaryType) -> pa.DataType:
+    """Arrow cannot pick values out of views, which some libraries keep their words in."""
+    import pyarrow as pa
+
+    return pa.string() if pa.types.is_string_view(type.value_type) else type.value_type

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.csv_cells import INTEGER, NUMBER, cell_value
-from omnigraph.values.json_values import Unfit, json_value, typed_value
-from omnigraph.values.temporal import DAYS, MICROSECONDS, day_at, instant_at
+from omnigraph.values.json_values import Unfit, Unrepresentable, json_value, typed_value
+from omnigraph.values.temporal import DAYS, MICROSECONDS, TOO_FINE, day_at, instant_at
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -147,15 +147,15 @@ def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
     import pyarrow.types as pt
 
     match scalar:
-        case Scalar.STRING if pt.is_string(raw.type):
-            return raw
+        case Scalar.STRING if pt.is_string(raw.type) or pt.is_large_string(raw.type) or pt.is_string_view(raw.type):
+            return pc.cast(raw, pa.string())
         case Scalar.BOOL if pt.is_boolean(raw.type):
             return raw
         case Scalar.DATE if pt.is_date(raw.type):
             return _days(pc.cast(raw, pa.date32()))
         case Scalar.DATETIME if pt.is_timestamp(raw.type):
             return _instants(raw)
-        case Scalar.BLOB if pt.is_binary(raw.type) or pt.is_large_binary(raw.type):
+        case Scalar.BLOB if pt.is_binary(raw.type) or pt.is_large_binary(raw.type) or pt.is_binary_view(raw.type):
             return pc.cast(raw, pa.large_binary())
         case _ if scalar.is_integer and (pt.is_integer(raw.type) or pt.is_decimal(raw.type)):
             return pc.cast(raw, arrow_type(PropertyType(scalar)))
@@ -182,7 +182,7 @@ def plain_values(column: pa.Array) -> list[Any]:
         return [None if tick is None else _plain_instant(tick * unit) for tick in ticks]
     if pt.is_date(type):
         days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
-        return [day if day is None or not DAYS[0] <= day <= DAYS[1] else day_at(day) for day in days]
+        return [None if day is None else _plain_day(day) for day in days]
     if pt.is_list(type) or pt.is_large_list(type) or pt.is_fixed_size_list(type):
         return [None if not item.is_valid else plain_values(item.values) for item in column]
     if pt.is_time64(type) or pt.is_duration(type):
@@ -192,13 +192,20 @@ def plain_values(column: pa.Array) -> list[Any]:
     return column.to_pylist()  # type: ignore[no-any-return]  # Arrow is not checked
 
 
+def _plain_day(days: int) -> object:
+    if DAYS[0] <= days <= DAYS[1]:
+        return day_at(days)
+    return Unrepresentable(f"a day outside the years 1 to 9999 ({days} days after 1970-01-01)")
+
+
 def _plain_instant(nanoseconds: int) -> object:
-    """An instant; as text when it is finer, as milliseconds when it is out of range: `typed_value` refuses both."""
     microseconds, rest = divmod(nanoseconds, 1000)
     if not MICROSECONDS[0] <= microseconds <= MICROSECONDS[1]:
-        return nanoseconds // 1_000_000
+        return Unrepresentable(f"an instant outside the years 1 to 9999 ({nanoseconds // 10**9} seconds after 1970)")
     instant = instant_at(microseconds)
-    return f"{instant.isoformat(timespec='microseconds')}{rest:03}Z" if rest else instant
+    if not rest:
+        return instant
+    return Unrepresentable(f"the instant {instant.isoformat(timespec='microseconds')}{rest:03}: {TOO_FINE}")
 
 
 # ---------------------------------------------------------------- shared

@@ -11,6 +11,7 @@ import operator
 import re
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from numbers import Real
@@ -40,6 +41,16 @@ class Unfit(ValueError):
         """The text as a sentence about what was to hold the value: "Person.age expects I32, got 'x'"."""
         separator = " " if str(self).startswith("expects") else ": "
         return f"{target}{separator}{self}"
+
+
+@dataclass(frozen=True)
+class Unrepresentable:
+    """A value of another system that no property holds; the text says what it is."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 # ---------------------------------------------------------------- in
@@ -83,6 +94,8 @@ def shown(value: object) -> str:
             return f"the day {value.isoformat()}"
         case bytes():
             return f"{len(value)} bytes"
+        case Unrepresentable():
+            return str(value)
         case _:
             return type(value).__name__
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
