@@ -14,7 +14,9 @@ from golden import fixed_values
 from golden.make import contents, state
 
 import omnigraph as og
+from omnigraph.errors import UnsupportedFormat
 from omnigraph.features import BASE
+from omnigraph.history.envelope import seal, unseal
 
 HERE = Path(__file__).parent
 GOLDEN = sorted(folder for folder in HERE.iterdir() if (folder / "graph").is_dir())
@@ -63,6 +65,25 @@ def test_a_golden_graph_can_be_written_to(golden: Path) -> None:
     names = {row["name"] for row in state(graph, "main")["node:Person"]}
     assert names == {row["name"] for row in before["node:Person"]} - {"Cy"} | {"loaded", "later"}
     og.open(golden / "graph", verify="full")
+
+
+@pytest.mark.parametrize("member", ["features", "write_features"])
+def test_a_graph_that_needs_more_is_refused_by_the_name_of_the_feature(member: str, golden: Path) -> None:
+    newest = sorted((golden / "graph" / "branches" / "main").iterdir())[0]
+    value = unseal(newest.name, newest.read_bytes())
+    del value["checksum"]
+    newest.write_bytes(seal({**value, member: [*value.get(member, []), "rows-in-steps"]}))
+
+    def write() -> None:
+        with graph.transaction() as tx:
+            tx.insert("Person", name="later")
+
+    if member == "write_features":
+        graph = og.open(golden / "graph")
+        assert state(graph, "main")
+    with pytest.raises(UnsupportedFormat, match="the feature 'rows-in-steps'") as caught:
+        og.open(golden / "graph") if member == "features" else write()
+    assert caught.value.features == ("rows-in-steps",)
 
 
 @pytest.mark.parametrize("name", fixed_values.stored())
