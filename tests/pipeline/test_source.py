@@ -11,7 +11,7 @@ from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
 from omnigraph.pipeline.spark.frames import FragmentsReader, GraphTables
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 
 pytestmark = pytest.mark.spark
 
@@ -84,7 +84,7 @@ def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Gr
     view = people._repository.head()[1]
     table = view.table("node:Person")
     assert table is not None
-    target, place = Target.of(people._repository, view), Place.of(table)
+    target, place = Target.of(people._repository, view), TableVersion.of(table)
     fragments = [fragment.id for fragment in table.fragments]
 
     def bytes_read(columns: list[str], filter: str | None) -> int:

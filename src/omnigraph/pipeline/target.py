@@ -40,10 +40,10 @@ class Target:
     def store(self) -> Store:
         return open_store(self.root, storage_options=dict(self.options))
 
-    def open(self, place: Place) -> Table:
+    def open(self, place: TableVersion) -> Table:
         return self.tables.open(place.path, place.version)
 
-    def writable(self, key: str, place: Place) -> Table:
+    def writable(self, key: str, place: TableVersion) -> Table:
         """The table to write fragments of; made when the type has none yet."""
         if place.version == NO_VERSION:
             return self.tables.create(place.path, arrow_schema(self.catalog.tables[key]))
@@ -51,20 +51,20 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Place:
+class TableVersion:
     """A table at a version, for a task; NO_VERSION when it was not made yet."""
 
     path: str
     version: int
 
     @classmethod
-    def of(cls, table: Table) -> Place:
+    def of(cls, table: Table) -> TableVersion:
         return cls(table.path, table.version)
 
 
 NO_VERSION = 0
 
-Places = Mapping[str, Place]
+TableVersions = Mapping[str, TableVersion]
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.load.inputs import Format
-from omnigraph.pipeline.target import Place
+from omnigraph.pipeline.target import TableVersion
 from omnigraph.records.encoding import csv_lines, file_columns, json_lines
 from omnigraph.tables import Table, literal
 
@@ -25,7 +25,7 @@ class IdRange:
     """Rows of a table with first <= id < end (None: no bound)."""
 
     key: str
-    place: Place
+    place: TableVersion
     first: str | None
     end: str | None
 
@@ -42,14 +42,14 @@ class IdRange:
 def id_ranges(table: Table, key: str) -> list[IdRange]:
     """The table cut at ids that are about ROWS_PER_RANGE rows apart."""
     if table.rows <= ROWS_PER_RANGE:
-        return [IdRange(key, Place.of(table), None, None)]
+        return [IdRange(key, TableVersion.of(table), None, None)]
     step = max(1, ROWS_PER_RANGE // _SAMPLES_PER_RANGE)
     sample: list[str] = []
     for batch in table.scan(["id"]):
         sample += batch.column(0).to_pylist()[::step]
     sample.sort()
     cuts = [None, *sample[:: max(1, ROWS_PER_RANGE // step)][1:], None]
-    return [IdRange(key, Place.of(table), first, end) for first, end in itertools.pairwise(cuts)]
+    return [IdRange(key, TableVersion.of(table), first, end) for first, end in itertools.pairwise(cuts)]
 
 
 def encoded(entity: EntityType, rows: pa.Table, format: Format) -> bytes:

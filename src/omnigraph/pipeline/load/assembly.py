@@ -20,7 +20,7 @@ from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming, LoadMode
 from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
 from omnigraph.pipeline.load.refusals import Locate, raise_first
 from omnigraph.pipeline.runner import LocalRunner, Runner
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import plan_checks, tables_read
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.rules.values import ValueCheck
@@ -45,7 +45,7 @@ class Segment:
     """A task: a segment of an index to build."""
 
     target: Target
-    place: Place
+    place: TableVersion
     plan: SegmentPlan
 
 
@@ -58,7 +58,7 @@ class Removal:
     """A task: rows of one fragment to remove."""
 
     target: Target
-    place: Place
+    place: TableVersion
     fragment: int
     offsets: Any
 
@@ -152,7 +152,9 @@ class Assembly:
             if is_worth_it and change.state is not None and not (done and key in done):
                 table = tables.open(change.state.path, change.state.version)
                 wanted[key] = (table, plan_segments(table, index_specs(self.view.entity(key))))
-        tasks = [Segment(self.target, Place.of(table), plan) for table, plans in wanted.values() for plan in plans]
+        tasks = [
+            Segment(self.target, TableVersion.of(table), plan) for table, plans in wanted.values() for plan in plans
+        ]
         built = iter(self.runner.map("indexes", build_segment, tasks) if tasks else [])
         indexed = dict(changes)
         for key, (table, plans) in wanted.items():
@@ -197,7 +199,7 @@ class Assembly:
         found = by_fragment(addresses)
         if len(addresses) <= IN_PROCESS_ROWS:
             return [self.view.repository.tables.delete_rows(base, fragment, offsets) for fragment, offsets in found]
-        tasks = [Removal(self.target, Place.of(base), fragment, offsets) for fragment, offsets in found]
+        tasks = [Removal(self.target, TableVersion.of(base), fragment, offsets) for fragment, offsets in found]
         return self.runner.map("remove", remove_rows, tasks)
 
     # ------------------------------------------------------------ rules

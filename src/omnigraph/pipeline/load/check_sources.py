@@ -9,7 +9,7 @@ from omnigraph.history import TableState
 from omnigraph.pipeline.load.checks import CheckTask
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode
 from omnigraph.pipeline.load.keyed_rows import MAX_LOOKUP, Source
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import distinct
@@ -58,7 +58,7 @@ class CheckSources:
                 return () if committed is None else self._staying(need, committed)
             case "result":
                 state = self._states.get(need.table) or self._view.state(need.table)
-                return () if state is None else _source(need, Place(state.path, state.version), state.rows)
+                return () if state is None else _source(need, TableVersion(state.path, state.version), state.rows)
 
     def _lost(self, need: Need, committed: Table) -> tuple[Source, ...]:
         """Few rows are read by their addresses. Of many, all rows of the fragments that lose any are looked at: those that
@@ -66,24 +66,24 @@ class CheckSources:
         import numpy as np
 
         if self._mode == "overwrite":
-            return _source(need, Place.of(committed), committed.rows)
+            return _source(need, TableVersion.of(committed), committed.rows)
         addresses = self._replaced.get(need.table, np.array([], np.uint64))
         if len(addresses) <= MAX_LOOKUP:
-            return _source(need, Place.of(committed), len(addresses), addresses=tuple(addresses.tolist()))
+            return _source(need, TableVersion.of(committed), len(addresses), addresses=tuple(addresses.tolist()))
         touched = set(distinct(addresses >> np.uint64(OFFSET_BITS)).tolist())
         fragments = [fragment for fragment in committed.fragments if fragment.id in touched]
         rows = sum(fragment.rows for fragment in fragments)
-        return _source(need, Place.of(committed), rows, fragments=tuple(fragment.id for fragment in fragments))
+        return _source(need, TableVersion.of(committed), rows, fragments=tuple(fragment.id for fragment in fragments))
 
     def _staying(self, need: Need, committed: Table) -> tuple[Source, ...]:
         incoming = self._incoming.get(need.table)
         if incoming is None:
-            return _source(need, Place.of(committed), committed.rows)
+            return _source(need, TableVersion.of(committed), committed.rows)
         if self._mode == "overwrite":
             return ()
         state = self._states[need.table]
         fragments = self._fragments_staying(incoming, state)
-        return _source(need, Place(state.path, state.version), committed.rows, fragments=fragments)
+        return _source(need, TableVersion(state.path, state.version), committed.rows, fragments=fragments)
 
     def _fragments_staying(self, incoming: Incoming, state: TableState) -> tuple[int, ...]:
         """The fragments of the result that hold rows which were there before."""
@@ -104,7 +104,7 @@ def key_task(view: View, incoming: Incoming, mode: LoadMode, check: Check) -> Ch
     lost = Need("lost", incoming.key, ("id",), ("id",), "more")
     sources = {need: _source(need, incoming.place, incoming.rows, with_address=with_address) for need in check.own}
     sources[lost] = (
-        () if existing is None else _source(lost, Place.of(existing), existing.rows, with_address=with_address)
+        () if existing is None else _source(lost, TableVersion.of(existing), existing.rows, with_address=with_address)
     )
     replaced = lost if with_address and existing is not None else None
     return CheckTask(Target.of(view.repository, view), check, sources, replaced)
@@ -116,5 +116,5 @@ def committed_table(view: View, key: str) -> Table | None:
     return table if table is not None and table.rows else None
 
 
-def _source(need: Need, place: Place, rows: int, **chosen: Any) -> tuple[Source, ...]:
+def _source(need: Need, place: TableVersion, rows: int, **chosen: Any) -> tuple[Source, ...]:
     return (Source(place, need.columns, need.by[0], rows, **chosen),) if rows else ()

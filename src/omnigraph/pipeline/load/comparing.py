@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.changes.equality import differing, value_columns
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.pipeline.runner import Runner
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.tables import Table
 from omnigraph.tables.table import ROW_ADDRESS
 
@@ -27,13 +27,13 @@ class Comparison:
 
     target: Target
     key: str
-    old: Place
-    new: Place
+    old: TableVersion
+    new: TableVersion
     pairs: pa.Table
 
 
 def unchanged_rows(
-    target: Target, key: str, committed: Table, incoming: Place, pairs: pa.Table, runner: Runner
+    target: Target, key: str, committed: Table, incoming: TableVersion, pairs: pa.Table, runner: Runner
 ) -> np.ndarray[Any, Any]:
     """Addresses of the committed rows that are replaced by rows of the same values. `pairs`: columns old and new."""
     import numpy as np
@@ -42,7 +42,7 @@ def unchanged_rows(
     ordered = pairs.sort_by("old")
     step = _task_rows(committed)
     tasks = [
-        Comparison(target, key, Place.of(committed), incoming, ordered.slice(start, step))
+        Comparison(target, key, TableVersion.of(committed), incoming, ordered.slice(start, step))
         for start in range(0, ordered.num_rows, step)
     ]
     return np.concatenate([np.array([], np.uint64), *runner.map("compare", compare, tasks)])

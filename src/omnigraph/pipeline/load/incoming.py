@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from omnigraph.history import ChangeMode, PublishPlan
 from omnigraph.language.catalog import EntityType, NodeType
-from omnigraph.pipeline.target import Place
+from omnigraph.pipeline.target import TableVersion
 from omnigraph.rules import Change
 from omnigraph.tables import Staged
 from omnigraph.views import View
@@ -26,7 +26,7 @@ class Incoming:
     rows: int
     has_explicit_ids: bool
     fragments: tuple[str, ...]
-    place: Place
+    place: TableVersion
 
     def may_clash(self, entity: EntityType) -> bool:
         """Whether an id can be one that was there before: it was given, or made from a key. Fresh ids cannot."""
@@ -52,7 +52,7 @@ class Incoming:
 
     @classmethod
     def from_json(cls, key: str, value: Mapping[str, Any]) -> Incoming:
-        place = Place(value["path"], value["version"])
+        place = TableVersion(value["path"], value["version"])
         return cls(key, value["rows"], value["has_explicit_ids"], tuple(value["fragments"]), place)
 
 
@@ -60,7 +60,7 @@ def stage_incoming(
     view: View, key: str, rows: int, has_explicit_ids: bool, fragments: tuple[str, ...]
 ) -> tuple[Incoming, Staged]:
     staged = view.repository.tables.stage(view.table_or_new(key), fragments=fragments, clear=True, fold=False)
-    return Incoming(key, rows, has_explicit_ids, fragments, Place(staged.path, staged.version)), staged
+    return Incoming(key, rows, has_explicit_ids, fragments, TableVersion(staged.path, staged.version)), staged
 
 
 def mode_of(plan: PublishPlan) -> LoadMode:

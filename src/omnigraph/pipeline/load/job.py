@@ -38,7 +38,7 @@ from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
-from omnigraph.pipeline.target import NO_VERSION, Place, Places, Target
+from omnigraph.pipeline.target import NO_VERSION, TableVersion, TableVersions, Target
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish as publish_plan
@@ -269,7 +269,7 @@ class _Load:
         return Target.of(self.repository, self.view)
 
     def _read(self, rejects_folder: str | None) -> ReadReport:
-        target, places = self._target(), places_of(self.view)
+        target, places = self._target(), table_versions_of(self.view)
         bundles = self.inputs.bundles(self.runner.parallelism)
         written = self._noted_by_tasks()
         tasks = [ReadTask(target, bundle, places, rejects_folder, written) for bundle in bundles]
@@ -278,7 +278,7 @@ class _Load:
             reports += self._read_frame(frame, number, target, places)
         return merged(reports)
 
-    def _read_frame(self, frame: Frame, number: int, target: Target, places: Places) -> list[ReadReport]:
+    def _read_frame(self, frame: Frame, number: int, target: Target, places: TableVersions) -> list[ReadReport]:
         if frame.is_spark and isinstance(self.runner, SparkRunner):
             key = frame.key
 
@@ -374,7 +374,7 @@ class WrittenRows:
     key: str
     target: Target
     schema: str
-    places: Places
+    places: TableVersions
     mode: LoadMode
     commit_id: str
     actor: str | None
@@ -395,11 +395,11 @@ def publish_written(written: WrittenRows, reports: list[ReadReport]) -> LoadRece
     return job.finish(merged(reports), written.actor, written.message)
 
 
-def places_of(view: View) -> Places:
+def table_versions_of(view: View) -> TableVersions:
     places = {}
     for key in view.catalog.tables:
         state = view.state(key)
-        places[key] = Place(view.path(key), NO_VERSION if state is None else state.version)
+        places[key] = TableVersion(view.path(key), NO_VERSION if state is None else state.version)
     return places
 
 

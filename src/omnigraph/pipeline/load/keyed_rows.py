@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.pipeline.runner import Piece
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.relational import duck
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import runs
@@ -36,7 +36,7 @@ class Source:
     """Columns of a table, or of some of its fragments or rows, for a check that looks at the column `by`. A null there is
     no key."""
 
-    place: Place
+    place: TableVersion
     columns: tuple[str, ...]
     by: str
     rows: int

@@ -24,18 +24,18 @@ class LocateTask:
     wanted: frozenset[Record]
 
 
-Places = dict[Record, tuple[int, int]]
+Locations = dict[Record, tuple[int, int]]
 """Record -> split and line. Of several records the last one: it is the one too many."""
 
 
-def locate_in_bundle(task: LocateTask) -> Places:
+def locate_in_bundle(task: LocateTask) -> Locations:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     values: dict[tuple[str, str], list[str]] = {}
     for key, column, value in task.wanted:
         values.setdefault((key, column), []).append(value)
-    found: Places = {}
+    found: Locations = {}
     for split in task.splits:
         for typed in SplitReader(task.target, split).read():
             for (key, column), wanted in values.items():
@@ -58,7 +58,7 @@ def locate(
     wanted = frozenset(record for candidates in records for record in candidates)
     if not wanted:
         return [None] * len(findings)
-    places: Places = {}
+    places: Locations = {}
     for found in runner.map(
         "find the records", locate_in_bundle, [LocateTask(target, each, wanted) for each in bundles]
     ):

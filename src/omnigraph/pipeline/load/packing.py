@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.runner import Runner
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.tables import Fragment, Table
 from omnigraph.tables.folding import FOLD_WIDTH, MAX_FOLD_ROWS
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
@@ -20,7 +20,7 @@ from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 @dataclass(frozen=True)
 class PackTask:
     target: Target
-    place: Place
+    place: TableVersion
     fragments: tuple[int, ...]
     written: WrittenFiles | None = None
 
@@ -40,7 +40,7 @@ def packed(
     small = [fragment for fragment in table.fragments if fragment.rows < MAX_FOLD_ROWS]
     if len(small) < FOLD_WIDTH:
         return None
-    tasks = [PackTask(target, Place.of(table), group, written) for group in _groups(small)]
+    tasks = [PackTask(target, TableVersion.of(table), group, written) for group in _groups(small)]
     joined = {file for fragment in small for file in fragment.files}
     kept = [text for text in fragments if not joined & {file["path"] for file in json.loads(text)["files"]}]
     return (*kept, *(text for texts in runner.map("pack", pack_fragments, tasks) for text in texts))

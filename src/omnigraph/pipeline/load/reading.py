@@ -29,7 +29,7 @@ from omnigraph.pipeline.load.text import (
     start_of,
 )
 from omnigraph.pipeline.load.written import WrittenFiles
-from omnigraph.pipeline.target import Places, Target
+from omnigraph.pipeline.target import TableVersions, Target
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.encoding import record_lines
 from omnigraph.records.fresh_ids import FreshIds
@@ -58,7 +58,7 @@ class ReadTask:
 
     target: Target
     splits: tuple[Split, ...]
-    places: Places
+    places: TableVersions
     rejects_folder: str | None = None
     written: WrittenFiles | None = None
     """Where a task of this process notes its files; other processes tell them by their report."""
@@ -117,7 +117,7 @@ def _store_rejects(task: ReadTask, index: int, rejects: Iterable[Reject]) -> str
 def read_batches(
     target: Target,
     key: str,
-    places: Places,
+    places: TableVersions,
     index: int,
     batches: Iterable[Any],
     written: WrittenFiles | None = None,
@@ -251,7 +251,7 @@ _MARK = b"\xef\xbb\xbf"
 class FragmentWriter:
     """Gathers typed rows per table, checks their values, writes fragments of a good size."""
 
-    def __init__(self, target: Target, places: Places, written: WrittenFiles | None = None) -> None:
+    def __init__(self, target: Target, places: TableVersions, written: WrittenFiles | None = None) -> None:
         self.target = target
         self.places = places
         self.written = written

@@ -17,8 +17,8 @@ class Finding:
     violation: Violation
 
 
-Place = tuple[str | None, int | None]
-Locate = Callable[[list[Finding]], list[Place]]
+TableVersion = tuple[str | None, int | None]
+Locate = Callable[[list[Finding]], list[TableVersion]]
 """Where the record of each finding stands: file and line, or nothing when the source has no lines."""
 
 

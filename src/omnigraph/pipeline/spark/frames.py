@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.spark.types import for_spark, struct_type
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.tables import Table
 from omnigraph.views import View
 
@@ -26,7 +26,7 @@ class FragmentsReader:
     """Reads chosen columns and rows of some fragments, with Spark's types."""
 
     target: Target
-    place: Place
+    place: TableVersion
     columns: Sequence[str]
     filter: str | None = None
 
@@ -92,7 +92,7 @@ class GraphTables:
         if table is None or not table.rows:
             return self._spark.createDataFrame([], schema)
         check_filter(table, filter)
-        reader = FragmentsReader(Target.of(self._view.repository, self._view), Place.of(table), names, filter)
+        reader = FragmentsReader(Target.of(self._view.repository, self._view), TableVersion.of(table), names, filter)
         groups = fragment_groups(table)
 
         def read(batches: Iterator[Any]) -> Iterator[Any]:

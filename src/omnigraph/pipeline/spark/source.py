@@ -37,11 +37,11 @@ from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
 from omnigraph.history import MAIN, check_attribution, new_ulid
 from omnigraph.pipeline.engines import refuse_memory
 from omnigraph.pipeline.load.inputs import table_key
-from omnigraph.pipeline.load.job import WrittenRows, places_of, publish_written
+from omnigraph.pipeline.load.job import WrittenRows, publish_written, table_versions_of
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
 from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, fragment_groups
 from omnigraph.pipeline.spark.types import struct_type
-from omnigraph.pipeline.target import Place, Target
+from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         table = view.table(key)
         if table is not None:
             check_filter(table, self.options.get("filter"))
-        place = None if table is None else Place.of(table)
+        place = None if table is None else TableVersion.of(table)
         groups = () if table is None else fragment_groups(table)
         return TableReader(
             Target.of(view.repository, view), place, groups, list(schema.names), self.options.get("filter")
@@ -156,7 +156,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             key=key,
             target=Target.of(repository, view),
             schema=view.snapshot.schema,
-            places=places_of(view),
+            places=table_versions_of(view),
             mode="overwrite" if overwrite else "append",
             commit_id=new_ulid(),
             actor=self.options.get("actor"),
@@ -179,7 +179,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def __init__(
         self,
         target: Target,
-        place: Place | None,
+        place: TableVersion | None,
         groups: Sequence[tuple[int, ...]],
         columns: list[str],
         filter: str | None,
