@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.values.columns import json_column
 from omnigraph.values.csv_cells import cell_text
+from omnigraph.values.entities import OUTSIDE_NAMES
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FILE_NAMES = {"src": "from", "dst": "to"}
-"""What the ends of an edge are called outside."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -43,7 +41,7 @@ def json_lines(entity: EntityType, rows: pa.Table) -> bytes:
 
 
 def csv_header(columns: list[str]) -> bytes:
-    return (",".join(cell_text(FILE_NAMES.get(name, name)) for name in columns) + "\r\n").encode()
+    return (",".join(cell_text(OUTSIDE_NAMES.get(name, name)) for name in columns) + "\r\n").encode()
 
 
 def csv_lines(rows: pa.Table) -> bytes:
@@ -53,4 +51,4 @@ def csv_lines(rows: pa.Table) -> bytes:
 
 def file_columns(rows: pa.Table) -> pa.Table:
     """A table with its columns under the names files use."""
-    return rows.rename_columns([FILE_NAMES.get(name, name) for name in rows.column_names])
+    return rows.rename_columns([OUTSIDE_NAMES.get(name, name) for name in rows.column_names])

@@ -18,13 +18,14 @@ from omnigraph.records.typed import Reject, TypedRows, open_schema
 from omnigraph.values.arrow import repeated
 from omnigraph.values.columns import Doubtful, arrow_column, plain_values, text_column
 from omnigraph.values.csv_cells import cell_value
+from omnigraph.values.entities import OUTSIDE_NAMES
 from omnigraph.values.json_values import json_value
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ENDS = {"from": "src", "src": "src", "to": "dst", "dst": "dst"}
+_ENDS = {name: column for column, outside in OUTSIDE_NAMES.items() for name in (outside, column)}
 _TEXT = PropertyType(Scalar.STRING)
 
 

@@ -22,17 +22,17 @@ JsonValue: TypeAlias = Union[bool, int, float, str, "list[JsonValue]", "dict[str
 Entity: TypeAlias = dict[str, Value]
 """A node or an edge: `id`, for an edge `from` and `to` (node ids), then its properties by name."""
 
-_NAMES = {"src": "from", "dst": "to"}
-"""Stored columns that callers know by another name."""
+OUTSIDE_NAMES = {"src": "from", "dst": "to"}
+"""Stored columns that have another name for callers and in files."""
 
 
 def entity_value(row: Mapping[str, Any]) -> Entity:
     """A stored row as an entity."""
-    return {_NAMES.get(name, name): with_zone(value) for name, value in row.items()}
+    return {OUTSIDE_NAMES.get(name, name): with_zone(value) for name, value in row.items()}
 
 
 def entity_values(rows: pa.Table) -> list[Entity]:
     """Stored rows as entities."""
-    names = [_NAMES.get(name, name) for name in rows.column_names]
+    names = [OUTSIDE_NAMES.get(name, name) for name in rows.column_names]
     columns = [python_values(column) for column in rows.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
