@@ -187,7 +187,7 @@ class Case:
 
 
 def value(record: Record, property: str, text: str) -> Case:
-    said = Said("value_constraint_violation", record["type"], property, record["data"].get("name", "n"), text)
+    said = Said(errors.ValueViolation.code, record["type"], property, record["data"].get("name", "n"), text)
     return Case(Write([record]), said)
 
 
@@ -313,7 +313,7 @@ def heard(write: Callable[[], object]) -> Said:
         return Said(reject["code"], record["type"], property, id, reject["reason"])
     if isinstance(error, errors.MergeConflicts):
         (conflict,) = error.conflicts
-        code = next(code for code, kind in KIND_OF_ERROR.items() if kind == conflict.kind)
+        code = next(error.code for error, kind in KIND_OF_ERROR.items() if kind == conflict.kind)
         return Said(code, conflict.type_name, None, conflict.entity_id, conflict.message)
     return Said.by(error)
 

@@ -1,7 +1,7 @@
 """@card: how many edges of a type a source has, at least and at most.
 
 Counted for every source that gains an edge. Where there is a minimum, also for every source that loses one and stays, and
-for every source that is made or changed itself: a node and its edges belong into one write.
+for every source that is made or changed itself: a node and its edges belong in one write.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def _out_of_bounds(minimum: int, maximum: int | None) -> Query:
         broken.append(exp.LT(this=count.copy(), expression=exp.Literal.number(minimum)))
     if maximum is not None:
         broken.append(exp.GT(this=count.copy(), expression=exp.Literal.number(maximum)))
-    found = violation("cardinality", "src", column("src", "s"), exp.cast(count, "TEXT"))
-    edges_of_source = found.from_(table("sources", "s")).join(
+    selection = violation("cardinality", "src", column("src", "s"), exp.cast(count, "TEXT"))
+    edges_of_source = selection.from_(table("sources", "s")).join(
         table("edges", "e"), on=same("src", "s", "src", "e"), join_type="left"
     )
     return Query(edges_of_source.group_by(column("src", "s")).having(exp.or_(*broken)))

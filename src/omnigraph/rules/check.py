@@ -133,8 +133,8 @@ class Query:
     def run(self, relations: Mapping[str, pa.Table], *, complete: bool = False) -> list[Violation]:
         text = self._complete if complete else self._limited
         is_small = sum(table.num_rows for table in relations.values()) <= MAX_ROWS_ON_ONE_CORE
-        found = duck.run_text(text, relations, one_core=is_small)
-        return [Violation(**row) for row in found.to_pylist()]
+        rows = duck.run_text(text, relations, one_core=is_small)
+        return [Violation(**row) for row in rows.to_pylist()]
 
 
 def violation(

@@ -42,9 +42,9 @@ class KeyCheck(Check):
 
     def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
         new = rows.all(self.own[0])
-        found = _twice().run({"new": new}, complete=complete) if _may_have_duplicates(new) else []
-        if found or not self.inserts:
-            return found
+        duplicates = _twice().run({"new": new}, complete=complete) if _may_have_duplicates(new) else []
+        if duplicates or not self.inserts:
+            return duplicates
         inserted = rows.all(self.own[1])
         if not inserted.num_rows:
             return []
@@ -77,11 +77,11 @@ def _may_have_duplicates(rows: pa.Table) -> bool:
 @cache
 def _twice() -> Query:
     several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-    found = violation(TWICE, "id", column("id"), column("id"))
-    return Query(found.from_(table("new")).group_by(column("id")).having(several))
+    selection = violation(TWICE, "id", column("id"), column("id"))
+    return Query(selection.from_(table("new")).group_by(column("id")).having(several))
 
 
 @cache
 def _taken() -> Query:
-    found = violation(TAKEN, "id", column("id", "n"), column("id", "n"))
-    return Query(found.from_(table("new", "n")).join(table("old", "o"), on=same("id", "n", "id", "o")))
+    selection = violation(TAKEN, "id", column("id", "n"), column("id", "n"))
+    return Query(selection.from_(table("new", "n")).join(table("old", "o"), on=same("id", "n", "id", "o")))

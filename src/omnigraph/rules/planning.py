@@ -66,14 +66,14 @@ def plan_checks(catalog: Catalog, changes: Mapping[str, Change]) -> list[Check]:
     )
 
 
-def _joined(one: CardinalityCheck | None, other: CardinalityCheck) -> CardinalityCheck:
-    if one is None:
-        return other
+def _joined(first: CardinalityCheck | None, second: CardinalityCheck) -> CardinalityCheck:
+    if first is None:
+        return second
     return replace(
-        one,
-        gains=one.gains or other.gains,
-        loses=one.loses or other.loses,
-        sources=one.sources or other.sources,
+        first,
+        gains=first.gains or second.gains,
+        loses=first.loses or second.loses,
+        sources=first.sources or second.sources,
     )
 
 

@@ -41,13 +41,13 @@ class UniqueCheck(Check):
 
     def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
         new = with_values(rows.all(self.own[0]), self.fields)
-        found = _in_write(self.fields).run({"new": new}, complete=complete) if new.num_rows > 1 else []
-        if not new.num_rows or (found and not complete):
-            return found
+        violations = _in_write(self.fields).run({"new": new}, complete=complete) if new.num_rows > 1 else []
+        if not new.num_rows or (violations and not complete):
+            return violations
         holders = rows.matching(self.others[0], new.column(self.fields[0]))
         if holders.num_rows:
-            found += _against(self.fields).run({"new": new, "old": holders}, complete=complete)
-        return found
+            violations += _against(self.fields).run({"new": new, "old": holders}, complete=complete)
+        return violations
 
     def error(self, violation: Violation, *, file: str | None = None, line: int | None = None) -> InputError:
         target = f"{self.entity.name}.{violation.property}"
@@ -70,9 +70,9 @@ class UniqueCheck(Check):
 def _in_write(fields: tuple[str, ...]) -> Query:
     members = [column(name) for name in fields]
     holders = exp.Min(this=column("id")), exp.Max(this=column("id"))
-    found = violation("unique", ", ".join(fields), holders[0], _value(fields, None), None, holders[1])
+    selection = violation("unique", ", ".join(fields), holders[0], _value(fields, None), None, holders[1])
     several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-    return Query(found.from_(table("new")).group_by(*members).having(several))
+    return Query(selection.from_(table("new")).group_by(*members).having(several))
 
 
 @lru_cache(maxsize=QUERIES_KEPT)
@@ -80,8 +80,8 @@ def _against(fields: tuple[str, ...]) -> Query:
     """New values that another entity of the branch holds."""
     equal = [same(name, "n", name, "o") for name in fields]
     other = exp.NEQ(this=column("id", "n"), expression=column("id", "o"))
-    found = violation("unique", ", ".join(fields), column("id", "o"), _value(fields, "n"), None, column("id", "n"))
-    return Query(found.from_(table("new", "n")).join(table("old", "o"), on=exp.and_(*equal, other)))
+    selection = violation("unique", ", ".join(fields), column("id", "o"), _value(fields, "n"), None, column("id", "n"))
+    return Query(selection.from_(table("new", "n")).join(table("old", "o"), on=exp.and_(*equal, other)))
 
 
 def _value(fields: tuple[str, ...], table: str | None) -> exp.Expr:

@@ -94,12 +94,12 @@ def first_errors(entity: EntityType, rows: pa.Table) -> dict[int, InputError]:
     columns: dict[str, Any] = {name: rows.column(name) for name in check.own[0].columns}
     broken = _query(*_meaning(entity)).run({"new": pa.table({**columns, "id": numbers})}, complete=True)
     order = {(condition.rule, condition.property): rank for rank, condition in enumerate(conditions(entity))}
-    found: dict[int, InputError] = {}
+    errors: dict[int, InputError] = {}
     for each in sorted(broken, key=lambda each: order[each.rule, each.property]):
         row = int(each.id)
-        if row not in found:
-            found[row] = check.error(replace(each, id=rows.column("id")[row].as_py()))
-    return found
+        if row not in errors:
+            errors[row] = check.error(replace(each, id=rows.column("id")[row].as_py()))
+    return errors
 
 
 # ---------------------------------------------------------------- conditions
@@ -166,31 +166,31 @@ def _violations(condition: Condition) -> exp.Select:
     is_compound = type.is_list or type.dimension is not None or type.scalar is Scalar.BLOB
     text = None if is_compound or type.scalar.is_float else value
     number = value if type.scalar.is_float and not is_compound else None
-    found = violation(condition.rule, condition.property, column("id"), text, number)
-    return found.from_(table("new")).where(condition.violated.copy())
+    selection = violation(condition.rule, condition.property, column("id"), text, number)
+    return selection.from_(table("new")).where(condition.violated.copy())
 
 
 # ---------------------------------------------------------------- words
 
 
-def _message(entity: EntityType, found: Violation) -> str:
-    name = found.property
+def _message(entity: EntityType, broken: Violation) -> str:
+    name = broken.property
     target = f"{entity.name}.{name}"
-    match found.rule:
+    match broken.rule:
         case "required":
             return f"required property {target} is missing"
         case "enum":
             allowed = ", ".join(entity.properties[name].type.enum)
-            return f"invalid enum value '{found.shown()}' for {target} (expected: {allowed})"
+            return f"invalid enum value '{broken.shown()}' for {target} (expected: {allowed})"
         case "range":
-            return f"@range violation on {target}: {_range_reason(entity, found)}"
+            return f"@range violation on {target}: {_range_reason(entity, broken)}"
     pattern = next(each.pattern for each in entity.constraints_of("check") if each.fields == (name,))
-    return f"@check violation on {target}: value '{found.shown()}' does not match pattern '{pattern}'"
+    return f"@check violation on {target}: value '{broken.shown()}' does not match pattern '{pattern}'"
 
 
-def _range_reason(entity: EntityType, found: Violation) -> str:
-    constraint = next(each for each in entity.constraints_of("range") if each.fields == (found.property,))
-    number = found.number if found.number is not None else int(str(found.text))
+def _range_reason(entity: EntityType, broken: Violation) -> str:
+    constraint = next(each for each in entity.constraints_of("range") if each.fields == (broken.property,))
+    number = broken.number if broken.number is not None else int(str(broken.text))
     if constraint.minimum is not None and number < constraint.minimum:
-        return f"value {found.shown()} < min {constraint.minimum}"
-    return f"value {found.shown()} > max {constraint.maximum}"
+        return f"value {broken.shown()} < min {constraint.minimum}"
+    return f"value {broken.shown()} > max {constraint.maximum}"

@@ -114,9 +114,9 @@ class DeltaRows:
         table = self._view.table(need.table)
         if table is None:
             return self._view.schema(need.table).empty_table().select(list(need.columns))
-        found = table.lookup(need.by[0], values.to_pylist(), list(dict.fromkeys(("id", *need.columns))))
+        holders = table.lookup(need.by[0], values.to_pylist(), list(dict.fromkeys(("id", *need.columns))))
         delta = self._deltas.get(need.table)
-        return _without_ids(found, delta.superseded if delta else ()).select(list(need.columns))
+        return _without_ids(holders, delta.superseded if delta else ()).select(list(need.columns))
 
     def _nodes(self, key: str, ids: set[str]) -> set[str]:
         """Those of the nodes that exist after the write. The ends of all new edges are looked up at once."""
@@ -154,10 +154,10 @@ def superseded_addresses(view: View, deltas: Deltas) -> Addresses:
 
 
 def _addresses(rows: DeltaRows, deltas: Deltas) -> Addresses:
-    found = {key: rows.superseded(key) for key in deltas}
+    superseded = {key: rows.superseded(key) for key in deltas}
     return {
         key: dict(zip(each.column("id").to_pylist(), each.column(ROW_ADDRESS).to_pylist(), strict=True))
-        for key, each in found.items()
+        for key, each in superseded.items()
     }
 
 

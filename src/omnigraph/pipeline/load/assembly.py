@@ -98,8 +98,8 @@ class Assembly:
     def find_replaced(self) -> None:
         """Check the keys; then it is known which rows are replaced, and which of them keep their values."""
         pairs = self._check_keys()
-        self.addresses = {key: found.column("old").to_numpy() for key, found in pairs.items()}
-        self.unchanged = {key: self._unchanged(key, found) for key, found in pairs.items()}
+        self.addresses = {key: each.column("old").to_numpy() for key, each in pairs.items()}
+        self.unchanged = {key: self._unchanged(key, each) for key, each in pairs.items()}
 
     @property
     def changes_nothing(self) -> bool:
@@ -196,10 +196,10 @@ class Assembly:
 
     def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:
         """The fragments that lose rows, each made by one task when there are many."""
-        found = by_fragment(addresses)
+        removals = by_fragment(addresses)
         if len(addresses) <= IN_PROCESS_ROWS:
-            return [self.view.repository.tables.delete_rows(base, fragment, offsets) for fragment, offsets in found]
-        tasks = [Removal(self.target, TableVersion.of(base), fragment, offsets) for fragment, offsets in found]
+            return [self.view.repository.tables.delete_rows(base, fragment, offsets) for fragment, offsets in removals]
+        tasks = [Removal(self.target, TableVersion.of(base), fragment, offsets) for fragment, offsets in removals]
         return self.runner.map("remove", remove_rows, tasks)
 
     # ------------------------------------------------------------ rules

@@ -65,5 +65,5 @@ def stage_incoming(
 
 def mode_of(plan: PublishPlan) -> LoadMode:
     """The mode a stored plan was made with."""
-    found: ChangeMode = plan.changes[0].mode
-    return next(mode for mode, change in CHANGE_MODES.items() if change == found)
+    change_mode: ChangeMode = plan.changes[0].mode
+    return next(mode for mode, change in CHANGE_MODES.items() if change == change_mode)

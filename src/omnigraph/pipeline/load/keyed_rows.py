@@ -74,8 +74,8 @@ class StoredReader:
 
     def _look_up(self, table: Table, source: Source, wanted: list[object]) -> pa.Table:
         with_address = source.with_address or source.fragments is not None
-        found = table.lookup(source.by, wanted, list(source.columns), with_address=with_address)
-        return found if source.fragments is None else _of_fragments(found, source.fragments, source.with_address)
+        rows = table.lookup(source.by, wanted, list(source.columns), with_address=with_address)
+        return rows if source.fragments is None else _of_fragments(rows, source.fragments, source.with_address)
 
     def _sift(self, table: Table, source: Source, wanted: pa.Array) -> pa.Table:
         import pyarrow as pa

@@ -35,7 +35,7 @@ def locate_in_bundle(task: LocateTask) -> Locations:
     values: dict[tuple[str, str], list[str]] = {}
     for key, column, value in task.wanted:
         values.setdefault((key, column), []).append(value)
-    found: Locations = {}
+    places: Locations = {}
     for split in task.splits:
         for typed in SplitReader(task.target, split).read():
             for (key, column), wanted in values.items():
@@ -46,8 +46,8 @@ def locate_in_bundle(task: LocateTask) -> Locations:
                 hits = zip(held.filter(mask).to_pylist(), typed.lines.filter(mask).to_pylist(), strict=True)
                 for value, line in hits:
                     place = (split.index, line)
-                    found[key, column, value] = max(found.get((key, column, value), place), place)
-    return found
+                    places[key, column, value] = max(places.get((key, column, value), place), place)
+    return places
 
 
 def locate(
@@ -59,9 +59,9 @@ def locate(
     if not wanted:
         return [None] * len(findings)
     places: Locations = {}
-    for found in runner.map(
+    for in_bundle in runner.map(
         "find the records", locate_in_bundle, [LocateTask(target, each, wanted) for each in bundles]
     ):
-        for record, place in found.items():
+        for record, place in in_bundle.items():
             places[record] = max(places.get(record, place), place)
     return [next((places[record] for record in candidates if record in places), None) for candidates in records]

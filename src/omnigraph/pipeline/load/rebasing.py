@@ -267,10 +267,10 @@ class _KeyHashes:
             return rows.slice(0, 0)
         known = self._of(incoming, tuple(columns))
         hashes = _hashes(rows.select(list(columns)), columns)
-        found = known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)] == hashes
+        is_known = known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)] == hashes
         for name in columns:  # null is no key
-            found &= np.asarray(rows.column(name).is_valid())
-        return rows.filter(pa.array(found))
+            is_known &= np.asarray(rows.column(name).is_valid())
+        return rows.filter(pa.array(is_known))
 
     def _of(self, incoming: Incoming, columns: tuple[str, ...]) -> np.ndarray[Any, Any]:
         if (incoming.key, columns) not in self._sorted:
