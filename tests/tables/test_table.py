@@ -69,7 +69,7 @@ def test_filter_texts(table: Table) -> None:
     assert in_list("a", [1, None, True, 2.5]) == "`a` IN (1, NULL, true, 2.5)"
     assert literal(dt.date(2026, 7, 1)) == "date '2026-07-01'"
     moment = dt.datetime(2026, 7, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))
-    assert literal(moment) == "timestamp '2026-07-01 00:00:00.000'"
+    assert literal(moment) == "timestamp '2026-07-01 00:00:00.000000'"
     with pytest.raises(TypeError):
         literal(b"x")
     assert table.count(equals("camelCase", "it's 3")) == 1
