@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.read import EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
+    from omnigraph.runtime import Runtime
     from omnigraph.values.entities import Entity, JsonValue, Value
     from omnigraph.values.types import PropertyType, Scalar
     from omnigraph.write import Receipt, TypeCounts
@@ -83,6 +84,7 @@ _HOMES = {
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
     "omnigraph.read": ("InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
+    "omnigraph.runtime": ("Runtime",),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
     "omnigraph.values.types": ("PropertyType", "Scalar"),
     "omnigraph.write": ("Receipt", "TypeCounts"),
@@ -138,6 +140,7 @@ __all__ = [
     "Receipt",
     "Result",
     "ResultColumn",
+    "Runtime",
     "Scalar",
     "SchemaFinding",
     "Tag",

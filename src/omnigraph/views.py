@@ -16,6 +16,7 @@ from omnigraph.history.schemas import schema_key
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
+from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability, Store, open_store
 from omnigraph.tables import Table, Tables
 
@@ -87,10 +88,14 @@ class Repository:
 
     @classmethod
     def open(
-        cls, uri: str, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk"
+        cls,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        durability: Durability = "disk",
+        runtime: Runtime | None = None,
     ) -> Repository:
         store = open_store(uri, storage_options=storage_options, durability=durability)
-        return cls(store, History.open(store), _tables(store, storage_options, durability))
+        return cls(store, History.open(store), _tables(store, storage_options, durability, runtime))
 
     @classmethod
     def create(
@@ -100,11 +105,16 @@ class Repository:
         storage_options: Mapping[str, str] | None = None,
         durability: Durability = "disk",
         actor: str | None = None,
+        runtime: Runtime | None = None,
     ) -> Repository:
         check_attribution(actor)
         store = open_store(uri, storage_options=storage_options, durability=durability)
         history = History.create(store, encode_catalog(catalog), actor=actor)
-        return cls(store, history, _tables(store, storage_options, durability))
+        return cls(store, history, _tables(store, storage_options, durability, runtime))
+
+    def close(self) -> None:
+        """Forget what is held of this graph in memory. Whoever reads it again reads it from storage."""
+        self.tables.runtime.cache.forget(self.tables.root)
 
     def catalog(self, digest: str) -> Catalog:
         with self._lock:
@@ -156,8 +166,10 @@ def _of_commit(damage: Damaged, commit: Commit) -> Damaged:
     return Damaged(damage.file, damage.what, affected=affected, commits=[commit.id])
 
 
-def _tables(store: Store, storage_options: Mapping[str, str] | None, durability: Durability) -> Tables:
-    return Tables(store.uri, storage_options=storage_options, durable=durability == "disk")
+def _tables(
+    store: Store, storage_options: Mapping[str, str] | None, durability: Durability, runtime: Runtime | None
+) -> Tables:
+    return Tables(store.uri, storage_options=storage_options, durable=durability == "disk", runtime=runtime)
 
 
 def encode_catalog(catalog: Catalog) -> bytes:

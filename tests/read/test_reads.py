@@ -18,11 +18,10 @@ from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, engine, entity, explain, history_of, index_specs, index_state
 from omnigraph.read.explain import Explanation
-from omnigraph.read.inputs import adjacency as adjacency_module
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.relational.connections import ConnectionPool
-from omnigraph.tables.byte_cache import ByteCache
+from omnigraph.runtime import ByteCache
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS
 from omnigraph.views import Repository, View
 from omnigraph.wire.reads import explanation_json
@@ -262,7 +261,7 @@ def test_queries_from_many_threads(view: View) -> None:
 
 
 def test_an_adjacency_that_does_not_fit_is_not_built(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adjacency_module.cache, "capacity", 10)
+    monkeypatch.setattr(view.repository.tables.runtime.cache, "capacity", 10)
     text = "query q() { match { $p knows $q } return { $p.name as p, $q.name as q } }"
     assert {choice.path for choice in explained(view, text).choices if "Knows" in choice.what} == {"sql"}
     assert query(view, text).rows == [{"p": "ann", "q": "bob"}, {"p": "bob", "q": "cid"}]

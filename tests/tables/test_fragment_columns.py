@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables.test_key_cache import SCHEMA, check, rows
 
+from omnigraph.runtime import ByteCache
 from omnigraph.tables import IndexSpec, Table, Tables, fragment_columns, table
-from omnigraph.tables.byte_cache import ByteCache
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS, FragmentColumns
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.sorted_keys import SortedKeys

@@ -22,6 +22,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.pipeline.engines import Engine, session_of, workers_of
+from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability
 from omnigraph.values.entities import Entity
 from omnigraph.views import Repository, View, new_table_id
@@ -47,17 +48,21 @@ def init(
     actor: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = "disk",
+    memory: str | int | None = None,
+    runtime: Runtime | None = None,
 ) -> Graph:
     """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
 
-    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then.
+    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then. `memory` and
+    `runtime` are as in `open`.
 
     >>> cities = og.init("./cities", schema="node City { name: String @key }")
     >>> assert list(cities.schema.nodes) == ["City"]
     """
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file, new_table_id=new_table_id)
-    return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor))
+    shared = _runtime(memory, runtime)
+    return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor, shared))
 
 
 def open(
@@ -65,9 +70,14 @@ def open(
     *,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = "disk",
+    memory: str | int | None = None,
+    runtime: Runtime | None = None,
     verify: Verify = "used",
 ) -> Graph:
     """Open an existing graph. GraphNotFound when there is none, UnsupportedFormat when it needs a newer omnigraph.
+
+    `memory` bounds what is held in memory to answer faster ("1GiB" by default); several graphs share one bound when they
+    are given the same `runtime`.
 
     What is read later is checked as far as it costs nothing: all of history, and the small files of tables. With
     `verify="full"` everything is read and checked now: Damaged when a file is missing or does not hold what was written.
@@ -77,13 +87,23 @@ def open(
     """
     if verify not in ("used", "full"):
         raise UsageError(f"{verify!r} is no way to verify a graph", hint='verify="used" or verify="full"')
-    repository = Repository.open(str(uri), storage_options, durability)
+    repository = Repository.open(str(uri), storage_options, durability, _runtime(memory, runtime))
     if verify == "full":
         from omnigraph.maintenance.verify import verify_graph
 
         for damage in verify_graph(repository):
             raise damage
     return Graph(repository)
+
+
+def _runtime(memory: str | int | None, runtime: Runtime | None) -> Runtime:
+    if runtime is None:
+        return Runtime() if memory is None else Runtime(memory)
+    if not isinstance(runtime, Runtime):
+        raise UsageError(f"expected a Runtime, got {type(runtime).__name__}", hint='og.Runtime(memory="1GiB")')
+    if memory is not None:
+        raise UsageError("memory and runtime exclude each other", hint="og.Runtime(memory=...) has the bound")
+    return runtime
 
 
 @names_damage
@@ -110,7 +130,12 @@ class Graph:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held open: a commit is durable when the call that made it returns."""
+        """Nothing is pending: a commit is durable when the call that made it returns."""
+        self.close()
+
+    def close(self) -> None:
+        """Forget what is held of the graph in memory. The graph can be used again: it reads from storage then."""
+        self._repository.close()
 
     @property
     def uri(self) -> str:

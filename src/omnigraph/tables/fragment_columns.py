@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.tables.byte_cache import ByteCache
+from omnigraph.runtime import ByteCache
 from omnigraph.tables.sorted_keys import SortedKeys
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from omnigraph.tables.byte_cache import memory
+from omnigraph.runtime import ByteCache
 from omnigraph.tables.fragment_columns import FragmentColumns
 from omnigraph.values.arrow import are_among
 
@@ -96,9 +96,9 @@ class FragmentKeys:
 class KeyCache:
     """The least recently used fragments are forgotten first. Thread-safe."""
 
-    def __init__(self, weight_most: int = MAX_WEIGHT) -> None:
-        self.weight_most = weight_most
-        self.columns = FragmentColumns(memory)
+    def __init__(self, cache: ByteCache, max_weight: int = MAX_WEIGHT) -> None:
+        self.max_weight = max_weight
+        self.columns = FragmentColumns(cache)
         """Whole columns of fragments of any size, once those are asked for often."""
         self._fragments: OrderedDict[tuple[str, Content], FragmentKeys] = OrderedDict()
         self._weight = 0
@@ -118,5 +118,5 @@ class KeyCache:
             if (path, content) not in self._fragments:
                 self._weight += keys.weight
                 self._fragments[path, content] = keys
-            while self._weight > self.weight_most:
+            while self._weight > self.max_weight:
                 self._weight -= self._fragments.popitem(last=False)[1].weight

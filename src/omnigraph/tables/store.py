@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import Damaged
+from omnigraph.runtime import Runtime
 from omnigraph.storage import open_store, storage_options_for, sync_files
 from omnigraph.storage.options import scheme_of
 from omnigraph.tables import staging
@@ -35,7 +36,14 @@ METADATA_CACHE_BYTES = 256 * 1024 * 1024
 class Tables:
     """The tables below one root. `path` arguments are relative to it ("nodes/Person-0a1b2c"). Thread-safe."""
 
-    def __init__(self, root: str, *, storage_options: Mapping[str, str] | None = None, durable: bool = True) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        durable: bool = True,
+        runtime: Runtime | None = None,
+    ) -> None:
         self.root = root.rstrip("/")
         self._options = storage_options_for(root, storage_options)
         self._folder = None if "://" in root else Path(root)
@@ -44,7 +52,8 @@ class Tables:
         self._lock = threading.Lock()
         self._session_value: Any = None
         self._memory = _memory_at(self.root)
-        self._keys = KeyCache()
+        self.runtime = runtime or Runtime()
+        self._keys = KeyCache(self.runtime.cache)
         self._checked: set[tuple[str, str]] = set()
         """Deletion files that held what their names say."""
 

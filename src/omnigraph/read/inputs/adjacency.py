@@ -13,7 +13,6 @@ from omnigraph.expressions.usage import all_patterns
 from omnigraph.language.query.plan import Direction, ReadPlan
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.tables.ascending import distinct, union
-from omnigraph.tables.byte_cache import memory as cache
 from omnigraph.tables.sorted_keys import SortedKeys
 from omnigraph.views import View
 
@@ -102,11 +101,12 @@ class EdgeEnds:
 
 
 class Compact:
-    """The compact forms of one view, from the process's cache. Keys name exact versions, so nothing is ever stale."""
+    """The compact forms of one view, from the cache of its graph. Keys name exact versions, so nothing is ever stale."""
 
     def __init__(self, view: View) -> None:
         self.view = view
         self._root = view.repository.tables.root
+        self._cache = view.repository.tables.runtime.cache
 
     def _version(self, key: str) -> tuple[str, int] | None:
         state = self.view.state(key)
@@ -114,7 +114,7 @@ class Compact:
 
     def nodes(self, type_name: str) -> NodeIndex:
         key = f"node:{type_name}"
-        return cache.get(("nodes", self._root, key, self._version(key)), lambda: self._build_nodes(key))
+        return self._cache.get(("nodes", self._root, key, self._version(key)), lambda: self._build_nodes(key))
 
     def _build_nodes(self, key: str) -> NodeIndex:
         import numpy as np
@@ -131,7 +131,7 @@ class Compact:
         return (self._root, *((key, self._version(key)) for key in keys))
 
     def ends(self, edge: str) -> EdgeEnds:
-        return cache.get(("ends", *self._edge_key(edge)), lambda: self._build_ends(edge))
+        return self._cache.get(("ends", *self._edge_key(edge)), lambda: self._build_ends(edge))
 
     def _build_ends(self, edge: str) -> EdgeEnds:
         import numpy as np
@@ -146,11 +146,11 @@ class Compact:
 
     def neighbours(self, edge: str, direction: Direction, *, each: bool = False) -> Adjacency:
         """Neighbours once; or `each` time an edge leads there."""
-        key = ("neighbours", direction, each, *self._edge_key(edge))
-        return cache.get(key, lambda: self._build_neighbours(edge, direction, each))
+        key = ("neighbours", *self._edge_key(edge), direction, each)
+        return self._cache.get(key, lambda: self._build_neighbours(edge, direction, each))
 
     def has_neighbours(self, edge: str, direction: Direction, *, each: bool = False) -> bool:
-        return ("neighbours", direction, each, *self._edge_key(edge)) in cache
+        return ("neighbours", *self._edge_key(edge), direction, each) in self._cache
 
     def _build_neighbours(self, edge: str, direction: Direction, each: bool) -> Adjacency:
         import numpy as np
@@ -178,7 +178,7 @@ class Compact:
             return self.nodes(type_name).ids
         key = f"node:{type_name}"
         made = ("column", self._root, key, self._version(key), name)
-        return cache.get(made, lambda: self._build_column(type_name, name))
+        return self._cache.get(made, lambda: self._build_column(type_name, name))
 
     def _build_column(self, type_name: str, name: str) -> pa.Array:
         key = f"node:{type_name}"
@@ -193,7 +193,7 @@ class Compact:
         """Would the compact forms of a query's tables fit in the cache?"""
         edges = sum(self.view.rows(hop.table_key) for hop in query.hops)
         nodes = sum(self.view.rows(f"node:{type_name}") for node in query.inputs for type_name in node.types)
-        return edges * BYTES_PER_EDGE + nodes * BYTES_PER_NODE <= cache.capacity
+        return edges * BYTES_PER_EDGE + nodes * BYTES_PER_NODE <= self._cache.capacity
 
 
 def has_ordinals(plan: ReadPlan) -> bool:

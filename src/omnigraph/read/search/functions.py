@@ -15,7 +15,6 @@ from omnigraph.read.search import text, vectors
 from omnigraph.read.search.candidates import find_words
 from omnigraph.read.sql.shapes import NodeInput
 from omnigraph.tables import Table
-from omnigraph.tables.byte_cache import memory
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def corpus(view: View, types: tuple[str, ...], column: str, query: str, language
 def _totals(view: View, table: Table, column: str) -> text.Totals:
     """Counted fragment by fragment: what is known of a fragment stays true."""
     fragments = [
-        memory.get(
+        view.repository.tables.runtime.cache.get(
             ("totals", view.repository.tables.root, table.path, fragment.content, column),
             lambda fragment=fragment: text.totals(table.read([column], fragments=[fragment.id]).column(0)),  # type: ignore[misc]
         )

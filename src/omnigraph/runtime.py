@@ -1,0 +1,136 @@
+"""What the graphs of a process may share: one cache, with one budget, of what is derived from immutable versions.
+
+Every graph that is opened has a runtime: one of its own, or one that several graphs were given.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeVar
+
+from omnigraph.errors import UsageError
+
+DEFAULT_MEMORY = "1GiB"
+
+
+class Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+Value = TypeVar("Value", bound=Sized)
+
+
+class ByteCache:
+    """Holds values up to a number of bytes in all. What is larger than that by itself is not kept."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._building: dict[Hashable, threading.Lock] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._values
+
+    @property
+    def nbytes(self) -> int:
+        return self._bytes
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value for a key; made once, even when several threads ask at the same time."""
+        found = self._find(key)
+        if found is not None:
+            return found[0]  # type: ignore[no-any-return]  # values are stored under keys of their own kind
+        with self._lock:
+            building = self._building.setdefault(key, threading.Lock())
+        try:
+            with building:
+                found = self._find(key)
+                if found is not None:
+                    return found[0]  # type: ignore[no-any-return]  # as above
+                value = make()
+                self._keep(key, value)
+                return value
+        finally:
+            with self._lock:
+                self._building.pop(key, None)
+
+    def _find(self, key: Hashable) -> tuple[Any, int] | None:
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+            return found
+
+    def _keep(self, key: Hashable, value: Sized) -> None:
+        size = value.nbytes
+        with self._lock:
+            if size > self.capacity:
+                return
+            self._values[key] = (value, size)
+            self._bytes += size
+            while self._bytes > self.capacity:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._bytes -= dropped
+
+    def forget(self, root: str) -> None:
+        """Drop what belongs to one graph. The second member of every key is the address that it belongs to."""
+        with self._lock:
+            for key in [key for key in self._values if _is_below(key, root)]:
+                self._bytes -= self._values.pop(key)[1]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
+
+def _is_below(key: Hashable, root: str) -> bool:
+    owner = key[1] if isinstance(key, tuple) and len(key) > 1 else None
+    return isinstance(owner, str) and (owner == root or owner.startswith(f"{root}/"))
+
+
+class Runtime:
+    """Memory that graphs share. Without one, a graph that is opened has a runtime of its own.
+
+    `memory` bounds what is held in all: adjacencies, key columns, often-used columns, totals of texts. What is used
+    least recently goes first, and comes back when it is wanted again: answers do not depend on it.
+
+    >>> runtime = og.Runtime(memory="256MiB")
+    >>> with og.open("./people", runtime=runtime) as people:
+    ...     assert people.query("query n() { match { $p: Person } return { count($p) as n } }").num_rows == 1
+    >>> assert runtime.held_bytes <= runtime.memory_bytes == 256 * 1024 * 1024
+    """
+
+    def __init__(self, memory: str | int = DEFAULT_MEMORY) -> None:
+        self.memory_bytes = size_in_bytes(memory)
+        self.cache = ByteCache(self.memory_bytes)
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held now."""
+        return self.cache.nbytes
+
+    def __repr__(self) -> str:
+        return f"<runtime: {self.held_bytes:,} of {self.memory_bytes:,} bytes held>"
+
+
+_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?", re.IGNORECASE)
+_UNITS = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+
+def size_in_bytes(size: str | int) -> int:
+    """`"512MiB"`, `"2GB"` or a number of bytes. UsageError for anything else."""
+    found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
+    if found is not None:
+        return int(found[1]) * _UNITS[(found[2] or "B").lower()]
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+        return size
+    raise UsageError(f"{size!r} is not a size of memory", hint='write "512MiB", "2GiB" or a number of bytes')
