@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from omnigraph.errors import ParameterError
+from omnigraph.language.query.expressions import suggestion
 from omnigraph.language.query.plan import DeclaredParameter, Parameter, ReadPlan
 from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.values.types import INTEGER_RANGES, Scalar
@@ -13,13 +14,14 @@ from omnigraph.values.types import INTEGER_RANGES, Scalar
 def bind_parameters(declared: Iterable[DeclaredParameter], values: Mapping[str, object]) -> dict[str, object]:
     """One typed value per declared parameter. Raises ParameterError, which names the parameter.
 
-    A nullable parameter may be left out or null. A value for an undeclared parameter is ignored, unless it is an object.
+    A parameter that is left out takes its default, and without one it is missing. A name that is not declared is refused.
     """
-    bound = {parameter.name: _value(parameter, values) for parameter in declared}
-    for name, value in values.items():
-        if name not in bound and isinstance(value, Mapping):
-            raise ParameterError(f"${name}: an object is not a parameter value", parameter=name)
-    return bound
+    parameters = {parameter.name: parameter for parameter in declared}
+    for name in values:
+        if name not in parameters:
+            hint = suggestion(str(name), list(parameters)) or "the query takes no parameters"
+            raise ParameterError(f"the query has no parameter ${name}", parameter=str(name), hint=hint)
+    return {name: _value(parameter, values) for name, parameter in parameters.items()}
 
 
 def check_cuts(plan: ReadPlan, bound: Mapping[str, object]) -> None:
@@ -35,10 +37,17 @@ def check_cuts(plan: ReadPlan, bound: Mapping[str, object]) -> None:
 
 def _value(parameter: DeclaredParameter, values: Mapping[str, object]) -> object:
     name, type = parameter.name, parameter.type
-    value = values.get(name)
-    if value is None and not type.nullable:
-        problem = "null is not allowed" if name in values else "a value is required"
-        raise ParameterError(f"${name}: {problem}", parameter=name, hint=f"declared as {type}")
+    if name in values:
+        value = values[name]
+        if value is None and not type.nullable:
+            raise ParameterError(f"${name}: null is not allowed", parameter=name, hint=f"declared as {type}")
+    elif parameter.default is not None:
+        value = parameter.default.value
+    else:
+        hint = f"declared as {type}"
+        if type.nullable:
+            hint += f"; give null, or declare it as ${name}: {type} = null"
+        raise ParameterError(f"${name}: a value is required", parameter=name, hint=hint)
     try:
         return typed_value(value, type)
     except Unfit as unfit:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.errors import ParameterError
+from omnigraph.errors import ParameterError, QueryError
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.parameters import bind_parameters, check_cuts
 from omnigraph.language.query.compiler import compile_query
@@ -72,17 +72,77 @@ def test_values_arrive_from_json(library: Catalog) -> None:
     assert bind_parameters(declared("Vector(2)", library), values) == {"x": [0.25, 100.0]}
 
 
-def test_only_a_nullable_parameter_may_be_left_out(library: Catalog) -> None:
-    assert bind_parameters(declared("I32?", library), {}) == {"x": None}
-    with pytest.raises(ParameterError, match="a value is required"):
-        bind_parameters(declared("I32", library), {})
+def test_only_a_parameter_with_a_default_may_be_left_out(library: Catalog) -> None:
+    for type_, hint in (
+        ("I32", "declared as I32"),
+        ("I32?", "declared as I32?; give null, or declare it as $x: I32? = null"),
+    ):
+        with pytest.raises(ParameterError, match=r"\$x: a value is required") as caught:
+            bind_parameters(declared(type_, library), {})
+        assert caught.value.hint == hint
+    assert bind_parameters(declared("I32?", library), {"x": None}) == {"x": None}
 
 
-def test_undeclared_values_are_ignored_unless_they_are_objects(library: Catalog) -> None:
-    assert bind_parameters(declared("I32", library), {"x": 1, "y": [2], "z": None}) == {"x": 1}
-    with pytest.raises(ParameterError) as caught:
-        bind_parameters(declared("I32", library), {"x": 1, "y": {}})
-    assert caught.value.parameter == "y"
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("I32? = null", None),
+        ("I32 = -7", -7),
+        ("U64 = 18446744073709551615", 2**64 - 1),
+        ("F64 = 1", 1.0),
+        ('String = ""', ""),
+        ("Bool = true", True),
+        ('Date = date("2024-02-29")', date(2024, 2, 29)),
+        ('Date = "2024-02-29"', date(2024, 2, 29)),
+        ('DateTime = datetime("2024-02-29T01:00:00+02:00")', datetime(2024, 2, 28, 23)),
+        ("[I64] = []", []),
+        ('[String] = ["a", "b"]', ["a", "b"]),
+        ("Vector(2) = [1, -0.5]", [1.0, -0.5]),
+    ],
+)
+def test_a_call_that_leaves_a_parameter_out_gets_its_default(written: str, expected: Any, library: Catalog) -> None:
+    bound = bind_parameters(declared(written, library), {})["x"]
+    assert bound == expected
+    assert type(bound) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("I32 = null", "the default of $x: null is not a value of I32"),
+        (
+            "I32 = 2147483648",
+            "the default of $x: 2147483648 is not between -2147483648 and 2147483647, the range of I32",
+        ),
+        ('I32 = "x"', "the default of $x: 'x' is not a value of I32"),
+        ("[I64] = [1, $p.age]", "the default of $x is not a literal"),
+        ("[I64] = [1 + 1]", "the default of $x is not a literal"),
+        ("[I64] = " + 100 * "[" + 100 * "]", "nested more than 64 levels deep"),
+    ],
+)
+def test_a_default_that_does_not_fit_is_refused_where_it_is_declared(
+    written: str, message: str, library: Catalog
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        declared(written, library)
+    assert caught.value.message == message
+
+
+def test_a_name_that_is_not_declared_is_refused_with_the_one_that_was_meant(library: Catalog) -> None:
+    parameters = compile_query(
+        "query q($age: I32, $name: String) { match { $p: Person } return { $p } }", library
+    ).parameters
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"aeg": 6, "name": "a"}, "did you mean 'age'?"),
+        ({"zzz": None}, "known: age, name"),
+    ]
+    for values, hint in wrong:
+        with pytest.raises(ParameterError) as caught:
+            bind_parameters(parameters, values)
+        assert caught.value.parameter == next(iter(values))
+        assert caught.value.hint == hint
+    with pytest.raises(ParameterError, match=r"the query has no parameter \$x"):
+        bind_parameters((), {"x": 1})
 
 
 def test_arrays_of_numeric_libraries(library: Catalog) -> None:

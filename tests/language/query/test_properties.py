@@ -156,10 +156,15 @@ _types = st.one_of(
     st.builds(syntax.TypeExpr, type_names, st.booleans(), st.none(), st.booleans(), st.just(AT)),
     st.builds(syntax.TypeExpr, st.just("Vector"), st.just(False), st.integers(0, 999), st.booleans(), st.just(AT)),
 )
+_defaults = st.one_of(
+    st.none(),
+    literals(),
+    st.builds(syntax.ListLiteral, st.lists(literals(), max_size=3).map(tuple), st.just(AT)),
+)
 queries = st.builds(
     syntax.QueryDecl,
     names,
-    st.lists(st.builds(syntax.ParameterDecl, variables, _types, st.just(AT)), max_size=3).map(tuple),
+    st.lists(st.builds(syntax.ParameterDecl, variables, _types, _defaults, st.just(AT)), max_size=3).map(tuple),
     st.one_of(st.none(), texts),
     st.one_of(st.none(), texts),
     st.one_of(reads, mutations),

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Generic, TypeVar
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query import syntax
+from omnigraph.language.query.expressions import ExpressionChecker
 from omnigraph.language.query.mutations import check_mutation
 from omnigraph.language.query.parser import parse_queries, refusal
 from omnigraph.language.query.plan import DeclaredParameter, QueryPlan
 from omnigraph.language.query.reads import check_read
-from omnigraph.language.query.scope import Checking
+from omnigraph.language.query.scope import Checking, Scope
+from omnigraph.values.literals import Constant
 from omnigraph.values.types import PropertyType, Scalar
 
 _REMEMBERED = 256
@@ -99,9 +103,24 @@ def check_query(query: syntax.QueryDecl, text: str, catalog: Catalog, file: str 
             raise refusal("T28", f"parameter ${one.name} is declared twice", syntax_.at, text, file)
         parameters[one.name] = one.type
     checking = Checking(catalog, text, file, parameters)
+    declared = tuple(map(partial(_with_default, checking), declared, query.parameters))
     if isinstance(query.body, syntax.ReadBody):
         return check_read(query, query.body, checking, declared)
     return check_mutation(query, query.body, checking, declared)
+
+
+def _with_default(checking: Checking, declared: DeclaredParameter, written: syntax.ParameterDecl) -> DeclaredParameter:
+    if written.default is None:
+        return declared
+    where = f"the default of ${declared.name}"
+    for node, _ in syntax.walk(written.default):
+        if not isinstance(node, syntax.Literal | syntax.ListLiteral):
+            raise checking.refuse(
+                "T7", f"{where} is not a literal", written.at, "defaults are literals and lists of them"
+            )
+    default = ExpressionChecker(Scope(checking), "where").stored(written.default, declared.type, where=where)
+    assert isinstance(default, Constant), "the grammar allows literals only"
+    return replace(declared, default=default)
 
 
 def _parameter(one: syntax.ParameterDecl, text: str, file: str | None) -> DeclaredParameter:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import Any, cast
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
@@ -183,7 +184,8 @@ def _named(token: Token) -> str:
 
 
 def _check_depth(query: syntax.QueryDecl) -> None:
-    for node, depth in syntax.walk(query.body):
+    defaults = [parameter.default for parameter in query.parameters if parameter.default is not None]
+    for node, depth in chain.from_iterable(map(syntax.walk, (query.body, *defaults))):
         if depth > MAX_DEPTH:
             at = getattr(node, "at", query.at)
             raise _Refused(f"nested more than {MAX_DEPTH} levels deep", at, "use `in [..]`, or split the query")
@@ -222,8 +224,8 @@ class _Builder(Transformer[Token, Any]):
     def parameters(self, *parameters: syntax.ParameterDecl) -> tuple[syntax.ParameterDecl, ...]:
         return parameters
 
-    def parameter(self, name: Token, type_: syntax.TypeExpr) -> syntax.ParameterDecl:
-        return syntax.ParameterDecl(_named(name), type_, _at(name))
+    def parameter(self, name: Token, type_: syntax.TypeExpr, default: Any = None) -> syntax.ParameterDecl:
+        return syntax.ParameterDecl(_named(name), type_, default, _at(name))
 
     def scalar_type(self, name: Token) -> syntax.TypeExpr:
         return syntax.TypeExpr(str(name), False, None, False, _at(name))

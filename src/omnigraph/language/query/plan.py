@@ -291,8 +291,11 @@ class OrderKey:
 
 @dataclass(frozen=True)
 class DeclaredParameter:
+    """A parameter of a query. `default` is the value it has when a call leaves it out; without one it must be given."""
+
     name: str
     type: PropertyType
+    default: Constant | None = None
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,17 @@ def format_expression(expression: syntax.Expr, sigil: str = "$") -> str:
 
 
 def _query(query: syntax.QueryDecl) -> str:
-    parameters = ", ".join(f"${parameter.name}: {format_type(parameter.type)}" for parameter in query.parameters)
-    head = f"query {query.name}({parameters})"
+    head = f"query {query.name}({', '.join(map(_parameter, query.parameters))})"
     for word, text in (("@description", query.description), ("@instruction", query.instruction)):
         if text is not None:
             head += f" {word}({quoted(text)})"
     body = _read(query.body) if isinstance(query.body, syntax.ReadBody) else _mutation(query.body)
     return f"{head} {{\n{body}}}\n"
+
+
+def _parameter(parameter: syntax.ParameterDecl) -> str:
+    default = "" if parameter.default is None else f" = {format_expression(parameter.default)}"
+    return f"${parameter.name}: {format_type(parameter.type)}{default}"
 
 
 def format_type(type_: syntax.TypeExpr) -> str:

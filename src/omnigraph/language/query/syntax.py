@@ -226,6 +226,7 @@ class TypeExpr:
 class ParameterDecl:
     name: str
     type: TypeExpr
+    default: Expr | None
     at: Position = field(compare=False, repr=False)
 
 
