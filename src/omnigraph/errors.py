@@ -18,6 +18,7 @@
     │   ├── CursorRejected
     │   └── MissingExtra
     ├── ArithmeticOverflow
+    ├── QueryTimeout
     ├── NotFound
     │   ├── GraphNotFound
     │   ├── BranchNotFound
@@ -265,6 +266,20 @@ class ArithmeticOverflow(OmnigraphError):
             "the query computes a number beyond the range of its type",
             hint="whole numbers have 64 bits; write 1.0 * x to compute with fractions",
         )
+
+
+class QueryTimeout(OmnigraphError):
+    """A read took longer than its timeout and was stopped."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(
+            f"the query did not end within {timeout_s:g} seconds",
+            hint='ask for less, give it a longer timeout, or run it on a cluster (engine="spark")',
+        )
+        self.timeout_s = timeout_s
+
+    def details(self) -> dict[str, Any]:
+        return {"timeout_s": self.timeout_s}
 
 
 class AmbiguousRevision(UsageError):

@@ -14,7 +14,8 @@ import pytest
 from logic.runner import NOW, LogicFile, files, run_case
 from read.graphs import commit, new_graph
 
-from omnigraph.errors import ArithmeticOverflow
+from omnigraph.deadlines import Deadline
+from omnigraph.errors import ArithmeticOverflow, QueryTimeout
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Result, run_read
@@ -82,6 +83,25 @@ def test_whole_numbers_are_exact_or_refused_as_in_process(spark: Any, tmp_path: 
             with pytest.raises(ArithmeticOverflow):
                 run(plan)
     assert spark.conf.get("spark.sql.constraintPropagation.enabled") == "true"
+
+
+@pytest.mark.spark
+def test_a_read_whose_time_is_over_is_cancelled_and_the_session_goes_on(spark: Any, tmp_path: Any) -> None:
+    from omnigraph.pipeline.spark.queries import run_read_on_spark
+
+    people = [{"type": "P", "data": {"name": f"p{n}", "age": n}} for n in range(300)]
+    view = commit(new_graph(str(tmp_path / "g"), "node P { name: String @key  age: I64 }"), people)
+    endless = "$a: P $b: P $c: P $d: P $e: P $a.age + $b.age + $c.age + $d.age + $e.age = -1"
+    plans = [
+        compile_query(f"query q() {{ match {{ {pattern} }} return {{ count($a) as n }} }}", view.catalog)
+        for pattern in (endless, "$a: P")
+    ]
+    assert all(isinstance(plan, ReadPlan) for plan in plans)
+    with pytest.raises(QueryTimeout):
+        run_read_on_spark(view, plans[0], {}, spark, deadline=Deadline(3.0))  # type: ignore[arg-type]  # reads
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
+    assert run_read_on_spark(view, plans[1], {}, spark).rows == [{"n": 300}]  # type: ignore[arg-type]  # a read
 
 
 OVERFLOWS = [

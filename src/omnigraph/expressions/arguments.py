@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.language.query.plan import Constant, Expression, ListOf, Now, Parameter
 from omnigraph.values.json_values import typed_value
 from omnigraph.values.temporal import utc_without_zone
@@ -14,10 +15,11 @@ from omnigraph.values.types import PropertyType, Scalar
 
 @dataclass(frozen=True)
 class Arguments:
-    """The bound parameters of a call, and its one instant."""
+    """What one call of a query brings with it: bound parameters, its one instant, and how long it may take."""
 
     parameters: Mapping[str, object]
     now: dt.datetime
+    deadline: Deadline = NEVER
 
     def value(self, expression: Expression) -> object:
         """The Python value of a known expression, as a column of its type would hold it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal
 
+from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.branches import GraphBranches
@@ -304,23 +305,25 @@ class Graph:
         revision: str = MAIN,
         as_of: str | dt.datetime | None = None,
         engine: Engine = "local",
+        timeout: float | None = None,
     ) -> Result:
-        """Run a read against one immutable snapshot.
+        """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout.
 
         >>> result = g.query("people.gq", {"of": "Ada"}, name="friends")
         >>> assert result.rows == [{"name": "Bo"}]
         >>> assert g.query("people.gq", {"of": "Bo"}, name="friends", revision="main~3").rows == []
         """
+        deadline = Deadline(timeout)
         view = self._view(revision, as_of)
         plan, bound = compiled_read(gq, view, params, name)
         session = session_of(engine, self.uri)
         if session is not None:
             from omnigraph.pipeline.spark.queries import run_read_on_spark
 
-            return run_read_on_spark(view, plan, bound, session)
+            return run_read_on_spark(view, plan, bound, session, deadline=deadline)
         from omnigraph.read import run_read
 
-        return run_read(view, plan, bound)
+        return run_read(view, plan, bound, deadline=deadline)
 
     def explain(
         self,

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.texts import compiled_mutation, compiled_read
@@ -130,16 +131,24 @@ class Transaction:
         row = self._opened().get(type_name, id)
         return None if row is None else entity_value(row)
 
-    def query(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> Result:
-        """Run a read that sees this transaction's own changes.
+    def query(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a read that sees this transaction's own changes; after `timeout` seconds it ends with QueryTimeout.
 
         >>> assert tx.query("people.gq", {"of": "Dee"}, name="friends").rows == [{"name": "Ada"}]
         """
         from omnigraph.read import run_read
 
+        deadline = Deadline(timeout)
         writes = self._opened()
         plan, bound = compiled_read(gq, writes.view, params, name)
-        return run_read(writes.preview(), plan, bound)
+        return run_read(writes.preview(), plan, bound, deadline=deadline)
 
     # ------------------------------------------------------------ ending
 

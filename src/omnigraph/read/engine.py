@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.deadlines import Deadline
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.relational.connections import ConnectionPool
 
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
 
 MEMORY_SHARE = 0.5
 """The part of the machine's memory that queries may hold before they spill."""
+
+STOP_INTERVAL_S = 0.02
+"""How often a query that has to end is told so."""
 
 _databases: dict[int, Any] = {}
 """By process: a forked child opens its own, and leaves its parent's alone."""
@@ -43,27 +50,66 @@ def _open() -> Any:
 _connections = ConnectionPool(_open)
 
 
-def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:
-    """Run one query over Arrow relations."""
+def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any], deadline: Deadline) -> pa.Table:
+    """Run one query over Arrow relations. Ctrl-C and the deadline end it."""
     import duckdb
 
+    work = partial(_run, sql=sql, arguments=arguments, relations=relations)
     try:
-        with _connections.borrow() as engine:
-            return _run(engine, sql, arguments, relations)
+        if deadline.is_never and threading.current_thread() is not threading.main_thread():
+            with _connections.borrow() as connection:
+                return work(connection)
+        return _Query(work).result(deadline)
     except duckdb.OutOfMemoryException as error:
         raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise ArithmeticOverflow from error
 
 
-def _run(engine: Any, sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:
+class _Query:
+    """A query in a thread of its own: while DuckDB works, the thread that asked would see no signal and no time pass."""
+
+    def __init__(self, work: Callable[[Any], pa.Table]) -> None:
+        self._work = work
+        self._connection: Any = None
+        self._outcome: Future[pa.Table] = Future()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with _connections.borrow() as self._connection:
+            try:
+                self._outcome.set_result(self._work(self._connection))
+            except BaseException as error:
+                self._outcome.set_exception(error)
+
+    def result(self, deadline: Deadline) -> pa.Table:
+        try:
+            done, _ = wait([self._outcome], deadline.remaining_s())
+        except BaseException:
+            self._stop()
+            raise
+        if not done:
+            self._stop()
+            raise deadline.error()
+        return self._outcome.result()
+
+    def _stop(self) -> None:
+        while self._thread.is_alive():
+            if self._connection is not None:
+                # What comes before the query has started is lost, so it is said again.
+                self._connection.interrupt()
+            self._thread.join(STOP_INTERVAL_S)
+
+
+def _run(connection: Any, sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:
     registered: list[str] = []
     try:
         for name, relation in relations.items():
-            engine.register(name, relation)
+            connection.register(name, relation)
             registered.append(name)
-        found = engine.sql(sql, params=dict(arguments)) if arguments else engine.sql(sql)
-        return found.to_arrow_table()
+        result = connection.sql(sql, params=dict(arguments)) if arguments else connection.sql(sql)
+        return result.to_arrow_table()
     finally:
         for name in registered:
-            engine.unregister(name)
+            connection.unregister(name)

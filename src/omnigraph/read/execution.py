@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import ReadPlan
@@ -30,10 +31,11 @@ def run_read(
     *,
     mode: Mode = "auto",
     now: dt.datetime | None = None,
+    deadline: Deadline = NEVER,
 ) -> Result:
     """Run a read on one snapshot. `parameters` are bound values; every mode gives the same rows in the same order."""
     started = time.perf_counter()
-    read = Read(view, plan, Arguments(parameters, instant(now)), mode)
+    read = Read(view, plan, Arguments(parameters, instant(now), deadline), mode)
     answered = answer(read)
     reading_ended = time.perf_counter()
     table = _evaluated(answered, read.arguments)
@@ -48,7 +50,9 @@ def _evaluated(answered: Answer, arguments: Arguments) -> pa.Table:
         return answered.table
     prepared, relations = answered.prepared, answered.relations
     assert prepared is not None, "an answer without a table has a tree"
-    return engine.run(prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations)
+    return engine.run(
+        prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments.deadline
+    )
 
 
 def instant(now: dt.datetime | None) -> dt.datetime:

@@ -69,6 +69,7 @@ def _register_query(cli: click.Group) -> None:
     @revision_options
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
     @engine_option("local")
+    @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after so many seconds.")
     @click.option("--explain", is_flag=True, help="Show how the query would run instead of running it.")
     def query(
         settings: Settings,
@@ -78,6 +79,7 @@ def _register_query(cli: click.Group) -> None:
         as_of: str | None,
         format: str | None,
         engine: str,
+        timeout: float | None,
         explain: bool,
     ) -> None:
         """Ask a question of one snapshot.
@@ -105,6 +107,7 @@ def _register_query(cli: click.Group) -> None:
             revision=revision,
             as_of=as_of,
             engine=engine,
+            timeout=timeout,
         )
         envelope = result_json(result, revision=revision, as_of=as_of)
         word = "row" if result.num_rows == 1 else "rows"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 from sqlglot import exp
 
+from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.interpreter import item_type
@@ -40,6 +42,9 @@ SETTINGS = {
     "spark.sql.constraintPropagation.enabled": "false",
 }
 
+JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+CANCEL_INTERVAL_S = 0.2
+
 _OUT_OF_RANGE = ("ARITHMETIC_OVERFLOW", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_INVALID_INPUT")
 
 
@@ -50,12 +55,18 @@ def run_read_on_spark(
     session: SparkSession,
     *,
     now: dt.datetime | None = None,
+    deadline: Deadline = NEVER,
 ) -> Result:
     """Run a read on Spark, on one snapshot; the same rows in the same order as in process."""
     started = time.perf_counter()
-    arguments = Arguments(parameters, instant(now))
+    arguments = Arguments(parameters, instant(now), deadline)
     query = compile_read(keys_as_ids(plan, view.catalog), view.catalog)
-    with _typed_failures(), _set(session), _Relations(session, query, arguments) as relations:
+    with (
+        _typed_failures(),
+        _cancelled_after(deadline, session),
+        _set(session),
+        _Relations(session, query, arguments) as relations,
+    ):
         for name, frame in _inputs(view, query, arguments, session).items():
             relations.add(name, frame)
         far = [hop for hop in query.hops if hop.expansion.max_hops > 1]
@@ -188,6 +199,39 @@ def _typed_failures() -> Iterator[None]:
         if any(word in str(error) for word in _OUT_OF_RANGE):
             raise ArithmeticOverflow from None
         raise failure_of(error) from None
+
+
+@contextmanager
+def _cancelled_after(deadline: Deadline, spark: SparkSession) -> Iterator[None]:
+    """The jobs inside are one group, which is cancelled when the time is over or the caller interrupts."""
+    context, group = spark.sparkContext, f"omnigraph-{uuid4().hex}"
+    before = {name: context.getLocalProperty(name) for name in JOB_GROUP}
+    context.setJobGroup(group, "omnigraph query", interruptOnCancel=True)
+    ended = threading.Event()
+
+    def cancel() -> None:
+        # A job that starts after a cancellation is not part of it, so the group is cancelled until there is none.
+        is_over = not ended.wait(deadline.remaining_s())
+        while is_over:
+            context.cancelJobGroup(group)
+            is_over = not ended.wait(CANCEL_INTERVAL_S)
+
+    watcher = threading.Thread(target=cancel, daemon=True)
+    watcher.start()
+    try:
+        yield
+        deadline.check()
+    except KeyboardInterrupt:
+        context.cancelJobGroup(group)
+        raise
+    except Exception:
+        deadline.check()
+        raise
+    finally:
+        ended.set()
+        watcher.join()
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
 
 
 @contextmanager

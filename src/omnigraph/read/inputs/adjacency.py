@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.usage import all_patterns
 from omnigraph.language.query.plan import Direction, ReadPlan
+from omnigraph.read.inputs.scans import read_table
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.tables.ascending import distinct, union
 from omnigraph.tables.sorted_keys import SortedKeys
@@ -103,8 +105,9 @@ class EdgeEnds:
 class Compact:
     """The compact forms of one view, from the cache of its graph. Keys name exact versions, so nothing is ever stale."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, deadline: Deadline = NEVER) -> None:
         self.view = view
+        self._deadline = deadline
         self._root = view.repository.tables.root
         self._cache = view.repository.tables.runtime.cache
 
@@ -121,7 +124,11 @@ class Compact:
         import pyarrow as pa
 
         table = self.view.table(key)
-        keys = SortedKeys.of(pa.array([], pa.utf8()) if table is None else _whole(table.read(["id"]).column("id")))
+        keys = SortedKeys.of(
+            pa.array([], pa.utf8())
+            if table is None
+            else _whole(read_table(table, ["id"], None, self._deadline).column("id"))
+        )
         ids = keys.column.take(keys.order)
         return NodeIndex(ids, keys.order, SortedKeys(ids, np.arange(len(ids), dtype=np.int32), keys.prefixes))
 
@@ -140,7 +147,7 @@ class Compact:
         table = self.view.table(type_.table_key)
         if table is None:
             return EdgeEnds(np.zeros(0, np.int32), np.zeros(0, np.int32))
-        rows = table.read(["src", "dst"])
+        rows = read_table(table, ["src", "dst"], None, self._deadline)
         source, target = self.nodes(type_.source), self.nodes(type_.target)
         return EdgeEnds(source.ordinals(_whole(rows.column("src"))), target.ordinals(_whole(rows.column("dst"))))
 
@@ -157,6 +164,7 @@ class Compact:
 
         type_ = self.view.catalog.edges[edge]
         ends = self.ends(edge)
+        self._deadline.check()
         near, far, owner = ends.src, ends.dst, type_.source
         if direction == "in":
             near, far, owner = ends.dst, ends.src, type_.target
@@ -187,7 +195,9 @@ class Compact:
             return _whole(self.view.schema(key).empty_table().column(name))
         import pyarrow as pa
 
-        return _whole(table.read([name]).column(name)).take(pa.array(self.nodes(type_name).places))
+        return _whole(read_table(table, [name], None, self._deadline).column(name)).take(
+            pa.array(self.nodes(type_name).places)
+        )
 
     def fits(self, query: RelationalQuery) -> bool:
         """Would the compact forms of a query's tables fit in the cache?"""
@@ -210,7 +220,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def reachable(
-    adjacency: Adjacency, frontier: np.ndarray, min_hops: int, max_hops: int, width: int
+    adjacency: Adjacency, frontier: np.ndarray, min_hops: int, max_hops: int, width: int, deadline: Deadline
 ) -> tuple[np.ndarray, np.ndarray]:
     """(source, target) pairs at a distance within the bounds: breadth first from every member, all at once.
 
@@ -226,6 +236,7 @@ def reachable(
     seen = union(level, frontier.astype(np.int64) * (width + 1))
     kept = [level] if min_hops == 1 else []
     for distance in range(2, max_hops + 1):
+        deadline.check()
         owners, targets = adjacency.expand(level % width)
         found = distinct((level // width)[owners] * width + targets)
         level = found[~_member(found, seen)]

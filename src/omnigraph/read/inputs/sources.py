@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
+from omnigraph.read.inputs.scans import read_table, scan_table
 from omnigraph.read.search.candidates import find_candidates
 from omnigraph.read.search.functions import Computing
 from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput
@@ -74,14 +75,14 @@ def _read_type(
     if ids is not None:
         return shaped(view, node, type_name, table.lookup("id", ids, names, filter=filter_text), arguments)
     if not node.computed:
-        return shaped(view, node, type_name, table.read(names, filter_text), arguments)
+        return shaped(view, node, type_name, read_table(table, names, filter_text, arguments.deadline), arguments)
     if not by_scan and (found := find_candidates(table, node, names, arguments)) is not None:
         return shaped(view, node, type_name, found.rows, arguments)
     # A text or a vector is dropped as soon as it is scored: only one batch of them is ever in memory.
     computing = Computing(view, node, arguments)
     parts = [
         shaped(view, node, type_name, pa.Table.from_batches([batch]), arguments, computing)
-        for batch in table.scan(names, filter_text, batch_rows=BATCH_ROWS)
+        for batch in scan_table(table, names, filter_text, arguments.deadline, BATCH_ROWS)
     ]
     return pa.concat_tables(parts) if parts else shaped(view, node, type_name, table.read(names, "false"), arguments)
 
@@ -122,7 +123,9 @@ def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> pa.Record
             names = stored_columns(node)
             found = find_candidates(table, node, names, arguments) if node.computed else None
             text = Predicate(node.filters, arguments).filter
-            for batch in table.scan(names, text) if found is None else found.rows.to_batches():
+            for batch in (
+                scan_table(table, names, text, arguments.deadline) if found is None else found.rows.to_batches()
+            ):
                 rows = pa.Table.from_batches([batch])
                 yield from shaped(view, node, type_name, rows, arguments, computing).to_batches()
 
@@ -135,8 +138,9 @@ def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:
     names = list(dict.fromkeys(["src", "dst", *(["id"] if bound else []), *(c.stored for c in hop.columns)]))
     table = view.table(hop.table_key)
     filter_text = Predicate(hop.filters, arguments).filter
-    rows = view.schema(hop.table_key).empty_table().select(names) if table is None else table.read(names, filter_text)
-    return edge_relation(hop, rows)
+    if table is None:
+        return edge_relation(hop, view.schema(hop.table_key).empty_table().select(names))
+    return edge_relation(hop, read_table(table, names, filter_text, arguments.deadline))
 
 
 def edge_relation(hop: HopInput, rows: pa.Table) -> pa.Table:

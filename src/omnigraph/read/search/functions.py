@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.errors import UsageError
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.catalog import Language
 from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
 from omnigraph.language.query.search import MAX_EDITS
+from omnigraph.read.inputs.scans import scan_table
 from omnigraph.read.search import text, vectors
 from omnigraph.read.search.candidates import find_words
 from omnigraph.read.sql.shapes import NodeInput
@@ -47,7 +49,9 @@ def _function(
             edits = 0 if expression.max_edits is None else edit_count(arguments.value(expression.max_edits))
             return lambda cells: text.matches(cells, expression.kind, text_query(query), expression.language, edits)
         case Bm25():
-            statistics = corpus(view, types, expression.property.column, text_query(query), expression.language)
+            statistics = corpus(
+                view, types, expression.property.column, text_query(query), expression.language, arguments.deadline
+            )
             return lambda cells: text.scores(cells, statistics)
 
 
@@ -69,7 +73,9 @@ def edit_count(value: object) -> int:
     raise UsageError(f"fuzzy was given {value} as its number of edits", hint="0, 1 or 2")
 
 
-def corpus(view: View, types: tuple[str, ...], column: str, query: str, language: Language) -> text.Statistics:
+def corpus(
+    view: View, types: tuple[str, ...], column: str, query: str, language: Language, deadline: Deadline = NEVER
+) -> text.Statistics:
     """Statistics over every row of the types, whatever the query filters: a score does not depend on the filters."""
     terms = list(dict.fromkeys(text.terms(query, language)))
     total, holding = text.Totals(), Counter(dict.fromkeys(terms, 0))
@@ -78,7 +84,7 @@ def corpus(view: View, types: tuple[str, ...], column: str, query: str, language
         if table is not None:
             total += _totals(view, table, column)
             rows = find_words(table, column, text.words(query), language, [column], every=False, filter=None)
-            batches = table.scan([column]) if rows is None else rows.to_batches()
+            batches = scan_table(table, [column], None, deadline) if rows is None else rows.to_batches()
             for batch in batches:
                 holding.update(text.holding(batch.column(column), terms, language))
     return text.statistics(total, holding, language)

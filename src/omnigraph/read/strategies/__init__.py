@@ -26,6 +26,7 @@ ORDER: tuple[Strategy, ...] = (METADATA, DIRECT, REDUCTION, FACTORED, DENSE, SCA
 def answer(read: Read) -> Answer:
     """The first answer that a strategy has."""
     for strategy in ORDER:
+        read.arguments.deadline.check()
         if read.mode in strategy.modes and (found := strategy.answer(read)) is not None:
             return found
     raise AssertionError("scan answers every read")

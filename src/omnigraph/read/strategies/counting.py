@@ -98,6 +98,7 @@ class Counting:
         """Apply every condition, the cheapest step first: look at a whole type, or go on from few nodes."""
         pending, done = set(self._conditions), set[tuple[str, str]]()
         while True:
+            self.arguments.deadline.check()
             step = min(self._steps(done), key=lambda one: one[0], default=None)
             smallest = min(pending, key=lambda one: (self.size(one), one), default=None)
             if smallest is not None and (step is None or self.size(smallest) <= step[0]):
@@ -214,6 +215,7 @@ class Counting:
         """Per node at the near end the sum over its neighbours."""
         import numpy as np
 
+        self.arguments.deadline.check()
         if behind is not None:
             edges = self.compact.view.rows(f"edge:{one.expansion.edge}") * (2 if one.direction == "both" else 1)
             if edges * largest(behind) > MAX_NUMBER:
@@ -237,6 +239,7 @@ class Counting:
         """(index into `places`, place at the far end) for every neighbour that has matches behind it."""
         import numpy as np
 
+        self.arguments.deadline.check()
         near, far, adjacency = self.few.get(one.near), self.few.get(one.far), self.adjacency(one)
         nodes = places if near is None else near[places]
         if int((adjacency.starts[nodes + 1] - adjacency.starts[nodes]).sum()) > most:

@@ -8,6 +8,7 @@ from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals, reachable
+from omnigraph.read.inputs.scans import read_table
 from omnigraph.read.sql.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 from omnigraph.tables.ascending import distinct
@@ -43,7 +44,7 @@ class _Dense:
         self.view = view
         self.query = query
         self.arguments = arguments
-        self.compact = Compact(view)
+        self.compact = Compact(view, arguments.deadline)
         self.relations: dict[str, pa.Table] = {}
         self.choices: list[InputChoice] = []
         self._nodes = {node.name: node for node in query.inputs}
@@ -53,6 +54,7 @@ class _Dense:
             self.relations[node.name] = self._node(node)
             self.choices.append(InputChoice(f"${node.variable}", "scan", self.relations[node.name].num_rows, "compact"))
         for hop in self.query.hops:
+            self.arguments.deadline.check()
             self._hop(hop)
 
     def _node(self, node: NodeInput) -> pa.Table:
@@ -108,7 +110,9 @@ class _Dense:
         flipped: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
         direction = one.direction if end == 0 else flipped[one.direction]
         adjacency = self.compact.neighbours(one.edge, direction)
-        first, second = reachable(adjacency, start, one.min_hops, one.max_hops, max(len(nodes), 1))
+        first, second = reachable(
+            adjacency, start, one.min_hops, one.max_hops, max(len(nodes), 1), self.arguments.deadline
+        )
         return (first, second) if end == 0 else (second, first)
 
     def _reached(self, hop: HopInput, nodes: int) -> float:
@@ -129,7 +133,9 @@ class _Dense:
         table = self.view.table(f"node:{type_name}")
         if filter_text is None or table is None:
             return None
-        ordinals = self.compact.nodes(type_name).ordinals(table.read(["id"], filter_text).column("id").combine_chunks())
+        ordinals = self.compact.nodes(type_name).ordinals(
+            read_table(table, ["id"], filter_text, self.arguments.deadline).column("id").combine_chunks()
+        )
         return distinct(ordinals)
 
     def _edges(self, hop: HopInput) -> pa.Table:
@@ -139,7 +145,11 @@ class _Dense:
         ends = self.compact.ends(hop.expansion.edge)
         table = self.view.table(hop.table_key)
         names = list(dict.fromkeys(["id", *(column.stored for column in hop.columns)]))
-        rows = self.view.schema(hop.table_key).empty_table() if table is None else table.read(names)
+        rows = (
+            self.view.schema(hop.table_key).empty_table()
+            if table is None
+            else read_table(table, names, None, self.arguments.deadline)
+        )
         arrays = {"src": pa.array(ends.src), "dst": pa.array(ends.dst), "id": rows.column("id")}
         arrays |= {column.alias: rows.column(column.stored) for column in hop.columns}
         return pa.table(arrays)

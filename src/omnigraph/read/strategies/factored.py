@@ -162,7 +162,7 @@ class _Factored:
     def __init__(self, view: View, form: FactoredForm, arguments: Arguments) -> None:
         self.view, self.form, self.arguments = view, form, arguments
         self.plan = form.plan
-        self.compact = Compact(view)
+        self.compact = Compact(view, arguments.deadline)
         self.counting = Counting(self.compact, form.plan.pattern, arguments)
 
     def run(self, outputs: tuple[Output, ...]) -> pa.Table:
@@ -240,7 +240,7 @@ class _Factored:
             else:
                 cells = self.compact.column(self.form.types[expression.variable], _stored(expression))
                 arrays[f"c{place}"] = cells.take(nodes)
-        return self.form.groupings[self._is_unique(matches)].run(pa.table(arrays), self._cut())
+        return self.form.groupings[self._is_unique(matches)].run(pa.table(arrays), self._cut(), self.arguments.deadline)
 
     def _is_unique(self, matches: dict[str, np.ndarray]) -> bool:
         """Is each match a group of its own? So it is when its nodes are all named, or one is that is in no other match."""

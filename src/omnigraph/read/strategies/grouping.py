@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from omnigraph.deadlines import Deadline
 from omnigraph.language.query.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.strategies.counting import largest
@@ -40,7 +41,7 @@ class Grouping:
     texts: dict[Cut, str] = field(default_factory=dict, compare=False)
     """SQL by offset and limit: writing it takes longer than running it."""
 
-    def run(self, rows: pa.Table, cut: Cut) -> pa.Table:
+    def run(self, rows: pa.Table, cut: Cut, deadline: Deadline) -> pa.Table:
         """The tree's columns (r0 …)."""
         if rows.num_rows <= MAX_ROWS and self._is_exact:
             found = self._by_hand(rows, cut)
@@ -48,7 +49,7 @@ class Grouping:
                 return found
         if cut not in self.texts:
             self.texts[cut] = to_sql(self._ordered(self._summed(), *cut), "duckdb")
-        return engine.run(self.texts[cut], {}, {"g": rows})
+        return engine.run(self.texts[cut], {}, {"g": rows}, deadline)
 
     @cached_property
     def _is_exact(self) -> bool:

@@ -98,7 +98,7 @@ class _Reduction:
         self.arguments = arguments
         self.forced = forced
         self.is_checked = True
-        self.compact = Compact(view)
+        self.compact = Compact(view, arguments.deadline)
         self.relations: dict[str, pa.Table] = {}
         self.choices: list[InputChoice] = []
         self._ids: dict[str, list[str]] = {}
@@ -149,6 +149,7 @@ class _Reduction:
 
     def _fetch(self, node: NodeInput) -> None:
         """Read a node's rows: by id where ids are known, else by its conditions."""
+        self.arguments.deadline.check()
         ids, predicate = self._ids.get(node.place), self._predicates[node.name]
         if ids is None and (named := self._named(node)) is not None:
             ids = named.ids
@@ -257,6 +258,7 @@ class _Reduction:
         return min(sizes, key=lambda one: one[1])
 
     def _expand(self, hop: HopInput, end: int, ids: list[str]) -> None:
+        self.arguments.deadline.check()
         path, estimate = self._choose(hop, end, len(ids))
         if hop.expansion.edge_variable is not None:
             rows = self._edges(hop, ids, end)
@@ -327,7 +329,9 @@ class _Reduction:
         frontier = near_nodes.ordinals(pa.array(ids, pa.utf8()))
         frontier = distinct(frontier[frontier >= 0])
         adjacency = self.compact.neighbours(one.edge, direction)
-        first, second = reachable(adjacency, frontier, one.min_hops, one.max_hops, max(len(far_nodes), 1))
+        first, second = reachable(
+            adjacency, frontier, one.min_hops, one.max_hops, max(len(far_nodes), 1), self.arguments.deadline
+        )
         ends = [near_nodes.ids.take(pa.array(first)), far_nodes.ids.take(pa.array(second))]
         return pa.table(dict(zip(_names(end), ends, strict=True)))
 
@@ -349,6 +353,7 @@ class _Reduction:
         seen = {*first, *((start, start) for start in ids)}
         level, kept = first, list(first) if one.min_hops == 1 else []
         for distance in range(2, one.max_hops + 1):
+            self.arguments.deadline.check()
             onwards: dict[str, list[str]] = {}
             for near, far in self._neighbours(hop, ways, list({node for _, node in level})):
                 onwards.setdefault(near, []).append(far)

@@ -1,0 +1,38 @@
+"""Scans that end when their time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.deadlines import Deadline
+from omnigraph.tables import Table
+from omnigraph.tables.lance_errors import translated
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_table(table: Table, columns: Sequence[str], filter: str | None, deadline: Deadline) -> pa.Table:
+    """The rows that a filter leaves."""
+    import pyarrow as pa
+
+    if deadline.is_never:
+        return table.read(columns, filter)
+    with translated(table.path):
+        reader = table.scan(columns, filter)
+    return pa.Table.from_batches(_watched(table, reader, deadline), reader.schema)
+
+
+def scan_table(
+    table: Table, columns: Sequence[str], filter: str | None, deadline: Deadline, batch_rows: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The same, batch by batch."""
+    return _watched(table, table.scan(columns, filter, batch_rows=batch_rows), deadline)
+
+
+def _watched(table: Table, batches: pa.RecordBatchReader, deadline: Deadline) -> Iterator[pa.RecordBatch]:
+    with translated(table.path):
+        for batch in batches:
+            deadline.check()
+            yield batch
