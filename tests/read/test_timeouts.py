@@ -27,7 +27,6 @@ from omnigraph.read.strategies.direct import DIRECT
 from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.reduction import REDUCTION
 from omnigraph.read.strategies.scan import SCAN
-from omnigraph.tables.byte_cache import memory
 from omnigraph.views import View
 
 SCHEMA = "node P { name: String @key  age: I64  bio: String? @index }  edge Knows: P -> P"
@@ -78,7 +77,7 @@ def test_every_strategy_looks_at_the_clock_while_it_works(
     plan = compiled(view, text)
 
     def attempt(ticks: Ticks, timeout_s: float) -> None:
-        memory.clear()
+        view.repository.tables.runtime.cache.clear()
         answer(Read(view, plan, Arguments({}, instant(None), Deadline(timeout_s, ticks)), mode))
 
     ticks = Ticks()
