@@ -201,6 +201,21 @@ def test_publishing_a_plan_again_gives_the_same_commit() -> None:
     assert graph.head().head.table("node:P").rows == 8  # type: ignore[union-attr]
 
 
+def test_a_plan_that_was_published_is_not_denied_because_its_branch_was_replaced_since() -> None:
+    graph = SmallGraph()
+    graph.branch("x")
+    plan = graph.plan("x")
+    commit = publish(graph.history, plan)
+    for _ in range(2):
+        graph.history.branches.delete("x", force=True)
+        assert publish(graph.again().history, plan, reapply) == commit
+        graph.branch("x")
+        assert publish(graph.again().history, plan, reapply) == commit
+    never = replace(plan, commit_id=graph.ids())
+    with pytest.raises(BranchReplaced):
+        publish(graph.again().history, never, reapply)
+
+
 def test_two_processes_publish_one_plan_as_one_commit() -> None:
     graph, other = SmallGraph(), None
     plan = graph.plan()

@@ -176,3 +176,35 @@ def test_an_overwrite_beside_another_writer(case: str, graph: og.Graph, write: W
     ages = {record["data"].get("age") for record in content(graph, tmp_path) if record.get("type") == "Person"}
     assert (ages == {1}) == (refusal is None)
     assert graph.recovery.list() == []
+
+
+@pytest.mark.parametrize("new_branch", [False, True])
+def test_loads_that_make_the_same_branch_at_once_lose_nothing(new_branch: bool, graph: og.Graph, write: Write) -> None:
+    """One of them makes it. The others load into it, or are refused if they want a new one."""
+    outcomes: list[Any] = []
+    ready = threading.Barrier(4)
+
+    def load(number: int) -> None:
+        mine = og.open(graph.uri, durability="process")
+        source = write(f"{number}.jsonl", person(f"p{number}"))
+        ready.wait()
+        try:
+            outcomes.append(
+                mine.load(source, mode="append", branch="review", from_="main", new_branch=new_branch, engine="local")
+            )
+        except errors.OmnigraphError as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=load, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    receipts = [outcome for outcome in outcomes if not isinstance(outcome, errors.OmnigraphError)]
+    refused = [outcome.code for outcome in outcomes if isinstance(outcome, errors.OmnigraphError)]
+    assert refused == (["already_exists"] * 3 if new_branch else [])
+    assert sum(receipt.branch_created for receipt in receipts) == 1
+    assert len(graph.commits("review")) == 1 + len(receipts)
+    assert graph._repository.head("review")[1].rows("node:Person") == len(receipts)
+    assert graph._repository.head()[1].rows("node:Person") == 0
+    assert graph.recovery.list() == []

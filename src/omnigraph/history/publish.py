@@ -124,30 +124,26 @@ class Attempt:
     # ------------------------------------------------------------ judging a plan
 
     def published(self, plan: PublishPlan) -> Commit | None:
-        """The plan's own commit, if the branch has it already: it was published twice, or an answer was lost."""
-        newest = self.head.entry
-        if newest is None:
-            return None
-        if plan.opening is not None:
-            return self._published_since(plan, plan.opening, newest)
-        if plan.base == newest.head.commit.ref or plan.incarnation != newest.incarnation:
-            return None
-        return self._publisher.log.find(newest, plan.commit_id)
+        """The plan's own commit, if the branch has it already: it was published twice, or an answer was lost.
 
-    def _published_since(self, plan: PublishPlan, opening: Entry, newest: Entry) -> Commit | None:
-        """In any incarnation of the branch since the plan was made: the one it opened may have been deleted again."""
-        entry: Entry | None = newest
-        while entry is not None and entry.position >= opening.position:
+        It is looked for in every incarnation since the plan was made: the one that has it may have been deleted again.
+        """
+        entry = self.head.entry
+        if entry is None or (plan.incarnation == entry.incarnation and plan.base == entry.head.commit.ref):
+            return None
+        made_at = incarnation_start(plan.incarnation)[1]
+        while entry.position >= made_at:
             commit = self._publisher.log.find(entry, plan.commit_id)
             start = incarnation_start(entry.incarnation)[1]
-            if commit is not None or start <= opening.position:
+            if commit is not None or start <= made_at:
                 return commit
-            entry = self._publisher.chain.find(plan.branch, start - 1)
-            if entry is None:
+            before = self._publisher.chain.find(plan.branch, start - 1)
+            if before is None:
                 raise OutcomeUnknown(
                     f"branch '{plan.branch}' was deleted and swept since commit {plan.commit_id} was prepared",
                     commit_id=plan.commit_id,
                 )
+            entry = before
         return None
 
     def carries(self, plan: PublishPlan) -> bool:
