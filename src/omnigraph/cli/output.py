@@ -163,6 +163,11 @@ def time_text(at: dt.datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def counted(number: int, singular: str, plural: str) -> str:
+    """`1 entity`, `2 entities`."""
+    return f"{number} {singular if number == 1 else plural}"
+
+
 def line(text: str) -> str:
     """Text on one line, and nothing in it that a terminal would obey."""
     if text.isprintable():

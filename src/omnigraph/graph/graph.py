@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.pipeline.load.inputs import Sources
-    from omnigraph.pipeline.load.job import LoadReceipt
+    from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.read import EntityVersion, Explanation, Result
 

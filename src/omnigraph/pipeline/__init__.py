@@ -1,4 +1,4 @@
-"""The data pipeline on Spark: load, export, the data source. Tasks do column work on Arrow; Spark spreads and retries them.
+"""Bulk work: load, export, and Spark. Tasks do column work on Arrow; Spark distributes and retries them.
 
-The only room that imports PySpark. Every step also runs in process (`engine="local"`), by the same functions.
+The only package that imports PySpark. Every step also runs in process (`engine="local"`), by the same functions.
 """

@@ -1,4 +1,4 @@
-"""What a long action tells while it runs: which stage, how many of its tasks are done, rows so far, and how fast."""
+"""Progress of a long action: its stage, how many of the stage's tasks are done, rows so far, and rows per second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol, TextIO
 
 @dataclass(frozen=True)
 class Status:
-    """`rows` counts what the stage has finished; it grows when a task reports."""
+    """`rows` are those of the tasks that have ended."""
 
     stage: str
     done: int
@@ -37,15 +37,15 @@ class Progress(Protocol):
 
 class Silent:
     def update(self, status: Status) -> None:
-        """Nobody looks."""
+        """Shows nothing."""
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""
 
 
 class PlainProgress:
-    """Lines of text, from the time on at which a person starts to wonder: one when a stage starts, one when it ends, and
-    in between at most one every few seconds."""
+    """Lines of text: one when a stage starts, one when it ends, and in between at most one every few seconds. Nothing during
+    the first seconds, because a short action needs no progress."""
 
     def __init__(self, out: TextIO | None = None, every_seconds: float = 5.0, after_seconds: float = 2.0) -> None:
         self._out = out or sys.stderr
@@ -68,7 +68,7 @@ class PlainProgress:
         print(status.text(), file=self._out, flush=True)
 
     def close(self) -> None:
-        """Lines need no closing."""
+        """Nothing to close."""
 
 
 class RichProgress:

@@ -67,6 +67,15 @@ NO_VERSION = 0
 TableVersions = Mapping[str, TableVersion]
 
 
+def table_versions_of(view: View) -> TableVersions:
+    """Every table of the view, by its key."""
+    versions = {}
+    for key in view.catalog.tables:
+        state = view.state(key)
+        versions[key] = TableVersion(view.path(key), NO_VERSION if state is None else state.version)
+    return versions
+
+
 @lru_cache(maxsize=4)
 def _catalog(data: bytes) -> Catalog:
     return catalog_from_json(json.loads(data))

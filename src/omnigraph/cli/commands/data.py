@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
-from omnigraph.cli.output import Output
+from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -118,18 +118,18 @@ def _register_load(cli: click.Group) -> None:
 
 
 def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str:
-    node_types = sum(key.startswith("node:") for key in receipt.types)
-    text = (
-        f"loaded {address} on branch {receipt.branch} with {receipt.mode}: {receipt.total_entities} entities "
-        f"across {node_types} node types and {len(receipt.types) - node_types} edge types"
-    )
-    counts = [f"{count} {word}" for word, count in asdict(receipt.total).items() if count]
-    if counts:
-        text += f": {', '.join(counts)}"
-    if receipt.commit is None:
-        text += " (nothing changed, no commit)" if receipt.total_entities else " (nothing to load, no commit)"
+    branch = f"branch {receipt.branch} of {address}"
+    entities = counted(receipt.total_entities, "entity", "entities")
+    changes = ", ".join(f"{count} {word}" for word, count in asdict(receipt.total).items() if count)
+    if receipt.commit is not None:
+        types = counted(len(receipt.types), "type", "types")
+        text = f"loaded {entities} of {types} into {branch} ({receipt.mode}): {changes}"
+    elif receipt.total_entities:
+        text = f"nothing changed: {branch} already holds the input ({entities})"
+    else:
+        text = f"nothing to load into {branch}: the input has no entities"
     if receipt.rejected:
-        text += f"\nset {receipt.rejected} rejected records aside in {rejects}"
+        text += f"\nwrote {counted(receipt.rejected, 'rejected record', 'rejected records')} to {rejects}"
     return text
 
 
@@ -182,7 +182,7 @@ def _register_export(cli: click.Group) -> None:
         if target is not None and not _is_stdout(target):
             out.done(
                 {"target": target, "entities": count},
-                f"exported {count} {'entity' if count == 1 else 'entities'} to {target}",
+                f"exported {counted(count, 'entity', 'entities')} to {target}",
             )
 
 

@@ -8,13 +8,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph.errors import (
     AlreadyExists,
-    BranchNotFound,
     Conflict,
-    Contention,
     InputError,
     NotFound,
     OmnigraphError,
@@ -22,13 +20,15 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import MAIN, Commit, Entry, Prepared, PublishPlan, TableChange, check_attribution
+from omnigraph.history import MAIN, Commit, Prepared, PublishPlan, TableChange, check_attribution
 from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.load.assembly import Assembly
+from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.packing import packed
+from omnigraph.pipeline.load.publishing import forget, publish, say_prepared
 from omnigraph.pipeline.load.reading import ReadReport, ReadTask, TypeReport, read_batches, read_bundle
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
@@ -38,21 +38,14 @@ from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
-from omnigraph.pipeline.target import NO_VERSION, TableVersion, TableVersions, Target
+from omnigraph.pipeline.target import TableVersions, Target, table_versions_of
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
-from omnigraph.write.publishing import publish as publish_plan
-
-if TYPE_CHECKING:
-    pass
 
 FRAME_BATCH_ROWS = 65_536
-MIN_PATIENCE_S = 60.0
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
 """Errors that say the load does not fit the branch: its caller knows, and its plan is not kept."""
 _MODES = ("append", "merge", "overwrite")
-
-__all__ = ["LoadReceipt", "load"]
 
 
 def load(
@@ -104,7 +97,7 @@ def load(
         )
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
         with rejects_file(rejects, repository.tables.options, repository.store) as aside:
-            return _Load(repository, base, inputs, mode, runner, aside, written).run(actor, message)
+            return LoadJob(repository, base, inputs, mode, runner, aside, written).run(actor, message)
     finally:
         shown.close()
 
@@ -119,45 +112,7 @@ def _runner(engine: Engine, graph: str, progress: Progress) -> Runner:
 
 
 @dataclass(frozen=True)
-class LoadBase:
-    """What a load stands on: the head of its branch, or where the branch will start that its commit makes (`opening`).
-
-    Its commit has the id of the opening, and `source` is the revision that the branch is made from.
-    """
-
-    view: View
-    branch: str
-    incarnation: str
-    commit_id: str
-    opening: Entry | None = None
-    new_branch: bool = False
-    source: str | None = None
-
-    @classmethod
-    def of(cls, repository: Repository, branch: str, from_: str | None = None, new_branch: bool = False) -> LoadBase:
-        history = repository.history
-        if new_branch and from_ is None:
-            raise UsageError("a new branch needs a revision to start from", hint="from_='main' (--from main)")
-        newest = history.chain.newest(branch)
-        if newest is not None and newest.alive and not new_branch:
-            return cls.at_head(repository, newest)
-        if from_ is None:
-            raise BranchNotFound(
-                f"branch '{branch}' does not exist",
-                hint="see 'omnigraph branch list'; from_='main' (--from main) makes the branch with the load",
-            )
-        opening = history.branches.opening(branch, history.revisions.entry(from_), history.new_id())
-        history.tags.check_no_tag(branch)
-        view = repository.view(opening.before)
-        return cls(view, branch, opening.incarnation, opening.id, opening, new_branch, from_)
-
-    @classmethod
-    def at_head(cls, repository: Repository, head: Entry) -> LoadBase:
-        return cls(repository.view(head.head), head.branch, head.incarnation, repository.history.new_id())
-
-
-@dataclass(frozen=True)
-class _Load:
+class LoadJob:
     """One load against one pinned state."""
 
     repository: Repository
@@ -269,28 +224,28 @@ class _Load:
         return Target.of(self.repository, self.view)
 
     def _read(self, rejects_folder: str | None) -> ReadReport:
-        target, places = self._target(), table_versions_of(self.view)
+        target, versions = self._target(), table_versions_of(self.view)
         bundles = self.inputs.bundles(self.runner.parallelism)
         written = self._noted_by_tasks()
-        tasks = [ReadTask(target, bundle, places, rejects_folder, written) for bundle in bundles]
+        tasks = [ReadTask(target, bundle, versions, rejects_folder, written) for bundle in bundles]
         reports = self.runner.map("read", read_bundle, tasks)
         for number, frame in enumerate(self.inputs.frames):
-            reports += self._read_frame(frame, number, target, places)
+            reports += self._read_frame(frame, number, target, versions)
         return merged(reports)
 
-    def _read_frame(self, frame: Frame, number: int, target: Target, places: TableVersions) -> list[ReadReport]:
+    def _read_frame(self, frame: Frame, number: int, target: Target, versions: TableVersions) -> list[ReadReport]:
         if frame.is_spark and isinstance(self.runner, SparkRunner):
             key = frame.key
 
             def task(batches: Iterator[Any]) -> ReadReport:
-                return read_batches(target, key, places, number, batches)
+                return read_batches(target, key, versions, number, batches)
 
             return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
         here = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
         return here.map(
             f"read {frame.key}",
-            lambda rows: read_batches(target, frame.key, places, number, rows, self.written),
+            lambda rows: read_batches(target, frame.key, versions, number, rows, self.written),
             [batches],
         )
 
@@ -300,12 +255,12 @@ class _Load:
 
     def _set_aside(self, report: ReadReport) -> int:
         """Refuse the load, or write the rejected records to their file; how many there were."""
-        places = origins(self.inputs, report)
-        refuse_unreadable(report, places)
+        where = origins(self.inputs, report)
+        refuse_unreadable(report, where)
         if self.rejects is None:
-            refuse_rejected(report, places)
+            refuse_rejected(report, where)
             return 0
-        return self.rejects.write(report, places)
+        return self.rejects.write(report, where)
 
     def _name_rejects(self) -> None:
         """Before the publish: a record that is not in the graph must be in the file."""
@@ -355,91 +310,13 @@ class _Load:
     def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
         if not self.inputs.splits:
             return [(None, None)] * len(findings)
-        places = origins(self.inputs, report)
+        where = origins(self.inputs, report)
         bundles: list[tuple[Split, ...]] = self.inputs.bundles(self.runner.parallelism)
         located: list[tuple[str | None, int | None]] = []
         for found in locate(findings, self._target(), bundles, self.runner):
-            origin = None if found is None else places[found[0]]
+            origin = None if found is None else where[found[0]]
             located.append((None, None) if found is None or origin is None else (origin.file, origin.line(found[1])))
         return located
-
-
-@dataclass(frozen=True)
-class WrittenRows:
-    """A write through the data source: everything its commit needs, wherever that runs."""
-
-    uri: str
-    options: tuple[tuple[str, str], ...]
-    branch: str
-    key: str
-    target: Target
-    schema: str
-    places: TableVersions
-    mode: LoadMode
-    commit_id: str
-    actor: str | None
-    message: str | None
-
-    def repository(self) -> Repository:
-        return Repository.open(self.uri, dict(self.options) or None)
-
-
-def publish_written(written: WrittenRows, reports: list[ReadReport]) -> LoadReceipt:
-    """Check and publish rows that were written as fragments. Rejected rows refuse all of it."""
-    repository = written.repository()
-    base = replace(LoadBase.of(repository, written.branch), commit_id=written.commit_id)
-    if base.view.snapshot.schema != written.schema:
-        raise Conflict("the schema changed while the rows were written", hint="write them again")
-    frame = Frame(written.key, None)
-    job = _Load(repository, base, LoadInputs((), (frame,)), written.mode, LocalRunner(), None, WrittenFiles())
-    return job.finish(merged(reports), written.actor, written.message)
-
-
-def table_versions_of(view: View) -> TableVersions:
-    places = {}
-    for key in view.catalog.tables:
-        state = view.state(key)
-        places[key] = TableVersion(view.path(key), NO_VERSION if state is None else state.version)
-    return places
-
-
-def publish(repository: Repository, plan: PublishPlan, rebase: LoadRebase, *, patience_s: float = 0.0) -> Commit:
-    """Publish a prepared plan and forget it. A plan that is not published stays prepared.
-
-    Contention is met with `patience_s` of further attempts, and never less than a minute of them: what took long to
-    prepare may take long to land.
-    """
-    reach(Failpoint.LOAD_BEFORE_PUBLISH)
-    until = time.monotonic() + max(patience_s, MIN_PATIENCE_S)
-    commit = _published(repository, plan, rebase, until)
-    reach(Failpoint.LOAD_AFTER_PUBLISH)
-    forget(repository, plan)
-    return commit
-
-
-def forget(repository: Repository, plan: PublishPlan) -> None:
-    """Remove a prepared plan. The caller is told how the load ended, not how its clean-up did: a plan that stays behind
-    because the store does not answer is harmless, and publishing it again gives the same commit."""
-    with contextlib.suppress(StorageError):
-        repository.history.recovery.remove(plan.commit_id)
-
-
-def say_prepared(error: OmnigraphError, plan: PublishPlan) -> None:
-    """Tell the user of a load that was not published, or perhaps not, how its staged rows can still be."""
-    way_on = (
-        f"its rows are staged: `omnigraph recovery resume {plan.commit_id}` publishes them, "
-        f"`omnigraph recovery discard {plan.commit_id}` forgets them"
-    )
-    error.hint = f"{error.hint}; {way_on}" if error.hint else way_on
-
-
-def _published(repository: Repository, plan: PublishPlan, rebase: LoadRebase, until: float) -> Commit:
-    while True:
-        try:
-            return publish_plan(repository.history, plan, rebase)
-        except Contention:
-            if time.monotonic() > until:
-                raise
 
 
 def merged(reports: list[ReadReport]) -> ReadReport:

@@ -58,7 +58,7 @@ class ReadTask:
 
     target: Target
     splits: tuple[Split, ...]
-    places: TableVersions
+    versions: TableVersions
     rejects_folder: str | None = None
     written: WrittenFiles | None = None
     """Where a task of this process notes its files; other processes tell them by their report."""
@@ -91,7 +91,7 @@ class ReadReport:
 
 
 def read_bundle(task: ReadTask) -> ReadReport:
-    writer = FragmentWriter(task.target, task.places, task.written)
+    writer = FragmentWriter(task.target, task.versions, task.written)
     report = ReadReport(types=writer.types)
     for split in task.splits:
         reader = SplitReader(task.target, split)
@@ -117,7 +117,7 @@ def _store_rejects(task: ReadTask, index: int, rejects: Iterable[Reject]) -> str
 def read_batches(
     target: Target,
     key: str,
-    places: TableVersions,
+    versions: TableVersions,
     index: int,
     batches: Iterable[Any],
     written: WrittenFiles | None = None,
@@ -126,7 +126,7 @@ def read_batches(
     import numpy as np
     import pyarrow as pa
 
-    writer = FragmentWriter(target, places, written)
+    writer = FragmentWriter(target, versions, written)
     found = SplitReport(index)
     reader: TabularReader | None = None
     for batch in batches:
@@ -251,9 +251,9 @@ _MARK = b"\xef\xbb\xbf"
 class FragmentWriter:
     """Gathers typed rows per table, checks their values, writes fragments of a good size."""
 
-    def __init__(self, target: Target, places: TableVersions, written: WrittenFiles | None = None) -> None:
+    def __init__(self, target: Target, versions: TableVersions, written: WrittenFiles | None = None) -> None:
         self.target = target
-        self.places = places
+        self.versions = versions
         self.written = written
         self.types: dict[str, TypeReport] = {}
         self.rejects: dict[int, list[Reject]] = {}
@@ -300,7 +300,7 @@ class FragmentWriter:
 
         held = [rows for _, rows in self._held.pop(key)]
         self._sizes.pop(key), self._counts.pop(key)
-        table = self.target.writable(key, self.places[key])
+        table = self.target.writable(key, self.versions[key])
         schema = arrow_schema(self.target.catalog.tables[key])
         joined = pa.concat_tables([rows.rows for rows in held])
         strict = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)

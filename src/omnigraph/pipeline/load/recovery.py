@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph.errors import OmnigraphError
 from omnigraph.history import Commit
 from omnigraph.pipeline.load.incoming import mode_of
-from omnigraph.pipeline.load.job import publish, say_prepared
+from omnigraph.pipeline.load.publishing import publish, say_prepared
 from omnigraph.pipeline.load.rebasing import LoadRebase
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.views import Repository

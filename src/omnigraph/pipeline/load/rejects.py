@@ -55,7 +55,7 @@ def refuse_unreadable(report: ReadReport, origins: Mapping[int, Origin]) -> None
     if not problems:
         return
     file, first = next(iter(problems.items()))
-    told = [
+    listed = [
         {"file": name, "line": problem.line, "reason": problem.message, "hint": problem.hint}
         for name, problem in problems.items()
     ]
@@ -64,8 +64,8 @@ def refuse_unreadable(report: ReadReport, origins: Mapping[int, Origin]) -> None
         file=file,
         line=first.line,
         type_name=first.type_name,
-        problems=told[:MAX_SHOWN],
-        total=len(told),
+        problems=listed[:MAX_SHOWN],
+        total=len(listed),
         hint=first.hint,
     )
 

@@ -1,4 +1,4 @@
-"""Which Java runs Spark: an installed one (JAVA_HOME, 17 or newer), else the runtime that comes as a Python package."""
+"""The Java that runs Spark: the one at JAVA_HOME, if it is 17 or newer, or else the one that comes as a Python package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark session: found when there is one, otherwise started on this machine with settings that suit the work."""
+"""The Spark session: the active one, or a new one on this machine with settings that suit the work."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _memory() -> str:
 
 
 def _prepare_environment(*, local: bool) -> None:
-    """What the JVM's launcher reads; a choice the user made stays."""
+    """Set what the JVM's launcher reads, unless the user has."""
     os.environ["JAVA_HOME"] = java.java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -166,7 +166,7 @@ def _configured(builder: Any, settings: dict[str, str]) -> Any:
 
 
 def cores_of(session: SparkSession) -> int:
-    """How many tasks run at once, as far as the session tells."""
+    """How many tasks run at once; 4 where the session does not say."""
     try:
         return max(1, int(session.sparkContext.defaultParallelism))
     except AttributeError:  # a Connect session has no context

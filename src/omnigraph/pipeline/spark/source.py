@@ -37,11 +37,11 @@ from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
 from omnigraph.history import MAIN, check_attribution, new_ulid
 from omnigraph.pipeline.engines import refuse_memory
 from omnigraph.pipeline.load.inputs import table_key
-from omnigraph.pipeline.load.job import WrittenRows, publish_written, table_versions_of
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
+from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
 from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, fragment_groups
 from omnigraph.pipeline.spark.types import struct_type
-from omnigraph.pipeline.target import TableVersion, Target
+from omnigraph.pipeline.target import TableVersion, Target, table_versions_of
 from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         return str(value)
 
     def _repository(self) -> Repository:
-        given = {
+        storage_options = {
             name.removeprefix("storage."): value for name, value in self.options.items() if name.startswith("storage.")
         }
         graph = self._option("graph")
         refuse_memory(graph)
-        return Repository.open(graph if "://" in graph else os.path.join(self.folder, graph), given or None)
+        return Repository.open(graph if "://" in graph else os.path.join(self.folder, graph), storage_options or None)
 
     def _view(self) -> View:
         repository = self._repository()
@@ -149,14 +149,14 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         branch = self.options.get("branch", MAIN)
         _, view = repository.head(branch)
         key = table_key(view.catalog, self._option("type"))
-        rows = WrittenRows(
+        rows = SparkWrite(
             uri=repository.store.uri,
             options=tuple(sorted(repository.tables.options.items())),
             branch=branch,
             key=key,
             target=Target.of(repository, view),
             schema=view.snapshot.schema,
-            places=table_versions_of(view),
+            versions=table_versions_of(view),
             mode="overwrite" if overwrite else "append",
             commit_id=new_ulid(),
             actor=self.options.get("actor"),
@@ -215,12 +215,12 @@ class _Written(WriterCommitMessage):  # type: ignore[misc]
 class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Tasks write fragments; `commit` runs once, in a process of its own, and publishes under an id fixed beforehand."""
 
-    def __init__(self, rows: WrittenRows) -> None:
+    def __init__(self, rows: SparkWrite) -> None:
         self.rows = rows
 
     @in_one_sentence
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        report = read_batches(self.rows.target, self.rows.key, self.rows.places, 0, iterator)
+        report = read_batches(self.rows.target, self.rows.key, self.rows.versions, 0, iterator)
         return _Written(pickle.dumps(report))
 
     @in_one_sentence
@@ -228,7 +228,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         reports: list[ReadReport] = [
             pickle.loads(message.report) for message in messages if isinstance(message, _Written)
         ]
-        publish_written(self.rows, reports)
+        publish_spark_write(self.rows, reports)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing is removed: Spark aborts after a failed `commit` too, whose outcome may be unknown. What no commit names

@@ -1,4 +1,4 @@
-"""A file that lets Spark's JVM start in half the time: classes as Java 25 keeps them, loaded and linked, from a run before.
+"""A file that lets Spark's JVM start in half the time: Java 25's cache of classes that an earlier run has loaded and linked.
 
 The JVM checks the file and its own classpath against each other and starts without it when anything differs, so the
 file may be missing, foreign or damaged. `omnigraph warm-up` makes it.
@@ -21,16 +21,16 @@ from omnigraph.pipeline.spark import java
 from omnigraph.user_cache import is_own_file, user_cache
 
 MIN_JAVA = 25
-KEPT = 2
-"""Files that stay: two environments on one machine do not take turns in making theirs."""
+MAX_FILES = 2
+"""How many are kept: two environments on one machine do not remove each other's."""
 TRAINING_TIMEOUT_S = 900
 
 _CHECKED = ("-XX:+VerifySharedSpaces",)
-"""Without it a flipped bit is found by whoever stumbles over it; reading the file once takes a tenth of a second."""
+"""A damaged file is refused before it is used; checking it takes a tenth of a second."""
 _PORTABLE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-AOTAdapterCaching")
 """No machine code in the file: a home folder may be shared between processors."""
 _QUIET = ("-Xlog:aot*=off", "-Xlog:cds*=off")
-"""A file that is not fit for use is no news for the terminal."""
+"""No message on the terminal about a file that Java does not use."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class StartCache:
         if not is_own_file(self.path):
             return ()
         with contextlib.suppress(OSError):
-            os.utime(self.path)  # says that it is in use, to the one who removes old ones
-        return using(self.path)
+            os.utime(self.path)  # files that are in use are removed last
+        return options_for(self.path)
 
     def make(self, say: Callable[[str], None]) -> bool:
         """Record one run, try the result in another, and only then give it its name. False when it is there already."""
         if self.path.exists():
             return False
-        with _alone(self.path.parent):
+        with _exclusive(self.path.parent):
             fresh = self.path.with_suffix(f".{os.getpid()}.part")
             try:
                 say("recording a session")
                 recorded = _trained(f"-XX:AOTCacheOutput={fresh}", *_PORTABLE) and fresh.exists()
                 say("trying what was recorded")
-                if not (recorded and _trained("-XX:AOTMode=on", *using(fresh))):
+                if not (recorded and _trained("-XX:AOTMode=on", *options_for(fresh))):
                     raise PipelineFailed(
                         "Spark's start could not be recorded",
                         hint="Spark works without it; see that there is a gigabyte of memory and of disk, then try again",
@@ -71,7 +71,7 @@ class StartCache:
         """All but those used last; and what failed attempts left, or makers that were killed."""
         folder = self.path.parent
         files = sorted(folder.glob("spark-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in (*files[KEPT:], *folder.glob("spark-*.part*")):
+        for path in (*files[MAX_FILES:], *folder.glob("spark-*.part*")):
             path.unlink(missing_ok=True)
 
 
@@ -86,14 +86,14 @@ def find() -> StartCache | None:
     try:
         # The JVM compares times of files too: what is installed anew is another Spark, or another Java.
         times = [(home / "lib" / "modules").stat().st_mtime_ns, (spark / "jars").stat().st_mtime_ns]
-        facts = [home, (home / "release").read_text(), spark, pyspark.__version__, *times, *using(Path())]
+        facts = [home, (home / "release").read_text(), spark, pyspark.__version__, *times, *options_for(Path())]
     except OSError:
         return None
     name = hashlib.sha256("\n".join(map(str, facts)).encode()).hexdigest()[:16]
     return StartCache(folder / f"spark-{name}.aot")
 
 
-def using(path: Path) -> tuple[str, ...]:
+def options_for(path: Path) -> tuple[str, ...]:
     """The JVM options that use such a file."""
     return (f"-XX:AOTCache={path}", *_CHECKED, *_PORTABLE, *_QUIET)
 
@@ -103,7 +103,7 @@ def _trained(*java_options: str) -> bool:
     command = [sys.executable, "-P", "-m", "omnigraph.pipeline.spark.start_training", *java_options]
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
     try:
-        # Java speaks of its recording whatever it is told.
+        # Java prints messages about its recording that no option turns off.
         ran = subprocess.run(
             command,
             env=environment,
@@ -119,8 +119,8 @@ def _trained(*java_options: str) -> bool:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One maker at a time; the system takes the lock back from a process that was killed."""
+def _exclusive(folder: Path) -> Iterator[None]:
+    """One process at a time; the lock of a process that was killed is released by the system."""
     with (folder / "spark.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,48 @@
+"""Rows that Spark's tasks wrote through the data source, published by one process at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import Conflict
+from omnigraph.pipeline.load.base import LoadBase
+from omnigraph.pipeline.load.incoming import LoadMode
+from omnigraph.pipeline.load.inputs import Frame, LoadInputs
+from omnigraph.pipeline.load.job import LoadJob, merged
+from omnigraph.pipeline.load.reading import ReadReport
+from omnigraph.pipeline.load.receipt import LoadReceipt
+from omnigraph.pipeline.load.written import WrittenFiles
+from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.pipeline.target import TableVersions, Target
+from omnigraph.views import Repository
+
+
+@dataclass(frozen=True)
+class SparkWrite:
+    """A write through the data source: everything its commit needs, wherever that runs."""
+
+    uri: str
+    options: tuple[tuple[str, str], ...]
+    branch: str
+    key: str
+    target: Target
+    schema: str
+    versions: TableVersions
+    mode: LoadMode
+    commit_id: str
+    actor: str | None
+    message: str | None
+
+    def repository(self) -> Repository:
+        return Repository.open(self.uri, dict(self.options) or None)
+
+
+def publish_spark_write(write: SparkWrite, reports: list[ReadReport]) -> LoadReceipt:
+    """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it."""
+    repository = write.repository()
+    base = replace(LoadBase.of(repository, write.branch), commit_id=write.commit_id)
+    if base.view.snapshot.schema != write.schema:
+        raise Conflict("the schema changed while the rows were written", hint="write them again")
+    frame = Frame(write.key, None)
+    job = LoadJob(repository, base, LoadInputs((), (frame,)), write.mode, LocalRunner(), None, WrittenFiles())
+    return job.finish(merged(reports), write.actor, write.message)
