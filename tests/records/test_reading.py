@@ -41,19 +41,37 @@ node A {
 }
 node B { a: String  n: I32? @default(7) }
 node C { x: F64  y: String  @key(x, y) }
+node D { day: Date @key }
+node T { at: DateTime @key }
 edge E: A -> B { w: F64? }
+edge G: D -> T
 """)
 FRESH = FreshIds.after("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+DATES = [
+    "2020-01-01",
+    "0000-01-01",
+    "0001-01-01",
+    "2020-02-30",
+    "2020-01-01T00:00:00Z",
+    "2020-01-01 00:00:00.123456",
+    "2020-01-01T00:00:00.1234567Z",
+    "2020-01-01T00:00:00.123456000Z",
+    "0000-12-31T23:59:59Z",
+    "2020-01-01T24:00:00Z",
+    "2020-01-01T23:59:60Z",
+    "2020-01-01T00:00:00+01:00",
+]
 
 numbers = st.one_of(
     st.integers(-(2**65), 2**65),
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from([0, 1, -1, 2**31, 1e39]),
 )
-texts = st.one_of(st.text(max_size=4), st.sampled_from(["2020-01-01", "2020-01-01T00:00:00Z", "base64:aGk=", "", "12"]))
+texts = st.one_of(st.text(max_size=4), st.sampled_from([*DATES, "base64:aGk=", "", "12", "-0", "9223372036854775808"]))
 values = st.one_of(st.none(), st.booleans(), numbers, texts, st.lists(st.one_of(numbers, st.none(), texts), max_size=3))
 properties = st.sampled_from(
-    ["k", "s", "e", "i", "u", "f", "g", "b", "d", "t", "v", "l", "m", "p", "id", "a", "n", "x", "y", "w"]
+    ["k", "s", "e", "i", "u", "f", "g", "b", "d", "t", "v", "l", "m", "p", "id", "a", "n", "x", "y", "w", "day", "at"]
 )
 bodies = st.dictionaries(properties, values, max_size=4)
 fitting = st.fixed_dictionaries(
@@ -63,6 +81,7 @@ fitting = st.fixed_dictionaries(
         "i": st.integers(-9, 9),
         "f": st.floats(-9, 9),
         "d": st.integers(-9, 9),
+        "t": st.sampled_from(DATES),
         "v": st.just([1, 2]),
     },
 )
@@ -72,6 +91,9 @@ records = st.one_of(
     st.builds(lambda data: {"type": "C", "data": data}, bodies),
     st.builds(lambda a, b, data: {"edge": "E", "from": a, "to": b, "data": data}, texts, texts, bodies),
     st.builds(lambda data: {"data": data, "type": "A"}, fitting),
+    st.builds(lambda day: {"type": "D", "data": {"day": day}}, st.sampled_from(DATES)),
+    st.builds(lambda at: {"type": "T", "data": {"at": at}}, st.sampled_from([*DATES, 5, -1])),
+    st.builds(lambda a, b: {"edge": "G", "from": a, "to": b, "data": {"id": "g"}}, texts, texts),
 )
 lines = st.one_of(
     st.builds(
@@ -120,6 +142,47 @@ def test_reading_by_columns_is_reading_line_by_line(text: list[str], halves: int
     for line, (key, row) in rows.items():
         assert found[line][0] == key
         assert repr(found[line][1]) == repr({name: row[name] for name in found[line][1]})
+
+
+cells = st.one_of(
+    st.none(),
+    st.sampled_from([*DATES, "true", "false", "TRUE", "0", "-1", "007", "+5", "1.5", ".5", "1e3", "1e999", "nan", "1_0", " 1", "[]", "[1]", '["x"]', "[null]", "[NaN]", "x", "y", "", "base64:aGk=", "19723", "9223372036854775808"]),
+    st.integers(-(2**64), 2**64).map(str),
+    st.floats().map(repr),
+)  # fmt: skip
+of_one_kind = [
+    st.sampled_from([date for date in DATES if len(date) == 10 and date != "2020-02-30"]),
+    st.sampled_from(["2020-01-01 00:00:00.123456", "1969-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z"]),
+    st.integers(-(2**31), 2**31).map(str),
+    st.integers(0, 2**64).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(["true", "false"]),
+    st.sampled_from(["x", "y"]),
+]
+"""Columns that are read as a whole, nearly always."""
+columns_of_cells = st.sampled_from([cells, *of_one_kind, *(st.none() | kind for kind in of_one_kind)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(["node:A", "node:B", "node:D", "node:T", "edge:G"]), st.data())
+def test_reading_cells_by_columns_is_reading_row_by_row(key: str, data: st.DataObject) -> None:
+    entity = CATALOG.tables[key]
+    ends = ["from", "to"] if key.startswith("edge:") else []
+    optional = [name for name in entity.properties if not entity.properties[name].is_required]
+    needed = [*ends, *(name for name in entity.properties if name not in optional)]
+    names = needed + data.draw(st.lists(st.sampled_from(["id", *optional]), max_size=3, unique=True))
+    count = data.draw(st.integers(1, 4))
+    columns = {}
+    for name in names:
+        column = data.draw(st.lists(data.draw(columns_of_cells), min_size=count, max_size=count))
+        columns[name] = pa.array(column, pa.string())
+    lines = pa.array(range(2, 2 + count))
+    reader, by_rows = (TabularReader(CATALOG, key, names, FRESH, text=True) for _ in range(2))
+    found = reader.read(pa.table(columns), lines)
+    wanted = by_rows._by_rows({target: columns[name] for target, name in by_rows._columns.items()}, lines)
+    assert repr(found.rows.to_pylist()) == repr(wanted.rows.to_pylist())
+    assert (found.lines, found.explicit_ids) == (wanted.lines, wanted.explicit_ids)
+    assert reader.rejects == by_rows.rejects
 
 
 @settings(max_examples=200, deadline=None)
