@@ -107,12 +107,12 @@ def commit(graph: og.Graph, *writes: Write, branch: str = "main") -> None:
             apply(tx, write)
 
 
-def load(graph: og.Graph, write: Write, engine: Any = "local") -> None:
+def load(graph: og.Graph, write: Write, engine: Any = "local", branch: str = "main") -> None:
     path = Path(graph.uri).parent / "records.jsonl"
     records = write.records if write.image is None else write.image
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     mode: Any = write.mode if write.image is None else "overwrite"
-    graph.load(path, mode=mode, engine=engine)
+    graph.load(path, mode=mode, engine=engine, branch=branch)
 
 
 def both(first: Write, second: Write) -> Write:
