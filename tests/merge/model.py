@@ -65,19 +65,49 @@ class Merged:
 
 
 @dataclass
-class Base:
-    """Where branches parted. `unsure` are entities that may or may not exist there."""
+class Maybe:
+    """An entity where branches parted: every answer to whether it exists (ABSENT or not), and for each value every value
+    that it may have. More than one where merge bases contradict each other."""
 
-    state: State
-    unsure: set[Key] = field(default_factory=set)
+    exists: list[bool]
+    cells: dict[tuple[str, ...], list[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Any) -> Maybe:
+        if row is ABSENT:
+            return cls([False])
+        return cls([True], {names: [tuple(row[name] for name in names)] for names in values(row)})
+
+    @property
+    def row(self) -> Any:
+        if True not in self.exists:
+            return ABSENT
+        row: dict[str, Any] = {}
+        for names, cell in self.cells.items():
+            row.update(zip(names, cell[0] if len(cell) == 1 else [UNKNOWN] * len(names), strict=True))
+        return row
+
+
+@dataclass
+class Base:
+    """Where branches parted. Entities that are not mentioned did not exist."""
+
+    entities: dict[Key, Maybe]
+
+    @classmethod
+    def of(cls, state: State) -> Base:
+        return cls({key: Maybe.of(row) for key, row in state.items()})
+
+    def get(self, key: Key) -> Maybe:
+        return self.entities.get(key, Maybe([False]))
 
 
 def merge(base: Base, source: State, target: State, *, by: str, strategy: str) -> Merged:
     """The three-way rule, entity by entity, then the rules of the schema over the whole result."""
     result = Merged({})
-    for key in base.state.keys() | source.keys() | target.keys():
-        b, s, t = (side.get(key, ABSENT) for side in (base.state, source, target))
-        row, conflict = entity(b, s, t, by, strategy, unsure=key in base.unsure)
+    for key in base.entities.keys() | source.keys() | target.keys():
+        b, s, t = base.get(key), source.get(key, ABSENT), target.get(key, ABSENT)
+        row, conflict = entity(b.row, s, t, by, strategy, unsure=len(b.exists) > 1)
         if row is not ABSENT:
             result.state[key] = row
         if conflict:
@@ -203,32 +233,29 @@ class Commits:
         return sorted(c for c in commits if not any(c in self.ancestors(other) for other in commits - {c}))
 
     def base(self, commits: list[int]) -> Base:
-        """Several commits merged: one after the other, each with what the ones before it came to, on the commits where
-        those two parted, merged in the same way."""
-        result = Base(self.states[commits[0]])
-        reached = self.ancestors(commits[0])
-        for commit in commits[1:]:
-            shared = reached & self.ancestors(commit)
-            older = self.base(self.best(shared))
-            result = merged_bases(older, result, Base(self.states[commit]))
+        """Several commits merged: one after the other, newest first, each with what the ones before it came to, on the
+        commits where those two parted, merged in the same way."""
+        first, *others = sorted(commits, reverse=True)
+        result = Base.of(self.states[first])
+        reached = self.ancestors(first)
+        for commit in others:
+            older = self.base(self.best(reached & self.ancestors(commit)))
+            result = merged_bases(older, result, Base.of(self.states[commit]))
             reached |= self.ancestors(commit)
         return result
 
     def settle(self, base: Base, *heads: int) -> None:
         """A question that the bases left open is settled if both heads took the same answer from their shared history."""
         shared = set.intersection(*(self.ancestors(head) for head in heads))
-        for key in list(base.unsure):
-            answers = [answer for head in heads for answer in self.origins(head, shared, key, ())]
-            if all(answer == answers[0] for answer in answers):
-                base.unsure.remove(key)
-                if answers[0] is ABSENT:
-                    del base.state[key]
-        for key, row in list(base.state.items()):
-            for names in values(row):
+        for key, each in base.entities.items():
+            for names in ((), *each.cells):
                 answers = [answer for head in heads for answer in self.origins(head, shared, key, names)]
-                known = all(row[name] is not UNKNOWN for name in names)
-                if not known and key not in base.unsure and answers[0] is not ABSENT and answers[1:] == answers[:-1]:
-                    base.state[key] = row = {**row, **dict(zip(names, answers[0], strict=True))}
+                if answers[1:] != answers[:-1]:
+                    continue
+                if names == () and len(each.exists) > 1:
+                    each.exists = [answers[0] is not ABSENT]
+                elif names != () and len(each.exists) == 1 and len(each.cells[names]) > 1 and answers[0] is not ABSENT:
+                    each.cells[names] = [answers[0]]
 
     def origins(self, commit: int, shared: set[int], key: Key, names: tuple[str, ...]) -> list[Any]:
         """A value at each shared commit that a head's value came from; without names, whether the entity exists."""
@@ -255,33 +282,32 @@ class Commits:
 
 
 def merged_bases(base: Base, one: Base, other: Base) -> Base:
-    result = Base({})
-    for key in base.state.keys() | one.state.keys() | other.state.keys():
-        b, s, t = (side.state.get(key, ABSENT) for side in (base, one, other))
-        in_doubt = [key in side.unsure for side in (base, one, other)]
-        row, unsure = merged_base_row(b, s, t, *in_doubt)
-        if row is not ABSENT:
-            result.state[key] = row
-        if unsure:
-            result.unsure.add(key)
-    return result
+    keys = base.entities.keys() | one.entities.keys() | other.entities.keys()
+    return Base({key: merged_maybe(base.get(key), one.get(key), other.get(key)) for key in keys})
 
 
-def merged_base_row(b: Any, s: Any, t: Any, unsure_b: bool, unsure_s: bool, unsure_t: bool) -> tuple[Any, bool]:
-    if not (unsure_s or unsure_t):
-        row, conflict = entity(b, s, t, "property", "fail", unsure=unsure_b)
-        if conflict is None:
-            return row, False
-    if s is not ABSENT and t is not ABSENT:
-        b = settled(b, s, t)
-        row, clashes = combine(b, s, t, "fail")
-        if not unsure_s and same(s, b):
-            return t, unsure_t
-        if not unsure_t and same(t, b):
-            return s, unsure_s
-        return {name: UNKNOWN if name in clashes else row[name] for name in row}, unsure_s or unsure_t
-    if not unsure_s and not unsure_b and same(s, b):
-        return t, unsure_t
-    if not unsure_t and not unsure_b and same(t, b):
-        return s, unsure_s
-    return (t if s is ABSENT else s), True
+def merged_maybe(base: Maybe, one: Maybe, other: Maybe) -> Maybe:
+    """Nobody knows what was changed where the base is in doubt. Otherwise: what both have, and what is new in either."""
+
+    def three_way(old: list[Any], left: list[Any], right: list[Any]) -> list[Any]:
+        every = [*left, *(each for each in right if each not in left)]
+        if sorted(map(repr, left)) == sorted(map(repr, right)) or len(old) > 1:
+            return every
+        return [each for each in every if each not in old or (each in left and each in right)]
+
+    def existence(side: Maybe) -> list[str]:
+        """An entity that was changed exists anew: so deleting it contradicts that."""
+        kept = True in base.exists and all(
+            sorted(map(repr, side.cells[n])) == sorted(map(repr, base.cells[n])) for n in side.cells
+        )
+        return ["gone" if not exists else "kept" if kept else "new" for exists in side.exists]
+
+    exists = three_way(existence(base), existence(one), existence(other))
+    answers = list(dict.fromkeys(answer != "gone" for answer in exists))
+    holders = [side for side in (one, other) if True in side.exists]
+    if True not in answers:
+        return Maybe([False])
+    if len(holders) == 1:
+        return Maybe(answers, dict(holders[0].cells))
+    cells = {n: three_way(base.cells.get(n, []), one.cells[n], other.cells[n]) for n in one.cells}
+    return Maybe(answers, cells)

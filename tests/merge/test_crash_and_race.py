@@ -71,7 +71,7 @@ def test_a_killed_merge_happened_or_did_not(crash_graph: og.Graph, point: Failpo
     crash_graph.branches.create(target, "target")
     before = model.state_of(crash_graph, target)
     merged = model.merge(
-        model.Base(model.state_of(crash_graph, "main")),
+        model.Base.of(model.state_of(crash_graph, "main")),
         model.state_of(crash_graph, source),
         before,
         by="property",
@@ -171,7 +171,7 @@ def test_a_merge_that_lost_the_race_merges_with_what_won(
     result = merge_while(graph, in_main(graph, act), point)
     assert isinstance(result, MergeResult), name
     won = model.state_of(graph, "main~1")
-    expected = model.merge(model.Base(base), model.state_of(graph, "work"), won, by="row", strategy="fail")
+    expected = model.merge(model.Base.of(base), model.state_of(graph, "work"), won, by="row", strategy="fail")
     assert model.state_of(graph, "main") == expected.state
     assert result.commit is not None
     assert result.commit.parent == graph.commits(limit=2)[1].ref

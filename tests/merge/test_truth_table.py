@@ -105,7 +105,7 @@ def test_truth_table(graph: og.Graph, source: Callable[..., None], target: Calla
         for strategy in ("fail", "ours", "theirs"):
             into = f"{left}+{right}+{by}+{strategy}"
             graph.branches.create(into, right)
-            expected = model.merge(model.Base(base), theirs, ours, by=by, strategy=strategy)
+            expected = model.merge(model.Base.of(base), theirs, ours, by=by, strategy=strategy)
             if expected.conflicts:
                 with pytest.raises(MergeConflicts) as caught:
                     graph.branches.merge(left, into, by=by, strategy=strategy)
@@ -126,7 +126,7 @@ def test_the_table_has_conflicts_of_every_kind_of_the_rule_and_orphans(graph: og
         for left in OPERATIONS
         for right in OPERATIONS
         for kind, _, _ in model.merge(
-            model.Base(base),
+            model.Base.of(base),
             model.state_of(graph, f"source-{left.__name__}"),
             model.state_of(graph, f"target-{right.__name__}"),
             by="row",

@@ -15,7 +15,7 @@ from omnigraph.errors import HistoryGap
 from omnigraph.history import Commit, CommitRef
 from omnigraph.language.catalog import EntityType
 from omnigraph.merge.bases import Bases, type_rows
-from omnigraph.merge.three_way import Rows, values_of
+from omnigraph.merge.three_way import BaseRows, values_of
 from omnigraph.views import Repository
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Origins:
         self._rows: dict[str, dict[str, Row]] = {}
         self._ends: dict[str, Commit] = {}
 
-    def settled(self, base: Rows) -> Rows:
+    def settled(self, base: BaseRows) -> BaseRows:
         """The same rows without the doubts that can be settled."""
         import pyarrow as pa
 
@@ -50,15 +50,16 @@ class Origins:
             return base
         self._ids = [each["id"] for each in doubts]
         self._rows.clear()
-        ids = pa.array(self._ids, pa.utf8())
-        values = {row["id"]: row for row in base.only(ids).values.to_pylist()}
+        values = {row["id"]: row for row in base.values.to_pylist()}
         try:
             for each in doubts:
                 self._settle(each, values)
         except HistoryGap:
             return base
-        rows = pa.Table.from_pylist(list(values.values()), schema=base.values.schema)
-        return base.replaced(ids, Rows(rows, pa.Table.from_pylist(doubts, schema=base.doubts.schema)))
+        return BaseRows(
+            pa.Table.from_pylist(list(values.values()), schema=base.values.schema),
+            pa.Table.from_pylist(doubts, schema=base.doubts.schema),
+        )
 
     def _settle(self, doubts: dict[str, Any], values: dict[str, Row]) -> None:
         """Clear what can be settled of the doubts about one entity, and put its row right."""

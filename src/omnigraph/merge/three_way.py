@@ -9,7 +9,7 @@ A pure function of Arrow tables: the in-process merge calls it, and tasks on Spa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType
+from omnigraph.merge.conflicts import Sides
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,27 +43,17 @@ def values_of(entity: EntityType) -> list[tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of one type, also those that may not have existed; and what is in doubt about them: columns id, unsure and
+class BaseRows:
+    """Rows at the base, also those that may not have existed; and what is in doubt about them: columns id, unsure and
     unknown_N."""
 
     values: pa.Table
     doubts: pa.Table
 
     @classmethod
-    def of(cls, values: pa.Table, entity: EntityType) -> Rows:
+    def certain(cls, values: pa.Table, entity: EntityType) -> BaseRows:
         """Rows without doubts."""
         return cls(values, doubts_schema(entity).empty_table())
-
-    def only(self, ids: pa.Array) -> Rows:
-        return Rows(_having(self.values, ids), _having(self.doubts, ids))
-
-    def replaced(self, ids: pa.Array, by: Rows) -> Rows:
-        """The same with other rows of these entities."""
-        import pyarrow as pa
-
-        values, doubts = (_having(each, ids, invert=True) for each in (self.values, self.doubts))
-        return Rows(pa.concat_tables([values, by.values]), pa.concat_tables([doubts, by.doubts]))
 
 
 def open_schema(entity: EntityType) -> pa.Schema:
@@ -79,34 +70,28 @@ def doubts_schema(entity: EntityType) -> pa.Schema:
     return pa.schema([("id", pa.utf8()), *((name, pa.bool_()) for name in flags)])
 
 
-class _Side:
-    """The rows of the entities in question on one side, in the order of `ids`."""
-
-    def __init__(self, entity: EntityType, ids: pa.Array, rows: Rows) -> None:
-        self.values = aligned(rows.values, ids)
-        self.exists = _flags(self.values.column("id").is_valid())
-        doubts = aligned(rows.doubts, ids)
-        self.unsure = _flags(doubts.column("unsure"))
-        self.unknown = [_flags(doubts.column(f"unknown_{place}")) for place in range(len(values_of(entity)))]
-
-
 class ThreeWay:
-    """Some entities of one type, at the base and on the two branches; or a base and two commits merged with each other."""
+    """Some entities of one type, at the base and on the two branches."""
 
-    def __init__(self, entity: EntityType, ids: pa.Array, *, base: Rows, theirs: Rows, ours: Rows) -> None:
+    def __init__(self, entity: EntityType, ids: pa.Array, *, base: BaseRows, theirs: pa.Table, ours: pa.Table) -> None:
         self.entity = entity
         self.ids = ids
         self.names = values_of(entity)
         self.places = range(len(self.names))
-        self.base, self.theirs, self.ours = (_Side(entity, ids, rows) for rows in (base, theirs, ours))
-        self.both = self.theirs.exists & self.ours.exists
-        self.had_base = self.base.exists | self.base.unsure
+        self.base, self.theirs, self.ours = (aligned(rows, ids) for rows in (base.values, theirs, ours))
+        self.in_base, self.in_theirs, self.in_ours = (
+            _flags(rows.column("id").is_valid()) for rows in (self.base, self.theirs, self.ours)
+        )
+        doubts = aligned(base.doubts, ids)
+        self.unsure = _flags(doubts.column("unsure"))
+        self.unknown = [_flags(doubts.column(f"unknown_{place}")) for place in self.places]
+        self.both = self.in_theirs & self.in_ours
+        self.had_base = self.in_base | self.unsure
 
     # ------------------------------------------------------------ single values, where both branches have the entity
 
-    def _equal(self, place: int, one: _Side, other: _Side) -> Flags:
-        equal = [equal_values(one.values.column(name), other.values.column(name)) for name in self.names[place]]
-        return ~one.unknown[place] & ~other.unknown[place] & _all(equal)
+    def _equal(self, place: int, one: pa.Table, other: pa.Table) -> Flags:
+        return _all([equal_values(one.column(name), other.column(name)) for name in self.names[place]])
 
     @cached_property
     def same(self) -> list[Flags]:
@@ -116,9 +101,10 @@ class ThreeWay:
     @cached_property
     def kept(self) -> dict[BranchRole, list[Flags]]:
         """Whether a branch has the base's."""
+        known = [self.had_base & ~unknown for unknown in self.unknown]
         return {
-            "ours": [self.had_base & self._equal(place, self.ours, self.base) for place in self.places],
-            "theirs": [self.had_base & self._equal(place, self.theirs, self.base) for place in self.places],
+            "ours": [known[place] & self._equal(place, self.ours, self.base) for place in self.places],
+            "theirs": [known[place] & self._equal(place, self.theirs, self.base) for place in self.places],
         }
 
     def clash(self, place: int) -> Flags:
@@ -135,16 +121,15 @@ class ThreeWay:
     @cached_property
     def is_same(self) -> Flags:
         """Both absent, or both present with equal values."""
-        equal = _all([self.theirs.exists == self.ours.exists, *(same | ~self.both for same in self.same)])
-        return equal & ~self.theirs.unsure & ~self.ours.unsure
+        return _all([self.in_theirs == self.in_ours, *(same | ~self.both for same in self.same)])
 
     def is_unchanged(self, role: BranchRole) -> Flags:
         """As it was at the base. If both branches have the entity, it did exist; and what both have was its value."""
-        side, kept = (self.ours, self.kept["ours"]) if role == "ours" else (self.theirs, self.kept["theirs"])
-        settled = [kept[n] | (self.had_base & self.base.unknown[n] & self.same[n]) for n in self.places]
-        present = _all([self.had_base, *settled])
-        alone = _all([side.exists == self.base.exists, *(flags | ~self.base.exists for flags in kept)])
-        return ~side.unsure & ((self.both & present) | (~self.both & ~self.base.unsure & alone))
+        exists, kept = (self.in_ours if role == "ours" else self.in_theirs), self.kept[role]
+        settled = [kept[place] | (self.unknown[place] & self.same[place]) for place in self.places]
+        on_both = _all([self.both, self.had_base, *settled])
+        alone = _all([~self.both, ~self.unsure, exists == self.in_base, *(flags | ~self.in_base for flags in kept)])
+        return on_both | alone
 
     def verdicts(self, by: By, strategy: Strategy) -> np.ndarray[Any, Any]:
         import numpy as np
@@ -169,53 +154,32 @@ class ThreeWay:
 
         return np.select([~self.both, self.had_base], ["delete_vs_update", "divergent_update"], "divergent_insert")
 
-    def certain_rows(self, side: Literal["base", "ours", "theirs"], chosen: Flags) -> list[dict[str, Any] | None]:
-        """The rows of the chosen entities on one side, without what is in doubt; None where there is none."""
+    def sides_of(self, chosen: Flags) -> Iterator[Sides]:
+        """The rows of the chosen entities on each side, without what is in doubt."""
         import pyarrow as pa
 
-        rows: _Side = getattr(self, side)
-        exists = (rows.exists & ~rows.unsure)[chosen].tolist()
-        unknown = {name: rows.unknown[place][chosen] for place in self.places for name in self.names[place]}
-        return [
-            {name: value for name, value in row.items() if name not in unknown or not unknown[name][place]}
-            if exists[place]
-            else None
-            for place, row in enumerate(rows.values.filter(pa.array(chosen)).to_pylist())
-        ]
+        unknown = {name: self.unknown[place][chosen] for place in self.places for name in self.names[place]}
+        certain = (self.in_base & ~self.unsure)[chosen].tolist()
+        base, ours, theirs = (rows.filter(pa.array(chosen)).to_pylist() for rows in (self.base, self.ours, self.theirs))
+        for place, row in enumerate(base):
+            known = {name: value for name, value in row.items() if name not in unknown or not unknown[name][place]}
+            yield Sides(known if certain[place] else None, _present(ours[place]), _present(theirs[place]))
 
     def merged_rows(self, strategy: Strategy) -> pa.Table:
-        """For each entity the row with values of both branches, or that of the one branch that has it."""
+        """For each entity that both branches have, the row with values of both."""
         import pyarrow as pa
 
         columns = {"id": pa.chunked_array([self.ids])}
         for place, names in enumerate(self.names):
-            theirs = self._takes_theirs(place, strategy)
+            theirs = self.from_theirs(place, strategy)
             for name in names:
-                columns[name] = _chosen(theirs, self.theirs.values.column(name), self.ours.values.column(name))
+                columns[name] = _chosen(theirs, self.theirs.column(name), self.ours.column(name))
         schema = open_schema(self.entity)
         return pa.table(columns).select(schema.names).cast(schema)
 
-    def _takes_theirs(self, place: int, strategy: Strategy) -> Flags:
-        return ~self.ours.exists | (self.theirs.exists & self.from_theirs(place, strategy))
 
-    def merged(self) -> Rows:
-        """Two commits merged value by value; what they contradict each other in is in doubt."""
-        import numpy as np
-        import pyarrow as pa
-
-        is_ours = self.is_same | self.is_unchanged("theirs")
-        is_theirs = self.is_unchanged("ours")
-        exists = np.select([is_ours, is_theirs], [self.ours.exists, self.theirs.exists], default=True)
-        contradiction = self.ours.unsure | self.theirs.unsure | ~self.both
-        unsure = np.select([is_ours, is_theirs], [self.ours.unsure, self.theirs.unsure], default=contradiction)
-        doubts = [self.ids, pa.array(unsure)]
-        for place in self.places:
-            theirs = self._takes_theirs(place, "fail")
-            unknown = np.where(theirs, self.theirs.unknown[place], self.ours.unknown[place])
-            doubts.append(pa.array(unknown | (self.both & self.clash(place))))
-        return Rows(
-            self.merged_rows("fail").filter(pa.array(exists)), pa.table(doubts, schema=doubts_schema(self.entity))
-        )
+def _present(row: dict[str, Any]) -> dict[str, Any] | None:
+    return None if row["id"] is None else row
 
 
 def _chosen(first: Flags, one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -226,13 +190,6 @@ def _chosen(first: Flags, one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Ch
     places = np.arange(len(first))
     both = pa.chunked_array([*one.chunks, *other.chunks], type=one.type)
     return both.take(pa.array(np.where(first, places, places + len(first))))
-
-
-def _having(rows: pa.Table, ids: pa.Array, *, invert: bool = False) -> pa.Table:
-    import pyarrow.compute as pc
-
-    chosen = pc.is_in(rows.column("id"), value_set=ids)
-    return rows.filter(pc.invert(chosen) if invert else chosen)
 
 
 def _flags(values: pa.ChunkedArray) -> Flags:

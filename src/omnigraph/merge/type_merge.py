@@ -17,15 +17,15 @@ from omnigraph.changes.table_diff import DELETE, INSERT, UPDATE
 from omnigraph.language.catalog import EntityType
 from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
-from omnigraph.merge.conflicts import MergeConflict, Sides, divergence
+from omnigraph.merge.conflicts import MergeConflict, divergence
 from omnigraph.merge.origins import Origins
 from omnigraph.merge.three_way import (
     COMBINED,
     CONFLICT,
     THEIRS,
+    BaseRows,
     BranchRole,
     By,
-    Rows,
     Strategy,
     ThreeWay,
     open_schema,
@@ -153,7 +153,7 @@ class Contested:
     theirs: TypeRows
     rule: MergeRule
     places: pa.Table
-    base: Rows | None
+    base: BaseRows | None
 
 
 @dataclass(frozen=True)
@@ -188,12 +188,14 @@ def decide(contested: Contested) -> Decided:
     import pyarrow as pa
 
     entity, places, rule = contested.entity, contested.places, contested.rule
-    ours, theirs = (
-        Rows.of(typed_rows_at(stored, places.column(role), entity), entity)
-        for role, stored in (("ours", contested.ours), ("theirs", contested.theirs))
+    three_way = ThreeWay(
+        entity,
+        places.column("id").combine_chunks(),
+        base=contested.base
+        or BaseRows.certain(typed_rows_at(contested.before, places.column("before"), entity), entity),
+        theirs=typed_rows_at(contested.theirs, places.column("theirs"), entity),
+        ours=typed_rows_at(contested.ours, places.column("ours"), entity),
     )
-    base = contested.base or Rows.of(typed_rows_at(contested.before, places.column("before"), entity), entity)
-    three_way = ThreeWay(entity, places.column("id").combine_chunks(), base=base, theirs=theirs, ours=ours)
     verdicts = three_way.verdicts(rule.by, rule.strategy)
     combined = three_way.merged_rows(rule.strategy).filter(pa.array(verdicts == COMBINED))
     return Decided(verdicts, combined, list(_conflicts(three_way, verdicts == CONFLICT)))
@@ -203,9 +205,8 @@ def _conflicts(three_way: ThreeWay, chosen: np.ndarray[Any, Any]) -> Iterator[Me
     if not chosen.any():
         return
     ids, kinds = three_way.ids.to_numpy(zero_copy_only=False)[chosen], three_way.conflict_kinds()[chosen]
-    sides = zip(*(three_way.certain_rows(role, chosen) for role in ("base", "ours", "theirs")), strict=True)
-    for id, kind, rows in zip(ids.tolist(), kinds.tolist(), sides, strict=True):
-        yield divergence(three_way.entity, id, kind, Sides(*rows))
+    for id, kind, sides in zip(ids.tolist(), kinds.tolist(), three_way.sides_of(chosen), strict=True):
+        yield divergence(three_way.entity, id, kind, sides)
 
 
 @dataclass

@@ -1,27 +1,83 @@
 """The rows of a virtual base: what several merge bases come to when they are merged with each other.
 
 The bases are merged two at a time, value by value, each pair on the best common ancestors of the two, which are merged
-in the same way if there are several. What they contradict each other in stays open, as a doubt. Only rows that are asked
-for are looked at, and older commits only for the rows on which newer ones disagree.
+in the same way if there are several. Where they contradict each other an entity has several candidates: a doubt. Only
+rows that are asked for are looked at, and older commits only for the rows on which newer ones disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.projection import project
 from omnigraph.errors import HistoryGap
 from omnigraph.history import Commit
 from omnigraph.language.catalog import EntityType
 from omnigraph.merge.bases import type_rows
-from omnigraph.merge.three_way import Rows, ThreeWay, doubts_schema, open_schema
+from omnigraph.merge.three_way import BaseRows, doubts_schema, open_schema, values_of
 from omnigraph.views import Repository
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Commits = tuple[Commit, ...]
+Candidates = list[Any]
+"""Values without repetition; more than one where commits contradict each other."""
+
+ABSENT, UNCHANGED, CHANGED = "absent", "unchanged", "changed"
+
+
+@dataclass(frozen=True)
+class BaseEntity:
+    """An entity at a virtual base: candidates for whether it exists and, unless it is absent, for each of its values."""
+
+    exists: Candidates
+    values: tuple[Candidates, ...] = ()
+
+    def presence(self, base: BaseEntity | None) -> Candidates:
+        """Whether it exists, as something that changes when its values do: so a deletion contradicts an update."""
+        had_base = base is not None and True in base.exists
+        unchanged = base is not None and had_base and all(map(_same, self.values, base.values))
+        return [ABSENT if not exists else UNCHANGED if unchanged else CHANGED for exists in self.exists]
+
+
+NOWHERE = BaseEntity([False])
+
+
+def merged(base: BaseEntity | None, one: BaseEntity, other: BaseEntity) -> BaseEntity:
+    """What two commits have of an entity, merged on what their base has. None: that is not known."""
+    known = None if base is None else base.presence(base)
+    presence = _merged(known, one.presence(base), other.presence(base))
+    exists = _union([each != ABSENT] for each in presence)
+    holders = [each for each in (one, other) if True in each.exists]
+    if True not in exists or len(holders) < 2:
+        return BaseEntity(exists, holders[0].values if True in exists else ())
+    before: Sequence[Candidates | None] = [None] * len(one.values)
+    if base is not None:
+        before = base.values or [[]] * len(one.values)
+    return BaseEntity(exists, tuple(map(_merged, before, one.values, other.values)))
+
+
+def _merged(base: Candidates | None, one: Candidates, other: Candidates) -> Candidates:
+    """What both kept and what either brought. Where the base itself is in doubt nobody knows what was brought."""
+    if _same(one, other):
+        return one
+    if base is None or len(base) > 1:
+        return _union((one, other))
+    return _union(([each for each in one if each in other], [each for each in (*one, *other) if each not in base]))
+
+
+def _same(one: Candidates, other: Candidates) -> bool:
+    return len(one) == len(other) and all(each in other for each in one)
+
+
+def _union(lists: Iterable[Candidates]) -> Candidates:
+    result: Candidates = []
+    for candidates in lists:
+        result += [each for each in candidates if each not in result]
+    return result
 
 
 class VirtualBase:
@@ -31,52 +87,36 @@ class VirtualBase:
         self._repository = repository
         self._commits = tuple(commits)
         self._entity = entity
-        self._none = Rows.of(open_schema(entity).empty_table(), entity)
-        self._known: dict[Commits, tuple[set[str], Rows]] = {}
+        self._known: dict[Commits, dict[str, BaseEntity]] = {}
         self._ancestors: dict[Commits, Commits] = {}
 
-    def rows(self, ids: pa.Array) -> Rows:
+    def rows(self, ids: pa.Array) -> BaseRows:
         """Without recursion: bases have bases have bases, as far back as merges crossed."""
-        todo = [(self._commits, ids)]
+        todo = [(self._commits, ids.to_pylist())]
         while todo:
             older = self._merge(*todo[-1])
             if older is None:
                 todo.pop()
             else:
                 todo.append(older)
-        return self._known[self._commits][1].only(ids)
+        return self._as_rows({id: self._known[self._commits][id] for id in ids.to_pylist()})
 
-    def _merge(self, commits: Commits, ids: pa.Array) -> tuple[Commits, pa.Array] | None:
-        """Make these rows known; or say which others must be known first."""
-        import pyarrow as pa
-
-        known_ids, known = self._known.get(commits, (set(), self._none))
-        missing = pa.array([id for id in ids.to_pylist() if id not in known_ids], pa.utf8())
-        merged = self._in_commit(commits[0], missing)
+    def _merge(self, commits: Commits, ids: list[str]) -> tuple[Commits, list[str]] | None:
+        """Make these entities known; or say which others must be known first."""
+        known = self._known.setdefault(commits, {})
+        missing = [id for id in ids if id not in known]
+        result = self._in_commit(commits[0], missing)
         for count, commit in enumerate(commits[1:], 2):
             other = self._in_commit(commit, missing)
-            compared = ThreeWay(self._entity, missing, base=self._none, theirs=other, ours=merged)
-            disputed = missing.filter(pa.array(~compared.is_same))
-            if len(disputed):
+            disputed = [id for id in missing if result[id] != other[id]]
+            if disputed:
                 older = self._common_ancestors(commits[:count])
-                base = self._older_rows(older, disputed)
-                if base is None:
+                bases = self._known.get(older, {})
+                if older and not bases.keys() >= set(disputed):
                     return older, disputed
-                settled = ThreeWay(self._entity, disputed, base=base, theirs=other, ours=merged).merged()
-                merged = merged.replaced(disputed, settled)
-        self._known[commits] = (known_ids.union(missing.to_pylist()), known.replaced(missing, merged))
+                result |= {id: merged(bases.get(id), result[id], other[id]) for id in disputed}
+        known |= result
         return None
-
-    def _older_rows(self, commits: Commits, ids: pa.Array) -> Rows | None:
-        """None: not known yet."""
-        import pyarrow as pa
-
-        if not commits:
-            schema = doubts_schema(self._entity)
-            in_doubt = [pa.repeat(True, len(ids))] * (len(schema) - 1)
-            return Rows(self._none.values, pa.table([ids, *in_doubt], schema=schema))
-        known_ids, known = self._known.get(commits, (set[str](), self._none))
-        return known.only(ids) if known_ids.issuperset(ids.to_pylist()) else None
 
     def _common_ancestors(self, commits: Commits) -> Commits:
         """The best ones of the last commit and the others merged; none where the history before them was swept."""
@@ -93,10 +133,30 @@ class VirtualBase:
                 self._ancestors[commits] = ()
         return self._ancestors[commits]
 
-    def _in_commit(self, commit: Commit, ids: pa.Array) -> Rows:
+    def _in_commit(self, commit: Commit, ids: list[str]) -> dict[str, BaseEntity]:
         view = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
         stored = type_rows(view, self._entity.id)
-        if stored is None or stored.table is None:
-            return self._none
-        rows = stored.table.lookup("id", ids.to_pylist())
-        return Rows.of(project(rows, stored.entity, self._entity), self._entity)
+        result = dict.fromkeys(ids, NOWHERE)
+        if ids and stored is not None and stored.table is not None:
+            for row in project(stored.table.lookup("id", ids), stored.entity, self._entity).to_pylist():
+                values = tuple([tuple(row[name] for name in names)] for names in values_of(self._entity))
+                result[row["id"]] = BaseEntity([True], values)
+        return result
+
+    def _as_rows(self, entities: Mapping[str, BaseEntity]) -> BaseRows:
+        """Rows with the first candidates, and what is in doubt about them."""
+        import pyarrow as pa
+
+        names = [name for value in values_of(self._entity) for name in value]
+        rows: list[dict[str, Any]] = []
+        doubts: list[dict[str, Any]] = []
+        for id, entity in entities.items():
+            if True in entity.exists:
+                columns = [column for candidates in entity.values for column in candidates[0]]
+                rows.append({"id": id, **dict(zip(names, columns, strict=True))})
+            unknown = {f"unknown_{place}": len(each) > 1 for place, each in enumerate(entity.values)}
+            doubts.append({"id": id, "unsure": len(entity.exists) > 1, **unknown})
+        return BaseRows(
+            pa.Table.from_pylist(rows, schema=open_schema(self._entity)),
+            pa.Table.from_pylist(doubts, schema=doubts_schema(self._entity)),
+        )
