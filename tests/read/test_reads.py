@@ -16,10 +16,11 @@ from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, UsageError
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Mode, engine, entity, explain, history_of, index_specs, index_state
+from omnigraph.read import Mode, entity, explain, history_of, index_specs, index_state
 from omnigraph.read.explain import Explanation
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.relational import duck
 from omnigraph.relational.connections import ConnectionPool
 from omnigraph.runtime import ByteCache
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS
@@ -290,7 +291,7 @@ def test_what_does_not_fit_names_the_other_engine(view: View, monkeypatch: pytes
         register = unregister = lambda *_: None
         sql = fail
 
-    monkeypatch.setattr(engine, "_connections", ConnectionPool(Full))
+    monkeypatch.setattr(duck.QUERIES, "connections", ConnectionPool(Full))
     with pytest.raises(ResourceExhausted) as error:
         query(view, "query q() { match { $p: Person } return { avg($p.age) as a } }")
     assert 'engine="spark"' in (error.value.hint or "")

@@ -137,16 +137,16 @@ def test_graphs_and_transactions_take_a_timeout(view: View) -> None:
 STOPPED = """
 import os, signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from omnigraph.read import engine
+from omnigraph.relational import duck
 
-run = engine._run
+run = duck.execute
 
 def started(connection, **work):
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-    engine._run = run
+    duck.execute = run
     return run(connection, **work)
 
-engine._run = started
+duck.execute = started
 """
 LIBRARY = """
 import omnigraph as og

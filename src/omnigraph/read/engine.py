@@ -1,9 +1,7 @@
-"""DuckDB in process: one database for the process, a connection for each query at a time, bounded memory, spilling to disk."""
+"""Queries on DuckDB: they end by Ctrl-C and by their deadline, and fail with errors of ours."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
@@ -12,52 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
-from omnigraph.relational.connections import ConnectionPool
+from omnigraph.relational import duck
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MEMORY_SHARE = 0.5
-"""The part of the machine's memory that queries may hold before they spill."""
-
 STOP_INTERVAL_S = 0.02
 """How often a query that has to end is told so."""
-
-_databases: dict[int, Any] = {}
-"""By process: a forked child opens its own, and leaves its parent's alone."""
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _open() -> Any:
-    import duckdb
-
-    process = os.getpid()
-    if process not in _databases:
-        config = {
-            "memory_limit": f"{int(_memory_bytes() * MEMORY_SHARE) // 2**20}MiB",
-            "temp_directory": os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{process}"),
-            "preserve_insertion_order": "false",
-            "python_enable_replacements": "false",
-            "autoinstall_known_extensions": "false",
-        }
-        _databases.setdefault(process, duckdb.connect(":memory:", config=config))
-    return _databases[process].cursor()
-
-
-_connections = ConnectionPool(_open)
 
 
 def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any], deadline: Deadline) -> pa.Table:
     """Run one query over Arrow relations. Ctrl-C and the deadline end it."""
     import duckdb
 
-    work = partial(_run, sql=sql, arguments=arguments, relations=relations)
+    work = partial(duck.execute, text=sql, relations=relations, arguments=arguments)
     try:
         if deadline.is_never and threading.current_thread() is not threading.main_thread():
-            with _connections.borrow() as connection:
+            with duck.QUERIES.connections.borrow() as connection:
                 return work(connection)
         return _Query(work).result(deadline)
     except duckdb.OutOfMemoryException as error:
@@ -77,7 +46,7 @@ class _Query:
         self._thread.start()
 
     def _run(self) -> None:
-        with _connections.borrow() as self._connection:
+        with duck.QUERIES.connections.borrow() as self._connection:
             try:
                 self._outcome.set_result(self._work(self._connection))
             except BaseException as error:
@@ -100,16 +69,3 @@ class _Query:
                 # What comes before the query has started is lost, so it is said again.
                 self._connection.interrupt()
             self._thread.join(STOP_INTERVAL_S)
-
-
-def _run(connection: Any, sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any]) -> pa.Table:
-    registered: list[str] = []
-    try:
-        for name, relation in relations.items():
-            connection.register(name, relation)
-            registered.append(name)
-        result = connection.sql(sql, params=dict(arguments)) if arguments else connection.sql(sql)
-        return result.to_arrow_table()
-    finally:
-        for name in registered:
-            connection.unregister(name)

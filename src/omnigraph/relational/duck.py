@@ -1,7 +1,14 @@
-"""Running SQL trees on DuckDB in process, over Arrow relations bound by name."""
+"""DuckDB in process: every database that this process opens, its share of one memory limit, and running SQL on them.
+
+There are three, because these settings are of a database and not of a connection: `QUERIES` gives up the order of rows for
+speed; `RULES` keeps it; `SMALL` works on one core, which answers sooner over a few rows. All spill to disk beyond their
+share. A forked child opens its own and leaves its parent's alone.
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,41 +20,71 @@ from omnigraph.relational.sql import to_sql
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MEMORY_SHARE = 0.5
+"""The part of the machine's memory that all databases of a process may use together."""
+
+
+class Database:
+    """One database of the process. Connections are borrowed, one for each query at a time."""
+
+    def __init__(self, name: str, share: float, **settings: str) -> None:
+        self._name = name
+        self._share = share
+        self._settings = settings
+        self._opened: dict[int, Any] = {}
+        self.connections = ConnectionPool(self._connect)
+
+    def _connect(self) -> Any:
+        import duckdb
+
+        process = os.getpid()
+        if process not in self._opened:
+            limit = int(_machine_bytes() * MEMORY_SHARE * self._share) // 2**20
+            config = {
+                "memory_limit": f"{limit}MiB",
+                "temp_directory": os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{process}-{self._name}"),
+                "python_enable_replacements": "false",
+                "autoinstall_known_extensions": "false",
+                **self._settings,
+            }
+            self._opened.setdefault(process, duckdb.connect(":memory:", config=config))
+        connection = self._opened[process].cursor()
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
+
+
+QUERIES = Database("queries", 0.75, preserve_insertion_order="false")
+RULES = Database("rules", 0.2)
+SMALL = Database("small", 0.05, threads="1")
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
 
 def run(tree: exp.Expr, relations: Mapping[str, pa.Table]) -> pa.Table:
-    """The result of a query over the given relations."""
-    with _wide.borrow() as database:
-        return _run(database, to_sql(tree, "duckdb"), relations)
+    """The result of a query over the given relations; rows stay in their order where the query does not change it."""
+    with RULES.connections.borrow() as connection:
+        return execute(connection, to_sql(tree, "duckdb"), relations)
 
 
 def run_text(text: str, relations: Mapping[str, pa.Table], *, one_core: bool = True) -> pa.Table:
     """The same for a query whose text is kept. Over a few rows one core answers sooner than several."""
-    with (_narrow if one_core else _wide).borrow() as database:
-        return _run(database, text, relations)
+    with (SMALL if one_core else RULES).connections.borrow() as connection:
+        return execute(connection, text, relations)
 
 
-def _connect() -> Any:
-    import duckdb
-
-    made = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
-    made.execute("SET TimeZone = 'UTC'")
-    return made
-
-
-def _connect_narrow() -> Any:
-    made = _connect()
-    made.execute("SET threads = 1")
-    return made
-
-
-_wide, _narrow = ConnectionPool(_connect), ConnectionPool(_connect_narrow)
-
-
-def _run(database: Any, text: str, relations: Mapping[str, pa.Table]) -> pa.Table:
-    for name, table in relations.items():
-        database.register(name, table)
+def execute(
+    connection: Any, text: str, relations: Mapping[str, Any], arguments: Mapping[str, object] | None = None
+) -> pa.Table:
+    """Run one query on a connection, over Arrow relations bound by name."""
+    registered: list[str] = []
     try:
-        return database.sql(text).to_arrow_table()
+        for name, relation in relations.items():
+            connection.register(name, relation)
+            registered.append(name)
+        result = connection.sql(text, params=dict(arguments)) if arguments else connection.sql(text)
+        return result.to_arrow_table()
     finally:
-        for name in relations:
-            database.unregister(name)
+        for name in registered:
+            connection.unregister(name)
