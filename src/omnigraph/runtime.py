@@ -44,34 +44,37 @@ class ByteCache:
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value for a key; made once, even when several threads ask at the same time."""
-        found = self._find(key)
+        found = self.find(key)
         if found is not None:
-            return found[0]  # type: ignore[no-any-return]  # values are stored under keys of their own kind
+            return found  # type: ignore[no-any-return]  # values are stored under keys of their own kind
         with self._lock:
             building = self._building.setdefault(key, threading.Lock())
         try:
             with building:
-                found = self._find(key)
+                found = self.find(key)
                 if found is not None:
-                    return found[0]  # type: ignore[no-any-return]  # as above
+                    return found  # type: ignore[no-any-return]  # as above
                 value = make()
-                self._keep(key, value)
+                self.put(key, value)
                 return value
         finally:
             with self._lock:
                 self._building.pop(key, None)
 
-    def _find(self, key: Hashable) -> tuple[Any, int] | None:
+    def find(self, key: Hashable) -> Any:
+        """The value, if it is held."""
         with self._lock:
             found = self._values.get(key)
-            if found is not None:
-                self._values.move_to_end(key)
-            return found
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
 
-    def _keep(self, key: Hashable, value: Sized) -> None:
+    def put(self, key: Hashable, value: Sized) -> None:
+        """Hold a value; the one that is held already stays."""
         size = value.nbytes
         with self._lock:
-            if size > self.capacity:
+            if size > self.capacity or key in self._values:
                 return
             self._values[key] = (value, size)
             self._bytes += size

@@ -7,6 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
+from omnigraph.runtime import ByteCache
 from omnigraph.tables import IndexSpec, Table, Tables
 from omnigraph.tables.key_cache import FragmentKeys, KeyCache
 from omnigraph.tables.table import ROW_ADDRESS
@@ -90,7 +91,7 @@ def test_two_versions_of_one_base_do_not_mix() -> None:
 
 
 def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
-    cache = KeyCache(weight_most=10)
+    cache = KeyCache(ByteCache(2 * FragmentKeys.of(rows(*range(4))).nbytes), "root")
     for number in range(5):
         cache.put("t", ((f"f{number}",), ""), FragmentKeys.of(rows(*range(4))))
         cache.get("t", (("f0",), ""))

@@ -7,8 +7,6 @@ are kept whole, so that folding them needs no reading.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -25,8 +23,8 @@ MAX_FRAGMENT_ROWS = 32 * 1024
 """A longer fragment without an index is scanned."""
 MAX_WHOLE_BYTES = 64 * 1024
 """A smaller fragment is kept with all its columns by the process that wrote it."""
-MAX_WEIGHT = 1024 * 1024
-"""Of all kept fragments together: one for each row, and one for each 64 bytes of whole rows."""
+BYTES_PER_KEY = 200
+"""What a key costs in memory, about: its text, its place in a list and in a dictionary."""
 
 Content = tuple[tuple[str, ...], str]
 
@@ -52,8 +50,9 @@ class FragmentKeys:
         return replace(keys, rows=rows) if rows.nbytes <= MAX_WHOLE_BYTES else keys
 
     @property
-    def weight(self) -> int:
-        return len(self.offsets) + (0 if self.rows is None else self.rows.nbytes // 64)
+    def nbytes(self) -> int:
+        keys = len(self.offsets) * (len(self.columns) or 1) * BYTES_PER_KEY
+        return keys + (0 if self.rows is None else int(self.rows.nbytes))
 
     def is_whole(self, schema: pa.Schema) -> bool:
         """Whether these are all columns of a table with this schema."""
@@ -94,29 +93,19 @@ class FragmentKeys:
 
 
 class KeyCache:
-    """The least recently used fragments are forgotten first. Thread-safe."""
+    """Keys of the fragments of one graph, in the cache that it shares with whatever else is held. Thread-safe."""
 
-    def __init__(self, cache: ByteCache, max_weight: int = MAX_WEIGHT) -> None:
-        self.max_weight = max_weight
+    def __init__(self, cache: ByteCache, root: str) -> None:
         self.columns = FragmentColumns(cache)
         """Whole columns of fragments of any size, once those are asked for often."""
-        self._fragments: OrderedDict[tuple[str, Content], FragmentKeys] = OrderedDict()
-        self._weight = 0
-        self._lock = threading.Lock()
+        self._cache = cache
+        self._root = root
 
     def get(self, path: str, content: Content) -> FragmentKeys | None:
-        with self._lock:
-            found = self._fragments.get((path, content))
-            if found is not None:
-                self._fragments.move_to_end((path, content))
-            return found
+        found = self._cache.find(("keys", self._root, path, content))
+        assert found is None or isinstance(found, FragmentKeys)
+        return found
 
     def put(self, path: str, content: Content, keys: FragmentKeys) -> None:
-        if len(keys.offsets) > MAX_FRAGMENT_ROWS:
-            return
-        with self._lock:
-            if (path, content) not in self._fragments:
-                self._weight += keys.weight
-                self._fragments[path, content] = keys
-            while self._weight > self.max_weight:
-                self._weight -= self._fragments.popitem(last=False)[1].weight
+        if len(keys.offsets) <= MAX_FRAGMENT_ROWS:
+            self._cache.put(("keys", self._root, path, content), keys)

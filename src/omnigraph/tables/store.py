@@ -53,7 +53,7 @@ class Tables:
         self._session_value: Any = None
         self._memory = _memory_at(self.root)
         self.runtime = runtime or Runtime()
-        self._keys = KeyCache(self.runtime.cache)
+        self._keys = KeyCache(self.runtime.cache, self.root)
         self._checked: set[tuple[str, str]] = set()
         """Deletion files that held what their names say."""
 
