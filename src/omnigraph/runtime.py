@@ -124,7 +124,7 @@ class Runtime:
         return f"<runtime: {self.held_bytes:,} of {self.memory_bytes:,} bytes held>"
 
 
-_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,18})\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?", re.IGNORECASE)
 _UNITS = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
@@ -136,4 +136,5 @@ def size_in_bytes(size: str | int) -> int:
         return int(found[1]) * _UNITS[(found[2] or "B").lower()]
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size
-    raise UsageError(f"{size!r} is not a size of memory", hint='write "512MiB", "2GiB" or a number of bytes')
+    shown = repr(size[:40]) if isinstance(size, str) else f"such a {type(size).__name__}"
+    raise UsageError(f"{shown} is not a size of memory", hint='write "512MiB", "2GiB" or a number of bytes')

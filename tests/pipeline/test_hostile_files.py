@@ -170,6 +170,19 @@ UNREADABLE = [
 ]  # fmt: skip
 
 REJECTED = [
+    Rejected(
+        "people.jsonl",
+        b'{"type":"Item","data":{"code":' + b"9" * 5_000 + b"}}\n",
+        1,
+        "a number is out of range: it has thousands of digits",
+    ),
+    Rejected(
+        "people.jsonl",
+        b'{"type":"Person","data":{"name":"a\0b"}}\n',
+        1,
+        "not valid JSON: Invalid control character at column 35",
+    ),
+    Rejected("Item.csv", b"code\n+1\n", 2, "Item.code expects I64, got '+1'"),
     Rejected("p.jsonl", RECORD + latin('{"type":"Person","data":{"name":"Zoë"}}\n'), 2,
              "not valid UTF-8: byte 0xeb at column 36", UTF_8),
     Rejected("p.jsonl", RECORD + b"\n\xff\xfe\n", 3, "not valid UTF-8: byte 0xff at column 1", UTF_8),

@@ -1,4 +1,5 @@
-"""Where calls leave the library: what failed because a stored file is damaged fails as Damaged, with the file's name.
+"""Where calls enter and leave the library: arguments are checked, and what failed because a stored file is damaged fails as
+Damaged, with the file's name.
 
 Lance, Arrow and DuckDB say of a damaged table whatever they stumbled over. So when one of them fails, the files that this graph
 has read are looked at.
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from omnigraph.errors import OmnigraphError, PipelineFailed, StoragePermanent
+from omnigraph.graph.arguments import checked
 from omnigraph.views import Repository
 
 C = TypeVar("C", bound=type)
@@ -26,10 +28,12 @@ def names_damage(public: C) -> C:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    run = checked(method)
+
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         try:
-            result = method(self, *arguments, **options)
+            result = run(self, *arguments, **options)
         except BaseException as error:
             _raise_damage(self._repository, error)
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from omnigraph.graph.arguments import checked
 from omnigraph.graph.texts import read_source
 from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.language.schema.compiler import compile_schema
@@ -11,6 +12,7 @@ from omnigraph.language.schema.lint import SchemaFinding
 from omnigraph.language.schema.lint import lint_schema as find_in_schema
 
 
+@checked
 def lint(gq: str | Path, schema: str | Path) -> LintReport:
     """Check every query of a `.gq` text or file against a `.pg` text or file: mistakes, and advice.
 
@@ -25,6 +27,7 @@ def lint(gq: str | Path, schema: str | Path) -> LintReport:
     return lint_queries(queries, catalog, query_file)
 
 
+@checked
 def lint_schema(schema: str | Path, *, is_first: bool = True) -> tuple[SchemaFinding, ...]:
     """What looks wrong in a schema that compiles. `is_first`: it is the first schema of its graph.
 

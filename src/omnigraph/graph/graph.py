@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Literal
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
+from omnigraph.graph.arguments import checked
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.recovery import GraphRecovery
@@ -42,6 +43,7 @@ FileFormat = Literal["jsonl", "csv", "parquet"]
 Verify = Literal["used", "full"]
 
 
+@checked
 def init(
     uri: str | Path,
     schema: str | Path,
@@ -66,6 +68,7 @@ def init(
     return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor, shared))
 
 
+@checked
 def open(
     uri: str | Path,
     *,

@@ -7,6 +7,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from omnigraph.errors import Damaged
+from omnigraph.graph.boundary import names_damage
 from omnigraph.history import Commit, CommitKind, Prepared, from_microseconds
 from omnigraph.views import Repository
 
@@ -34,6 +35,7 @@ def _prepared(prepared: Prepared) -> PreparedWrite:
     return PreparedWrite(plan.commit_id, plan.branch, plan.kind, at, prepared.receipt["total_entities"])
 
 
+@names_damage
 class GraphRecovery:
     """Prepared writes. Opening a graph never looks at them, and nothing depends on them.
 

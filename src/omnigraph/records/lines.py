@@ -67,13 +67,13 @@ def _object(line: bytes) -> dict[str, Any]:
     except UnicodeEncodeError:
         raise RecordError("a text holds half of a surrogate pair") from None
     except json.JSONDecodeError as error:
-        raise RecordError(f"not valid JSON: {error.msg} at column {error.colno}") from None
+        raise RecordError(f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from None
     except RecursionError:
         raise RecordError("not valid JSON: nested too deeply") from None
     except RecordError:
         raise
-    except ValueError as error:
-        raise RecordError(f"not valid JSON: {error}") from None
+    except ValueError:  # Python refuses to read thousands of digits.
+        raise RecordError("a number is out of range: it has thousands of digits") from None
     if not isinstance(value, dict):
         raise RecordError("a record must be a JSON object")
     return value

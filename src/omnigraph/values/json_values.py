@@ -31,7 +31,7 @@ from omnigraph.values.types import INTEGER_RANGES, MAX_SAFE_INTEGER, PropertyTyp
 MAX_SHOWN = 80
 """Characters of a value that a message repeats."""
 
-_DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_DIGITS = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 
 
 class Unfit(ValueError):

@@ -269,11 +269,15 @@ def _records(rows: Any) -> Iterator[Mapping[str, object]]:
     if hasattr(rows, "to_pylist"):
         yield from rows.to_pylist()
         return
+    if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
+        raise UsageError(f"'rows' must be a list of mappings or Arrow, got {type(rows).__name__}")
     for item in rows:
         if hasattr(item, "to_pylist"):
             yield from item.to_pylist()
-        else:
+        elif isinstance(item, Mapping):
             yield item
+        else:
+            raise UsageError(f"'rows' must be a list of mappings or Arrow, got {type(item).__name__} in it")
 
 
 def _names(view: View) -> str:

@@ -1,0 +1,108 @@
+"""Arguments where they enter the library: what is not of the kind that the signature says is a UsageError that names it.
+
+The kinds are read from the annotations. One that is not in the table here, such as an engine, is checked where it is
+used; so is which text is a load mode, a format, a strategy.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from omnigraph.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+MAX_INTEGER = 2**63 - 1
+_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "None": ("None", lambda value: value is None),
+    "str": ("text", lambda value: isinstance(value, str)),
+    "Path": ("a path", lambda value: isinstance(value, Path)),
+    "int": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "float": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "dt.datetime": ("a datetime", lambda value: isinstance(value, dt.datetime)),
+    "IO[bytes]": ("a binary stream", lambda value: callable(getattr(value, "write", None))),
+    "Mapping[str, str]": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Mapping[str, object]": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Iterable[str]": ("a list of texts", lambda value: isinstance(value, Iterable) and not isinstance(value, str)),
+    "Sequence[str]": ("a list of texts", lambda value: isinstance(value, Iterable) and not isinstance(value, str)),
+}
+_KINDS.update(dict.fromkeys(["LoadMode", "FileFormat", "Durability", "Verify", "Strategy", "By"], _KINDS["str"]))
+_LISTS = frozenset(["Iterable[str]", "Sequence[str]"])
+
+
+def checked(function: F) -> F:
+    """The function, with its arguments checked before it is called."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [_check_of(parameter) for parameter in parameters]
+    # What is positional only may be a name of the caller's own among the keywords: a property called `id`.
+    named = {p.name: _check_of(p) for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        if len(arguments) <= len(positional):
+            arguments = tuple(check(value) for check, value in zip(positional, arguments, strict=False))
+        return function(*arguments, **{name: named.get(name, _as_it_is)(value) for name, value in options.items()})
+
+    return cast(F, call)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _check_of(parameter: inspect.Parameter) -> Callable[[Any], Any]:
+    kinds = str(parameter.annotation).split(" | ")
+    if any(kind not in _KINDS for kind in kinds):
+        return _as_it_is
+    is_list, is_path = not _LISTS.isdisjoint(kinds), "Path" in kinds
+
+    def check(value: Any) -> Any:
+        if not any(_KINDS[kind][1](value) for kind in kinds):
+            raise _unfit(parameter.name, kinds, value)
+        if isinstance(value, str | Path):
+            check_text(parameter.name, str(value), is_path=is_path)
+        elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise UsageError(f"{_shown(parameter.name)} is beyond 64 bits")
+        elif is_list and value is not None:
+            return _texts(parameter.name, kinds, value)
+        return value
+
+    return check
+
+
+def _texts(name: str, kinds: list[str], values: Iterable[object]) -> list[str]:
+    texts: list[str] = []
+    for value in values:
+        if not isinstance(value, str):
+            raise UsageError(f"{_shown(name)} must be {_wanted(kinds)}, got {type(value).__name__} in it")
+        texts.append(check_text(name, value))
+    return texts
+
+
+def check_text(name: str, text: str, *, is_path: bool = False) -> str:
+    """UsageError unless the text has UTF-8; no system opens a path with a NUL."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        said = f"{_shown(name)} has no UTF-8: character {error.start + 1} is half of a surrogate pair"
+        raise UsageError(said) from None
+    if is_path and "\0" in text:
+        raise UsageError(f"{_shown(name)} holds a NUL character")
+    return text
+
+
+def _unfit(name: str, kinds: list[str], value: object) -> UsageError:
+    return UsageError(f"{_shown(name)} must be {_wanted(kinds)}, got {type(value).__name__}")
+
+
+def _wanted(kinds: list[str]) -> str:
+    return " or ".join(dict.fromkeys(_KINDS[kind][0] for kind in kinds if kind != "None"))
+
+
+def _shown(name: str) -> str:
+    return f"the {name}" if name in ("actor", "message") else f"'{name}'"
