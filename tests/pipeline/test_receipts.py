@@ -43,7 +43,7 @@ def test_a_merge_of_what_is_there_commits_nothing(
     graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path
 ) -> None:
     graph.load(write("first.jsonl", *FIRST), mode="append", **engine)
-    before = graph.commits()
+    before, files = graph.commits(), data_files(tmp_path / "graph")
     receipt = graph.load(write("again.jsonl", *reversed(FIRST)), mode="merge", **engine)
     assert receipt.commit is None
     assert asdict(receipt.total) == counts(unchanged=5)
@@ -54,6 +54,11 @@ def test_a_merge_of_what_is_there_commits_nothing(
     }
     assert graph.commits() == before
     assert graph.recovery.list() == []
+    assert data_files(tmp_path / "graph") == files, "what was written to compare is gone"
+
+
+def data_files(folder: Path) -> set[Path]:
+    return set(folder.glob("*/*/data/*"))
 
 
 def test_an_export_merged_into_its_graph_commits_nothing(
