@@ -255,3 +255,16 @@ def test_words_split_alike_whether_or_not_a_text_is_plain(written: str) -> None:
     assert text.totals(pa.array([written, None])) == text.Totals(1, len(text.words(written)))
     if written.isascii():
         assert text.words(written) == re.findall(r"\w+", written.lower())
+
+
+def test_edits_are_counted_as_by_the_book_and_long_words_cost_their_length() -> None:
+    from itertools import product
+
+    from read.oracle import edits
+
+    words = ["".join(letters) for size in range(5) for letters in product("ab", repeat=size)]
+    for first, second, most in product(words, words, range(3)):
+        assert text.within_edits(first, second, most) == (edits(first, second) <= most), (first, second, most)
+    long = "ab" * 50_000
+    assert text.within_edits(long, long[:-1] + "c", 1)
+    assert not text.within_edits(long, "c" * len(long), 2)

@@ -138,7 +138,11 @@ class Graph:
         self.close()
 
     def close(self) -> None:
-        """Forget what is held of the graph in memory. The graph can be used again: it reads from storage then."""
+        """Forget what is held of the graph in memory. The graph can be used again: it reads from storage then.
+
+        >>> cities = og.open("./cities")
+        >>> cities.close()
+        """
         self._repository.close()
 
     @property

@@ -149,22 +149,27 @@ def _follow(sequence: Sequence[str], phrase: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=65_536)
 def within_edits(first: str, second: str, most: int) -> bool:
-    """Is the distance (insert, delete, replace, swap neighbours) at most `most`?"""
+    """Is the distance (insert, delete, replace, swap neighbours) at most `most`? The work grows with the length of the
+    words, not with its square: only places that so few edits can reach are looked at."""
     if abs(len(first) - len(second)) > most:
         return False
-    before: list[int] = []
-    previous = list(range(len(second) + 1))
+    far = most + 1
+    before: dict[int, int] = {}
+    previous = {j: j for j in range(min(len(second), most) + 1)}
     for i, a in enumerate(first, start=1):
-        current = [i]
-        for j, b in enumerate(second, start=1):
-            cost = min(previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == second[j - 2] and first[i - 2] == b:
-                cost = min(cost, before[j - 2] + 1)
-            current.append(cost)
-        if min(current) > most:
+        current: dict[int, int] = {}
+        for j in range(max(0, i - most), min(len(second), i + most) + 1):
+            cost = previous.get(j, far) + 1
+            if j:
+                b = second[j - 1]
+                cost = min(cost, current.get(j - 1, far) + 1, previous.get(j - 1, far) + (a != b))
+                if i > 1 and j > 1 and a == second[j - 2] and first[i - 2] == b:
+                    cost = min(cost, before.get(j - 2, far) + 1)
+            current[j] = cost
+        if min(current.values()) > most:
             return False
         before, previous = previous, current
-    return previous[-1] <= most
+    return previous.get(len(second), far) <= most
 
 
 @dataclass(frozen=True)
