@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import pickle
 import re
 
@@ -63,3 +64,27 @@ def test_every_class_says_what_happened_in_one_sentence() -> None:
 def test_only_silence_of_the_store_leaves_the_outcome_unknown() -> None:
     unknown = {kind.__name__ for kind in KINDS if kind.outcome == "unknown"}
     assert unknown == {"OutcomeUnknown", "StorageTransient"}
+
+
+def test_an_error_repeats_little_of_what_was_given_and_every_stream_takes_it() -> None:
+    error = errors.UsageError(f"'{'x' * 10_000_000}' is not a name", hint="\ud800")
+    assert len(error.message) < 2_100
+    assert error.message.endswith("x' is not a name")
+    assert error.hint == "\\ud800"
+    query = errors.QueryError("bad", rule="T5", line=1, column=5_000_001, source_line="y" * 10_000_000)
+    _, line, caret = query.render().splitlines()
+    assert len(line) < 220
+    assert line[caret.index("^")] == "y"
+
+
+def test_details_are_json_whatever_was_given() -> None:
+    class Silent:
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    error = errors.RecordError("bad", property=b"name", entity_id=7, value=Silent())  # type: ignore[arg-type]
+    assert json.loads(json.dumps(error.to_json()))["details"] == {
+        "property": "a value of type bytes",
+        "id": 7,
+        "value": "a value of type Silent",
+    }

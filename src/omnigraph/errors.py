@@ -61,6 +61,10 @@ from typing import Any, ClassVar, Literal
 
 Outcome = Literal["not_committed", "unknown"]
 
+MAX_MESSAGE = 2_000
+"""A message repeats what a caller gave, and a caller may give megabytes."""
+MAX_SOURCE_LINE = 200
+
 
 class OmnigraphError(Exception):
     """Something that the library refuses or cannot do: the root of every error that leaves it."""
@@ -74,9 +78,9 @@ class OmnigraphError(Exception):
         cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = printable(message)
+        self.hint = None if hint is None else printable(hint)
+        super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors cross process borders (pools, Spark workers) whole, whatever their constructor takes."""
@@ -91,8 +95,29 @@ class OmnigraphError(Exception):
         if self.hint:
             value["hint"] = self.hint
         if details := self.details():
-            value["details"] = details
+            value["details"] = _json(details)
         return value
+
+
+def printable(text: str) -> str:
+    """Text that every stream takes, and nobody has to scroll: escaped where it has no UTF-8, cut where it is long."""
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[: MAX_MESSAGE - 500]} … {text[-500:]}"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _json(value: object) -> Any:
+    """Details as JSON, whatever a caller gave."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return printable(value)
+        case Mapping():
+            return {_json(str(name)): _json(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_json(item) for item in value]
+    return f"a value of type {type(value).__name__}"
 
 
 def _rebuilt(kind: type[OmnigraphError], args: tuple[object, ...], state: dict[str, Any]) -> OmnigraphError:
@@ -130,8 +155,10 @@ class LanguageError(OmnigraphError):
         """The error with its place: `file:line:column: [rule] message`, the source line, a caret, the hint."""
         lines = [f"{self.file or '<text>'}:{self.line}:{self.column}: [{self.rule}] {self.message}"]
         if self.source_line:
-            lines.append(f"  | {self.source_line}")
-            lines.append(f"  | {' ' * max(self.column - 1, 0)}^")
+            # Of a long line, what stands around the place.
+            start = max(0, self.column - MAX_SOURCE_LINE // 2) if len(self.source_line) > MAX_SOURCE_LINE else 0
+            lines.append(f"  | {printable(self.source_line[start : start + MAX_SOURCE_LINE])}")
+            lines.append(f"  | {' ' * max(self.column - 1 - start, 0)}^")
         if self.hint:
             lines.append(f"  = {self.hint}")
         return "\n".join(lines)
@@ -190,11 +217,19 @@ class InputError(OmnigraphError):
             "type": self.type_name,
             "property": self.property,
             "id": self.entity_id,
-            "value": None if self.value is None else str(self.value),
+            "value": None if self.value is None else _said(self.value),
             "file": self.file,
             "line": self.line,
         }
         return {name: value for name, value in named.items() if value is not None}
+
+
+def _said(value: object) -> str:
+    """A value as text; what has no text of its own is named by its type."""
+    try:
+        return printable(str(value))
+    except Exception:  # A caller's own class may raise anything.
+        return f"a value of type {type(value).__name__}"
 
 
 class RecordError(InputError):

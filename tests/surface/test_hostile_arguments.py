@@ -7,6 +7,7 @@ import datetime as dt
 import inspect
 import io
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.errors import LanguageError, OmnigraphError, UsageError
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  tags: [String]?  seen: DateTime? }
@@ -55,7 +56,7 @@ HOSTILE: list[Any] = [
     "\ud800",
     "x\udfff",
     "漢" * 80,
-    "a" * 1_000_000,
+    "a" * 10_000_000,
     "../x",
     "main~99999999999999999999",
     Path("a\0b"),
@@ -89,8 +90,8 @@ RIGHT: dict[str, Any] = {
     "mode": "append",
     "revision": "main",
 }
-SKIPPED = {"engine", "self", "more", "show_progress"}
-"""Engines are asked for with Spark; progress goes to the terminal."""
+SKIPPED = {"self", "more", "show_progress"}
+"""Progress goes to the terminal."""
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +132,23 @@ def test_only_our_errors_leave_a_method(
     before = held(graph)
     for value in HOSTILE:
         owner: Any = graph.begin() if part == "transaction" else getattr(graph, part) if part else graph
-        with contextlib.suppress(OmnigraphError):
+        with only_our_errors():
             _call(getattr(owner, method), parameter, value)
     assert held(graph) == before
+
+
+@contextlib.contextmanager
+def only_our_errors() -> Iterator[None]:
+    """Whatever leaves is an OmnigraphError that can be printed, and sent as JSON, without megabytes in it."""
+    left: list[OmnigraphError] = []
+    try:
+        yield
+    except OmnigraphError as error:
+        left.append(error)
+    for error in left:
+        assert len(json.dumps(error.to_json()).encode()) < 30_000
+        text = error.render() if isinstance(error, LanguageError) else f"{error}"
+        assert len(text.encode()) < 10_000
 
 
 def held(graph: og.Graph) -> dict[str, int]:
@@ -175,11 +190,11 @@ def test_only_our_errors_leave_a_function(
     for name in inspect.signature(function).parameters:
         for value in HOSTILE:
             needed = {n: right[n] for n in inspect.signature(function).parameters if n in right}
-            with contextlib.suppress(OmnigraphError):
+            with only_our_errors():
                 function(**{**needed, name: value})
 
 
-@pytest.mark.parametrize("value", [*HOSTILE, "a" * 10_000_000], ids=range(len(HOSTILE) + 1))
+@pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
 def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
     for name in ("name", "age", "tags", "seen", "id", "nothing"):
         for write in (
@@ -190,12 +205,12 @@ def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
             lambda tx: tx.insert("Knows", from_=value, to="Ada"),
         ):
             transaction = graph.begin()
-            with contextlib.suppress(OmnigraphError):
+            with only_our_errors():
                 write(transaction)
             transaction.rollback()
     for type_ in ("String", "I32", "U64", "F64", "Bool", "Date", "DateTime", "[String]", "Vector(3)"):
         text = f"query q($x: {type_}?) {{ match {{ $p: Person }} return {{ $p.name as name, $x as x }} }}"
-        with contextlib.suppress(OmnigraphError):
+        with only_our_errors():
             graph.query(text, {"x": value})
 
 
@@ -203,7 +218,7 @@ def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
     ("call", "said"),
     [
         (lambda g: g.query(7), "'gq' must be text or a path, got int"),
-        (lambda g: g.query(READ, [1]), "'params' must be a mapping, got list"),
+        (lambda g: g.query(READ, [1]), "'params' must be a mapping by names, got list"),
         (lambda g: g.commits(limit="9"), "'limit' must be an integer, got str"),
         (lambda g: g.commits(limit=2**70), "'limit' is beyond 64 bits"),
         (lambda g: g.commit("a\ud800"), "'revision' has no UTF-8: character 2 is half of a surrogate pair"),

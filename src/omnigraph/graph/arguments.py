@@ -26,11 +26,17 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "float": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
     "dt.datetime": ("a datetime", lambda value: isinstance(value, dt.datetime)),
     "IO[bytes]": ("a binary stream", lambda value: callable(getattr(value, "write", None))),
-    "Mapping[str, str]": ("a mapping", lambda value: isinstance(value, Mapping)),
-    "Mapping[str, object]": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Mapping[str, str]": ("a mapping by names", lambda value: _has_names(value)),
+    "Mapping[str, object]": ("a mapping by names", lambda value: _has_names(value)),
     "Iterable[str]": ("a list of texts", lambda value: isinstance(value, Iterable) and not isinstance(value, str)),
     "Sequence[str]": ("a list of texts", lambda value: isinstance(value, Iterable) and not isinstance(value, str)),
 }
+
+
+def _has_names(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
 _KINDS.update(dict.fromkeys(["LoadMode", "FileFormat", "Durability", "Verify", "Strategy", "By"], _KINDS["str"]))
 _LISTS = frozenset(["Iterable[str]", "Sequence[str]"])
 

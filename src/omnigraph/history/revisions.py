@@ -19,6 +19,8 @@ from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, incarna
 _BACK = re.compile(r"(?P<branch>.+)~(?P<steps>[0-9]{1,12})")
 
 AMBIGUOUS_SHOWN = 5
+MAX_REVISION = 256
+"""Characters of a branch or tag name, and room for `~N`."""
 
 
 class Revisions:
@@ -74,6 +76,8 @@ class Revisions:
         """`branch~N` and commit ids are known by their form; then a branch, a tag, the beginning of a commit id."""
         if not isinstance(revision, str) or not revision:
             raise UsageError(f"{revision!r} is not a revision", hint="a branch, branch~N, a tag or a commit id")
+        if len(revision) > MAX_REVISION:
+            raise _unknown(f"{revision[:40]}…")
         if as_of is not None:
             return self._at(self.chain.head(revision), time_of(as_of))
         back = _BACK.fullmatch(revision)

@@ -22,21 +22,21 @@ _MASTER = re.compile(r"local\[.+\]|yarn|(spark|k8s|mesos|sc)://.+")
 def session_of(engine: Engine, graph: str) -> SparkSession | None:
     """The Spark session that an engine names for a graph (its address), started if need be; None: the work is done in
     this process."""
-    if engine == "local":
+    is_name = isinstance(engine, str)
+    if is_name and engine == "local":
         return None
+    is_master = is_name and _MASTER.fullmatch(engine) is not None
+    if not (is_master or (is_name and engine == "spark") or hasattr(engine, "createDataFrame")):
+        raise UsageError(
+            f"{engine!r} is not an engine" if is_name else f"{type(engine).__name__} is not an engine",
+            hint="local (this process), spark, a Spark master such as local[4] or spark://host:7077, or a Spark session",
+        )
     refuse_memory(graph)
+    if not is_name:
+        return engine
     from omnigraph.pipeline.spark.session import spark_session
 
-    if engine == "spark":
-        return spark_session()
-    if isinstance(engine, str) and _MASTER.fullmatch(engine):
-        return spark_session(engine)
-    if hasattr(engine, "createDataFrame"):
-        return engine
-    raise UsageError(
-        f"{engine!r} is not an engine",
-        hint="local (this process), spark, a Spark master such as local[4] or spark://host:7077, or a Spark session",
-    )
+    return spark_session(engine if is_master else None)
 
 
 def refuse_memory(graph: str) -> None:

@@ -36,7 +36,7 @@ def connected(op: OneOf["and", "or"], operands: Sequence[plan.Expression]) -> pl
 
 def suggestion(name: str, known: Sequence[str]) -> str | None:
     """A hint for a misspelt name."""
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name[:100], known, n=1)
     if close:
         return f"did you mean '{close[0]}'?"
     return f"known: {', '.join(sorted({*known}))}" if 0 < len({*known}) <= 12 else None

@@ -159,6 +159,9 @@ def resolve_inputs(
         raise UsageError(f"'{format}' is not a load format", hint=f"choose one of {', '.join(FORMATS)}")
     text = TextOptions.checked(encoding, delimiter)
     if isinstance(sources, Mapping):
+        for name in sources:
+            if not isinstance(name, str):
+                raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
         _refuse_text_options([], encoding, delimiter)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return LoadInputs((), tuple(frames))
