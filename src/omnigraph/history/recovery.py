@@ -52,7 +52,9 @@ class Recovery:
         try:
             data = self.store.get(key)
         except ObjectMissing:
-            raise NotFound(f"there is no prepared write {commit_id}", hint="see the list of prepared writes") from None
+            raise NotFound(
+                f"there is no prepared write {commit_id}", hint="`omnigraph recovery list` shows those there are"
+            ) from None
         affected = f"the prepared write cannot be resumed: 'omnigraph recovery discard {commit_id}', and write again"
         value = unseal(key, data, affected)
         return read_as(

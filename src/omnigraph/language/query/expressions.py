@@ -313,6 +313,8 @@ class ExpressionChecker:
             hint = "`in` takes a single value and a list of such values"
         elif isinstance(left, plan.EntityRef) or isinstance(right, plan.EntityRef):
             hint = "two entities of the same type compare with = and !=; use $variable.id for ids"
+        elif Scalar.BLOB in pair:
+            hint = "a Blob is compared with nothing; `is null` and `is not null` ask whether there is one"
         elif pair == {Scalar.STRING, Scalar.DATE} or pair == {Scalar.STRING, Scalar.DATETIME}:
             hint = "declare the parameter as Date or DateTime"
         return self.checking.refuse(

@@ -13,6 +13,7 @@ from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.scope import NodeVariable, Scope
 from omnigraph.language.query.syntax import Position
+from omnigraph.values.types import Scalar
 
 
 def check_block(clauses: tuple[syntax.Clause, ...], around: Scope, at: Position) -> plan.Pattern:
@@ -155,6 +156,13 @@ class _PatternChecker:
         if isinstance(one.value, syntax.Literal) and one.value.kind == "null":
             value = self._expressions.stored(one.value, type_, where=f"'{one.name}'")
             return plan.Binary("=", column_ref, value, plan.NULLABLE_BOOL)
+        if type_.scalar is Scalar.BLOB:
+            hint = f"ask only whether there is one: ${clause.variable}.{one.name} is not null"
+            raise self._checking.refuse("T24", f"'{one.name}' is a Blob and cannot be matched", one.at, hint)
+        if type_.is_list and isinstance(one.value, syntax.ListLiteral):
+            message = f"'{one.name}' is a list, and a pattern names one item of it, not a list"
+            hint = f"write {{ {one.name}: item }}; for several, a condition each: ${clause.variable}.{one.name} contains item"
+            raise self._checking.refuse("T7", message, one.at, hint)
         op: syntax.ComparisonOp = "contains" if type_.is_list else "="
         access = syntax.PropertyAccess(clause.variable, one.name, one.at, one.at)
         return self._expressions.check(syntax.Comparison(op, access, one.value, one.at))

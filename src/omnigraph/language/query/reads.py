@@ -94,7 +94,8 @@ class _ReadChecker:
         for item in self._body.items:
             expression = checker.check(item.expression)
             if type_of(expression).scalar is Scalar.BLOB:
-                raise self._checking.refuse("T24", "a Blob cannot be returned", item.at)
+                hint = "return the entity's id, and read the Blob with g.entity(type, id)"
+                raise self._checking.refuse("T24", "a Blob cannot be returned", item.at, hint)
             self._refuse_nested(expression, item.expression)
             if item.alias is not None:
                 aliased[item.alias] = expression

@@ -59,7 +59,8 @@ def vector_query(query: object) -> list[float]:
     if isinstance(query, list):
         return [float(number) for number in query]
     raise UsageError(
-        "nearest was given a text, and no embedding provider is set up", hint="pass the vector itself as a parameter"
+        f"nearest was given a text ({query!r}), and there is no embedding provider to make a vector of it",
+        hint="embed the text with the model that made the stored vectors, and pass the vector: nearest($p.v, $vector)",
     )
 
 
