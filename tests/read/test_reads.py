@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 from read.graphs import build_indexes, commit, new_graph, query
 
-from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, UsageError
+from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, StorageTransient, UsageError
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
@@ -279,6 +280,26 @@ def test_a_large_scan_is_streamed(view: View, monkeypatch: pytest.MonkeyPatch) -
     assert query(view, product).rows == [{"p": "bob", "q": "ann"}]
     fixed = 'query q() { match { $p: Person { name: "cid" } } return { $p.big as b } }'
     assert [choice.path for choice in explained(view, fixed).choices] == ["lookup"]
+
+
+def test_what_breaks_a_stream_reaches_the_caller(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Iterator[pa.RecordBatch]:
+        raise StorageTransient("no answer", key="people")
+        yield  # makes it a stream
+
+    monkeypatch.setattr(sources, "STREAMED_ROWS", 1)
+    monkeypatch.setattr(sources, "scan_table", broken)
+    with pytest.raises(StorageTransient, match="no answer"):
+        query(view, "query q() { match { $p: Person $p.age > 1 } return { $p.tier as t, count($p) as n } }")
+
+
+def test_an_engine_that_does_not_start_is_an_error_and_no_silence(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise ResourceExhausted("no database")
+
+    monkeypatch.setattr(duck.QUERIES, "connections", ConnectionPool(refuse))
+    with pytest.raises(ResourceExhausted, match="no database"):
+        query(view, "query q() { match { $p: Person } return { $p.age + 1 as a } }", mode="scan")
 
 
 def test_what_does_not_fit_names_the_other_engine(view: View, monkeypatch: pytest.MonkeyPatch) -> None:

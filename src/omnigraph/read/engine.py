@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
+from omnigraph.read.inputs.scans import Stream
 from omnigraph.relational import duck
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any],
         raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise ArithmeticOverflow from error
+    except duckdb.Error:
+        for relation in relations.values():
+            if isinstance(relation, Stream) and relation.failure is not None:
+                raise relation.failure from None
+        raise
 
 
 class _Query:
@@ -46,11 +52,13 @@ class _Query:
         self._thread.start()
 
     def _run(self) -> None:
-        with duck.QUERIES.connections.borrow() as self._connection:
-            try:
-                self._outcome.set_result(self._work(self._connection))
-            except BaseException as error:
-                self._outcome.set_exception(error)
+        try:
+            with duck.QUERIES.connections.borrow() as self._connection:
+                table = self._work(self._connection)
+        except BaseException as error:
+            self._outcome.set_exception(error)
+        else:
+            self._outcome.set_result(table)
 
     def result(self, deadline: Deadline) -> pa.Table:
         try:

@@ -1,8 +1,8 @@
-"""Scans that end when their time is over."""
+"""Scans that end when their time is over, and streams that say why they ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.deadlines import Deadline
@@ -11,6 +11,26 @@ from omnigraph.tables.lance_errors import translated
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class Stream:
+    """Batches that are read once. An engine that reads them says only that it could not; `failure` is why."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        import pyarrow as pa
+
+        self.failure: BaseException | None = None
+        self._reader = pa.RecordBatchReader.from_batches(schema, self._noted(batches))
+
+    def _noted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._reader.__arrow_c_stream__(requested_schema)
 
 
 def read_table(table: Table, columns: Sequence[str], filter: str | None, deadline: Deadline) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
-from omnigraph.read.inputs.scans import read_table, scan_table
+from omnigraph.read.inputs.scans import Stream, read_table, scan_table
 from omnigraph.read.search.candidates import find_candidates
 from omnigraph.read.search.functions import Computing
 from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput
@@ -108,7 +108,7 @@ def shaped(
     return pa.table(arrays)
 
 
-def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> pa.RecordBatchReader:
+def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> Stream:
     """The same rows as a stream that is read once, for inputs that should not be held in memory."""
     import pyarrow as pa
 
@@ -129,7 +129,7 @@ def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> pa.Record
                 rows = pa.Table.from_batches([batch])
                 yield from shaped(view, node, type_name, rows, arguments, computing).to_batches()
 
-    return pa.RecordBatchReader.from_batches(empty.schema, batches())
+    return Stream(empty.schema, batches())
 
 
 def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:

@@ -152,13 +152,12 @@ class _Reduction:
         self.arguments.deadline.check()
         ids, predicate = self._ids.get(node.place), self._predicates[node.name]
         if ids is None and (named := self._named(node)) is not None:
-            ids = named.ids
+            # The id says it already; a second index would be asked for nothing.
+            ids, predicate = named.ids, predicate.apart_from(named.column)
             if (implied := self._implied(node, named)) is not None:
                 self.choices.append(InputChoice(f"${node.variable}", "lookup", len(ids), "by its key, not read"))
                 self._keep(node, self._checked(node, predicate.conditions, implied))
                 return
-            # The id says it already; a second index would be asked for nothing.
-            predicate = predicate.apart_from(named.column)
         if ids is None or node.computed:
             is_asked = len(node.types) == 1
             narrowed = replace(node, filters=predicate.conditions)
