@@ -4,7 +4,7 @@
 |---|---|---|---|---|
 | metadata | `count` of a bare binding | the snapshot's row counts | 0.01 | 5.4 |
 | direct | reads of a few rows | the rows of reduction, in Python | 0.3 to 1.1 | 3.1 to 6.8 |
-| reduction | reads that start from few nodes | indexes and lookups, then the engine over few rows | 3.1 to 6.8 | 4 to 10.5 |
+| reduction | reads that start from few nodes | indexes and lookups, then the engine over few rows | 3.1 to 6.8 | 0.5 to 10.5 |
 | factored | counts and sums over trees | numbers per node, no rows | 0.6 to 27 | 11 to 830 |
 | dense | other walks over whole tables | integer edges in memory, then the engine | 11 to 110 | 390 to 760 |
 | scan | everything | whole tables, then the engine | | |
