@@ -119,9 +119,9 @@ def test_a_timeout_holds_in_any_thread(view: View) -> None:
 def test_a_timeout_is_a_number_of_seconds_above_zero(tmp_path: Path, timeout: Any) -> None:
     graph = og.init(str(tmp_path / "g"), schema=SCHEMA)
     text = "query q() { match { $p: P } return { $p.age } }"
-    with pytest.raises(UsageError, match="timeout.* number"):
+    with pytest.raises(UsageError, match=r"timeout.* number"):
         graph.query(text, timeout=timeout)
-    with graph.transaction() as transaction, pytest.raises(UsageError, match="timeout.* number"):
+    with graph.transaction() as transaction, pytest.raises(UsageError, match=r"timeout.* number"):
         transaction.query(text, timeout=timeout)
 
 
