@@ -35,17 +35,19 @@ def run_job(session: SparkSession, description: str, action: Callable[[], T], gr
             session.addTag(name)
         return action()
 
-    def cancel() -> None:
-        if context is not None:
-            context.cancelJobGroup(name)
-        else:
-            session.interruptTag(name)
-
     def thread(target: Callable[[], None]) -> threading.Thread:
         made: threading.Thread = InheritableThread(target, session=session)
         return made
 
-    return interruptible(grouped, cancel, thread)
+    return interruptible(grouped, lambda: cancel_group(session, name), thread)
+
+
+def cancel_group(session: SparkSession, name: str) -> None:
+    context = getattr(session, "_sc", None)
+    if context is not None:
+        context.cancelJobGroup(name)
+    else:
+        session.interruptTag(name)
 
 
 def new_group() -> str:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from omnigraph.expressions.predicates import Predicate
 from omnigraph.expressions.sql import literal
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.pipeline.spark.frames import GraphTables
+from omnigraph.pipeline.spark.jobs import cancel_group, new_group, run_job
 from omnigraph.pipeline.spark.runner import failure_of
 from omnigraph.pipeline.spark.types import for_spark
 from omnigraph.read.execution import finish, instant
@@ -42,7 +44,6 @@ SETTINGS = {
     "spark.sql.constraintPropagation.enabled": "false",
 }
 
-JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 CANCEL_INTERVAL_S = 0.2
 
 _OUT_OF_RANGE = ("ARITHMETIC_OVERFLOW", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_INVALID_INPUT")
@@ -57,13 +58,18 @@ def run_read_on_spark(
     now: dt.datetime | None = None,
     deadline: Deadline = NEVER,
 ) -> Result:
-    """Run a read on Spark, on one snapshot; the same rows in the same order as in process."""
+    """Run a read on Spark, on one snapshot; the same rows in the same order as in process. Ctrl-C and the deadline end it."""
+    arguments, group = Arguments(parameters, instant(now), deadline), new_group()
+    work = partial(_run, view, plan, arguments, session, group)
+    return run_job(session, f"omnigraph query {plan.name}", work, group)
+
+
+def _run(view: View, plan: ReadPlan, arguments: Arguments, session: SparkSession, group: str) -> Result:
     started = time.perf_counter()
-    arguments = Arguments(parameters, instant(now), deadline)
     query = compile_read(keys_as_ids(plan, view.catalog), view.catalog)
     with (
         _typed_failures(),
-        _cancelled_after(deadline, session),
+        _cancelled_after(arguments.deadline, session, group),
         _set(session),
         _Relations(session, query, arguments) as relations,
     ):
@@ -202,18 +208,15 @@ def _typed_failures() -> Iterator[None]:
 
 
 @contextmanager
-def _cancelled_after(deadline: Deadline, spark: SparkSession) -> Iterator[None]:
-    """The jobs inside are one group, which is cancelled when the time is over or the caller interrupts."""
-    context, group = spark.sparkContext, f"omnigraph-{uuid4().hex}"
-    before = {name: context.getLocalProperty(name) for name in JOB_GROUP}
-    context.setJobGroup(group, "omnigraph query", interruptOnCancel=True)
+def _cancelled_after(deadline: Deadline, session: SparkSession, group: str) -> Iterator[None]:
+    """The jobs of the group are cancelled when the time is over."""
     ended = threading.Event()
 
     def cancel() -> None:
         # A job that starts after a cancellation is not part of it, so the group is cancelled until there is none.
         is_over = not ended.wait(deadline.remaining_s())
         while is_over:
-            context.cancelJobGroup(group)
+            cancel_group(session, group)
             is_over = not ended.wait(CANCEL_INTERVAL_S)
 
     watcher = threading.Thread(target=cancel, daemon=True)
@@ -221,17 +224,12 @@ def _cancelled_after(deadline: Deadline, spark: SparkSession) -> Iterator[None]:
     try:
         yield
         deadline.check()
-    except KeyboardInterrupt:
-        context.cancelJobGroup(group)
-        raise
     except Exception:
         deadline.check()
         raise
     finally:
         ended.set()
         watcher.join()
-        for name, value in before.items():
-            context.setLocalProperty(name, value)
 
 
 @contextmanager
