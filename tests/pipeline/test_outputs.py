@@ -267,9 +267,9 @@ def test_paths_that_cannot_be_written_are_typed_errors(people: og.Graph, tmp_pat
     cases = [
         (tmp_path / "file" / "out.jsonl", errors.StoragePermanent, "Not a directory"),
         (tmp_path / ("x" * 300), errors.StoragePermanent, "File name too long"),
-        ("a\0b", errors.UsageError, "cannot export to"),
+        ("a\0b", errors.UsageError, "'target' holds a NUL character"),
         ("", errors.UsageError, "cannot export to ''"),
-        (7, errors.UsageError, "cannot export to '7'"),
+        (7, errors.UsageError, "'target' must be"),
         (f"{people.uri}/out.jsonl", errors.UsageError, "inside the graph's own folder"),
         ("ftp://host/x.jsonl", errors.UsageError, "unknown scheme"),
     ]

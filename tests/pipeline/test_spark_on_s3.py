@@ -54,7 +54,7 @@ def test_a_graph_on_an_object_store_is_read_written_and_merged(s3: Any, spark: A
     ages = {row.id: row.age for row in people.spark(spark).table("Person").collect()}
     assert ages == {"p0": 0, "p1": 1, "p2": 2, "p3": 3, "p4": 4, "p5": 50, "p6": 60, "p7": 70}
     rows = people.query("query q() { match { $p: Person  $p.age > 40 } return { $p.email } }", engine=spark)
-    assert rows.table.num_rows == 3
+    assert rows.num_rows == 3
 
 
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])

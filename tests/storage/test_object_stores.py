@@ -232,12 +232,13 @@ def _race(uri: str, options: dict[str, str], number: int) -> list[bool]:
 @pytest.mark.parametrize("backend", ["local", "s3"])
 def test_of_racing_processes_one_wins_each_position(s3: S3Server, tmp_path: Path, backend: str) -> None:
     uri = str(tmp_path / "graph") if backend == "local" else f"s3://{s3.new_bucket()}/graph"
+    options = {} if backend == "local" else s3.options
     processes, context = 4, multiprocessing.get_context("spawn")
     start = context.Barrier(processes)
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_race_from, initargs=(start,)) as pool:
-        running = [pool.submit(_race, uri, s3.options, number) for number in range(processes)]
+        running = [pool.submit(_race, uri, options, number) for number in range(processes)]
         results = [each.result() for each in running]
-    store = open_store(uri, storage_options=s3.options)
+    store = open_store(uri, storage_options=options)
     for position in range(10):
         winners = [number for number in range(processes) if results[number][position]]
         assert len(winners) == 1

@@ -65,7 +65,9 @@ def _check_of(parameter: inspect.Parameter) -> Callable[[Any], Any]:
     kinds = str(parameter.annotation).split(" | ")
     if any(kind not in _KINDS for kind in kinds):
         return _as_it_is
-    is_list, is_path = not _LISTS.isdisjoint(kinds), "Path" in kinds
+    is_list = not _LISTS.isdisjoint(kinds)
+    # A query or a schema may be given as its text, which may hold any character.
+    is_path = "Path" in kinds and parameter.name not in ("gq", "schema")
 
     def check(value: Any) -> Any:
         if not any(_KINDS[kind][1](value) for kind in kinds):

@@ -55,3 +55,5 @@ def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | 
         return path.read_text(encoding="utf-8"), str(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:  # not UTF-8, or a path that no system has
+        raise UsageError(f"cannot read {path}: {error}") from None

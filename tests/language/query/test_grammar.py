@@ -45,6 +45,8 @@ SOFT_KEYWORDS = [
     "min",
     "max",
     "search",
+    "all_words",
+    "phrase",
     "fuzzy",
     "match_text",
     "nearest",
