@@ -224,7 +224,7 @@ def _cancelled_after(deadline: Deadline, session: SparkSession, group: str) -> I
     try:
         yield
         deadline.check()
-    except Exception:
+    except Exception:  # Whatever a cancelled job raises, the reason is that the time was over.
         deadline.check()
         raise
     finally:
