@@ -18,7 +18,7 @@ from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
 from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability, Store, open_store
-from omnigraph.tables import Table, Tables
+from omnigraph.tables import Table, TableFiles, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,6 +140,10 @@ class Repository:
             for damage in self.tables.damaged_files(state.path, state.version, state.digest, DIAGNOSED_BYTES):
                 return _of_commit(damage, commit)
         return None
+
+    def files_of(self, state: TableState) -> TableFiles:
+        """Every file that a read of a table needs; Damaged when its manifest cannot be read."""
+        return self.tables.files(state.path, state.version, state.digest)
 
     def view(self, snapshot: Snapshot) -> View:
         return View(self, snapshot)

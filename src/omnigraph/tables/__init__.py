@@ -3,6 +3,7 @@
 The only room that imports Lance. A table's own latest version stays empty for ever; nothing here moves it.
 """
 
+from omnigraph.tables.files import TableFiles
 from omnigraph.tables.filters import column, equals, in_list, literal
 from omnigraph.tables.indexes import IndexCoverage, IndexSpec
 from omnigraph.tables.staging import Staged
@@ -15,6 +16,7 @@ __all__ = [
     "IndexSpec",
     "Staged",
     "Table",
+    "TableFiles",
     "Tables",
     "column",
     "equals",

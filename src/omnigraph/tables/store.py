@@ -15,6 +15,7 @@ from omnigraph.storage import open_store, storage_options_for, sync_files
 from omnigraph.storage.options import scheme_of
 from omnigraph.tables import staging
 from omnigraph.tables.digests import digest_of, version_digest, version_file
+from omnigraph.tables.files import TableFiles, files_of
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
@@ -114,6 +115,25 @@ class Tables:
             yield damage
             return
         yield from damaged_files(table, self._sizes(path), self._folder, most_bytes)
+
+    def files(self, path: str, version: int, digest: str | None = None) -> TableFiles:
+        """Every file that a read of this version needs. Damaged when its manifest cannot be read.
+
+        The table is not kept open: whoever asks this of many versions reads none of them.
+        """
+        with self._lock:
+            table = self._cache.get((path, version))
+        if table is None:
+            if self._folder is not None and digest is not None:
+                check_manifest(self._folder, path, version, digest)
+            with translated(path):
+                table = self._opened(path, version)
+        return files_of(table)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the tables lie beside the other objects of the graph. Those of a graph in memory do not."""
+        return self._memory is None
 
     def _sizes(self, path: str) -> SizeOf:
         if self._folder is None:

@@ -1,0 +1,91 @@
+"""From what is kept to every object that it needs: the one definition for cleanup, verification and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from omnigraph.history import Entry, PublishPlan, Snapshot, TableState
+from omnigraph.history.chain import key_of
+from omnigraph.history.genesis import GRAPH_KEY
+from omnigraph.history.schemas import schema_key
+from omnigraph.tables import TableFiles
+
+MANIFEST_THREADS = 16
+
+FilesOf = Callable[[TableState], TableFiles]
+
+
+def history_objects(entry: Entry) -> set[str]:
+    """The objects beside the tables that an entry needs, itself included: schemas, segments of its log, stored ancestry."""
+    keys = {GRAPH_KEY, key_of(entry.branch, entry.position), *_named_objects(entry)}
+    return keys | {schema_key(step.schema) for step in entry.steps}
+
+
+def _named_objects(entry: Entry) -> Iterator[str]:
+    yield schema_key(entry.before.schema)
+    yield from (segment.key for segment in entry.segments)
+    if entry.ancestry.stored is not None:
+        yield entry.ancestry.stored
+
+
+def entry_snapshots(entry: Entry) -> tuple[Snapshot, ...]:
+    """The states that are kept with an entry: that of each of its commits, or, if it has none, the one it stands on.
+
+    The state before its first commit belongs to the entry before it.
+    """
+    return entry.snapshots() or (entry.before,)
+
+
+@dataclass
+class Reachable:
+    """The objects that some entries, states and plans need. Whatever is not in here, none of them reads.
+
+    Keys are those of the graph's store. An object is needed if its key is in `objects`, or lies below one of `folders`
+    (index segments, whose files no manifest names one by one). Each version of a table is opened once, however many
+    commits have it: one or two requests each. Damaged when the manifest of a kept version cannot be read: nobody may
+    conclude then what is not needed.
+    """
+
+    files_of: FilesOf
+    objects: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    states: dict[TableState, TableFiles] = field(default_factory=dict)
+
+    def add_entries(self, entries: Iterable[Entry]) -> None:
+        """Entries with the states of their commits."""
+        states: set[TableState] = set()
+        for entry in entries:
+            self.objects |= history_objects(entry)
+            states.update(state for snapshot in entry_snapshots(entry) for state in snapshot.tables.values())
+        self.add_states(states)
+
+    def add_plan(self, plan: PublishPlan) -> None:
+        """What publishing a prepared plan needs: the versions it staged, the state and history of the branch it makes, and the
+        versions that it compares with what has moved."""
+        self.objects |= {schema_key(digest) for digest in (plan.schema, plan.new_schema) if digest is not None}
+        states = {change.state for change in plan.changes} | set(plan.bases().values())
+        if plan.opening is not None:
+            self.objects.update(_named_objects(plan.opening))
+            states.update(plan.opening.before.tables.values())
+        self.add_states(state for state in states if state is not None)
+
+    def add_states(self, states: Iterable[TableState]) -> None:
+        new = [state for state in set(states) if state not in self.states]
+        if not new:
+            return
+        with ThreadPoolExecutor(min(MANIFEST_THREADS, len(new))) as pool:
+            for state, files in zip(new, pool.map(self.files_of, new), strict=True):
+                self.states[state] = files
+                self.objects.update(files.keys)
+                self.folders.update(files.indexes)
+
+    def needs(self, key: str) -> bool:
+        return key in self.objects or (index_folder(key) or "") in self.folders
+
+
+def index_folder(key: str) -> str | None:
+    """The folder of the index segment that an object belongs to: `nodes/<table>/_indices/<uuid>`; None for any other."""
+    parts = key.split("/", 4)
+    return "/".join(parts[:4]) if len(parts) == 5 and parts[2] == "_indices" else None
