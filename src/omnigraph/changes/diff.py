@@ -16,12 +16,12 @@ from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilte
 from omnigraph.changes.projection import TypePair, kind_of, type_pairs
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, changed_rows
-from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.errors import SchemaBoundary
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
 from omnigraph.values.entities import Entity, entity_values
 from omnigraph.views import View
+from omnigraph.workers import IN_PROCESS, Workers
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.equality import differing
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, rows_at, typed_rows_at
-from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.tables import Fragment, Table
+from omnigraph.tables.shared_fragments import fragments_by_files, live_offsets
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
+from omnigraph.workers import IN_PROCESS, Workers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,17 +94,6 @@ def _ids_of(task: tuple[TypeRows, list[int]]) -> pa.Table:
     return side.table.read(["id"], fragments=fragments, with_address=True).select(["id", ROW_ADDRESS])
 
 
-def fragments_by_files(table: Table | None) -> dict[tuple[str, ...], Fragment]:
-    """Fragments that their files identify: those whose files stand in one fragment only."""
-    by_files: dict[tuple[str, ...], Fragment] = {}
-    repeated: set[tuple[str, ...]] = set()
-    for fragment in table.fragments if table is not None else ():
-        if fragment.files in by_files:
-            repeated.add(fragment.files)
-        by_files[fragment.files] = fragment
-    return {files: fragment for files, fragment in by_files.items() if files not in repeated}
-
-
 def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -> np.ndarray[Any, Any]:
     """Addresses of rows that live in `fragment` and are deleted in its twin. Reads deletions only, no data."""
     import numpy as np
@@ -111,14 +101,6 @@ def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -
     mine, theirs = live_offsets(table, fragment), live_offsets(other, twin)
     offsets: np.ndarray[Any, Any] = np.setdiff1d(mine, theirs, assume_unique=True)
     return offsets | np.uint64(fragment.id << OFFSET_BITS)
-
-
-def live_offsets(table: Table, fragment: Fragment) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    rows = table.read([], fragments=[fragment.id], with_address=True)
-    addresses: np.ndarray[Any, Any] = rows.column(ROW_ADDRESS).to_numpy()
-    return addresses & np.uint64((1 << OFFSET_BITS) - 1)
 
 
 def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: Workers) -> pa.Array:

@@ -9,9 +9,9 @@ from omnigraph.changes.diff import same_state
 from omnigraph.changes.projection import by_id
 from omnigraph.changes.stored_rows import TypeRows
 from omnigraph.changes.table_diff import DELETE, INSERT, changed_rows, no_changes
-from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.history import Commit, Entry, TableState
 from omnigraph.views import Repository, View
+from omnigraph.workers import IN_PROCESS, Workers
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,6 @@ from typing import Any
 
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.projection import by_id, has_columns_of, kind_of, project
-from omnigraph.changes.workers import IN_PROCESS, Workers
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
@@ -40,6 +39,7 @@ from omnigraph.merge.three_way import By, Strategy
 from omnigraph.merge.type_merge import MergeRule, TypeMerge, merge_type
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
+from omnigraph.workers import IN_PROCESS, Workers
 from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 32

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.projection import has_columns_of, project
 from omnigraph.changes.stored_rows import chunk_rows, rows_at
-from omnigraph.changes.table_diff import fragments_by_files
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.tables import Fragment, Staged, Table, Tables
+from omnigraph.tables.shared_fragments import fragments_by_files
 from omnigraph.tables.staging import adopted, stored_rows
 from omnigraph.tables.table import OFFSET_BITS
 

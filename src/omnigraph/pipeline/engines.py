@@ -11,7 +11,7 @@ from omnigraph.storage.options import scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from omnigraph.changes.workers import Workers
+    from omnigraph.workers import Workers
 
 Engine: TypeAlias = Union[str, "SparkSession"]  # Spark is not imported
 """Where work is done: "local" (this process), "spark", the address of a Spark master, or a Spark session."""
@@ -49,7 +49,7 @@ def refuse_memory(graph: str) -> None:
 
 def workers_of(engine: Engine, graph: str) -> Workers:
     """Who compares rows for a merge or a diff."""
-    from omnigraph.changes.workers import IN_PROCESS, OnSpark
+    from omnigraph.workers import IN_PROCESS, OnSpark
 
     session = session_of(engine, graph)
     if session is None:

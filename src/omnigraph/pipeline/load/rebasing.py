@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from omnigraph.changes.stored_rows import TypeRows, rows_at
 from omnigraph.changes.table_diff import unshared_rows
-from omnigraph.changes.workers import IN_PROCESS
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.load.assembly import Assembly
@@ -35,6 +34,7 @@ from omnigraph.tables.ascending import distinct
 from omnigraph.tables.staging import PreviousAttempt
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Repository, View
+from omnigraph.workers import IN_PROCESS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,7 +1,7 @@
-"""Where rows are read and compared: in this process, one chunk after the other, or by Spark's workers, many at once.
+"""Where tasks are done: in this process, one after the other, or by Spark's workers, many at once.
 
-A merge and a diff hold ids and addresses; rows are looked at in chunks. A chunk is a task: a module-level function and one
-value that can be pickled. Anything that maps functions over tasks (the pipeline's runners do) can do the work.
+A task is a module-level function and one value that can be pickled: a chunk of rows to compare, fragments to write again, an
+index to build. Anything that maps functions over tasks (the pipeline's runners do) can do the work.
 """
 
 from __future__ import annotations
