@@ -13,7 +13,6 @@ import omnigraph as og
 from omnigraph.errors import Damaged, GraphNotFound, HistoryGap, OmnigraphError
 from omnigraph.history import Prepared, PublishPlan, lineage, sweep_chain
 from omnigraph.history.log import MAX_TAIL
-from omnigraph.maintenance.verify import verify_graph
 from omnigraph.read.search import candidates
 
 SCHEMA = "node Person { name: String @key  age: I32?  body: String? @index }\nedge Knows: Person -> Person"
@@ -214,17 +213,19 @@ def test_a_flipped_bit_in_a_deletion_file_or_manifest_is_found_before_lance_read
 
 
 def test_a_sound_graph_passes_every_check(folder: Path) -> None:
-    assert list(verify_graph(og.open(folder, verify="full")._repository)) == []
+    report = og.open(folder, verify="full").verify(all=True, deep=True)
+    assert report.findings == ()
+    assert report.commits > MAX_TAIL
 
 
 def test_everything_that_is_damaged_is_found_in_one_go(folder: Path) -> None:
-    repository = og.open(folder)._repository
+    graph = og.open(folder)
     kinds = FILES.keys() - {"graph.json", "newest entry", "schema", "manifest"}
     files = {kind: FILES[kind](folder) for kind in kinds}
     for file in files.values():
         flip_a_bit(file)
     files["index"] = files["index"].parent
-    assert {folder / damage.file for damage in verify_graph(repository)} == set(files.values())
+    assert {folder / finding.object for finding in graph.verify(all=True).findings} == set(files.values())
 
 
 def test_a_damaged_tag_can_be_made_again_and_a_damaged_plan_discarded(folder: Path) -> None:
@@ -270,7 +271,7 @@ def test_a_graph_in_memory_has_nothing_to_verify() -> None:
     graph = og.init("memory://damage", SCHEMA)
     with graph.transaction() as tx:
         tx.insert("Person", name="Ada")
-    assert list(verify_graph(graph._repository)) == []
+    assert graph.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.s3

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
+    from omnigraph.pipeline.verify.findings import Finding, VerifyReport
     from omnigraph.read import EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
     from omnigraph.runtime import Runtime
     from omnigraph.values.entities import Entity, JsonValue, Value
@@ -83,6 +84,7 @@ _HOMES = {
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
+    "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
     "omnigraph.read": ("InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
     "omnigraph.runtime": ("Runtime",),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
@@ -111,6 +113,7 @@ __all__ = [
     "EntityVersion",
     "Explanation",
     "FeedPage",
+    "Finding",
     "Graph",
     "GraphBranches",
     "GraphRecovery",
@@ -150,6 +153,7 @@ __all__ = [
     "TypeState",
     "TypeSummary",
     "Value",
+    "VerifyReport",
     "__version__",
     "errors",
     "init",

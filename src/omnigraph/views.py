@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import Damaged
@@ -156,13 +156,6 @@ class Repository:
     def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> View:
         """The state that a revision names, or that its branch had at a time."""
         return self.view(self.history.revisions.resolve(revision, as_of))
-
-
-def verify_files(view: View) -> Iterator[Damaged]:
-    """Every damaged file of a snapshot's tables. On local disk this reads them all; elsewhere it looks at their sizes."""
-    for _, state in sorted(view.snapshot.tables.items()):
-        for damage in view.repository.tables.damaged_files(state.path, state.version, state.digest):
-            yield _of_commit(damage, view.snapshot.commit)
 
 
 def _of_commit(damage: Damaged, commit: Commit) -> Damaged:

@@ -73,6 +73,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "History": (
         *("Commit", "CommitRef", "Branch", "Tag", "PreparedWrite", "GraphSnapshot", "TypeState", "EntityVersion"),
     ),
+    "Health": ("VerifyReport", "Finding"),
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),

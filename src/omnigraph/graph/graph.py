@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.spark.frames import GraphTables
+    from omnigraph.pipeline.verify.findings import VerifyReport
     from omnigraph.read import EntityVersion, Explanation, Result
 
 LoadMode = Literal["append", "merge", "overwrite"]
@@ -84,7 +85,8 @@ def open(
     are given the same `runtime`.
 
     What is read later is checked as far as it costs nothing: all of history, and the small files of tables. With
-    `verify="full"` everything is read and checked now: Damaged when a file is missing or does not hold what was written.
+    `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged when a file is missing or
+    does not hold what was written.
 
     >>> with og.open("./cities", verify="full") as cities:
     ...     assert cities.commit().kind == "init"
@@ -93,10 +95,9 @@ def open(
         raise UsageError(f"{verify!r} is no way to verify a graph", hint='verify="used" or verify="full"')
     repository = Repository.open(str(uri), storage_options, durability, _runtime(memory, runtime))
     if verify == "full":
-        from omnigraph.maintenance.verify import verify_graph
+        from omnigraph.pipeline.verify.job import verify as verify_graph
 
-        for damage in verify_graph(repository):
-            raise damage
+        verify_graph(repository, all=True).raise_damage()
     return Graph(repository)
 
 
@@ -300,6 +301,33 @@ class Graph:
         from omnigraph.maintenance.optimize import maintain
 
         return maintain(self._repository, branch, rewrite=True, actor=actor)
+
+    # ------------------------------------------------------------ health
+
+    def verify(
+        self,
+        revision: str | None = None,
+        *,
+        all: bool = False,
+        deep: bool = False,
+        engine: Engine = "local",
+        show_progress: bool = False,
+    ) -> VerifyReport:
+        """Whether the graph is whole: every retained commit of a branch (main) can be read, and every file that it needs is
+        there, with its size and its digest. Another revision is looked at alone; `all` means every branch, every tag and
+        every prepared load.
+
+        With `deep` the rows are read too, at the heads of the branches and at the tags, or at the revision: their number,
+        every rule of the schema, and whether indexes answer as scans do.
+
+        >>> report = g.verify(deep=True)
+        >>> assert report.is_whole, report.findings
+        """
+        from omnigraph.pipeline.verify.job import verify
+
+        return verify(
+            self._repository, revision=revision, all=all, deep=deep, engine=engine, show_progress=show_progress
+        )
 
     # ------------------------------------------------------------ reading
 

@@ -38,6 +38,14 @@ def entry_snapshots(entry: Entry) -> tuple[Snapshot, ...]:
     return entry.snapshots() or (entry.before,)
 
 
+def plan_states(plan: PublishPlan) -> Iterator[tuple[str, TableState]]:
+    """The states that publishing a prepared plan needs, with the keys of their types."""
+    stated = [(change.key, change.state) for change in plan.changes] + list(plan.bases().items())
+    if plan.opening is not None:
+        stated += plan.opening.before.tables.items()
+    yield from ((key, state) for key, state in stated if state is not None)
+
+
 @dataclass
 class Reachable:
     """The objects that some entries, states and plans need. Whatever is not in here, none of them reads.
@@ -65,11 +73,9 @@ class Reachable:
         """What publishing a prepared plan needs: the versions it staged, the state and history of the branch it makes, and the
         versions that it compares with what has moved."""
         self.objects |= {schema_key(digest) for digest in (plan.schema, plan.new_schema) if digest is not None}
-        states = {change.state for change in plan.changes} | set(plan.bases().values())
         if plan.opening is not None:
             self.objects.update(_named_objects(plan.opening))
-            states.update(plan.opening.before.tables.values())
-        self.add_states(state for state in states if state is not None)
+        self.add_states(state for _, state in plan_states(plan))
 
     def add_states(self, states: Iterable[TableState]) -> None:
         new = [state for state in set(states) if state not in self.states]

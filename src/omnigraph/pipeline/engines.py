@@ -11,6 +11,8 @@ from omnigraph.storage.options import scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from omnigraph.pipeline.progress import Progress
+    from omnigraph.pipeline.runner import Runner
     from omnigraph.workers import Workers
 
 Engine: TypeAlias = Union[str, "SparkSession"]  # Spark is not imported
@@ -58,3 +60,16 @@ def workers_of(engine: Engine, graph: str) -> Workers:
     from omnigraph.pipeline.spark.session import cores_of
 
     return OnSpark(SparkRunner(session, cores_of(session)))
+
+
+def runner_of(engine: Engine, graph: str, progress: Progress) -> Runner:
+    """Who runs the tasks of a job: threads of this process, or Spark's workers."""
+    session = session_of(engine, graph)
+    if session is None:
+        from omnigraph.pipeline.runner import LocalRunner
+
+        return LocalRunner(progress)
+    from omnigraph.pipeline.spark.runner import SparkRunner
+    from omnigraph.pipeline.spark.session import cores_of
+
+    return SparkRunner(session, cores_of(session), progress)

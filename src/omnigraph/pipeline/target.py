@@ -16,21 +16,15 @@ from omnigraph.views import Repository, View, encode_catalog
 
 
 @dataclass(frozen=True)
-class Target:
-    """A graph as its tasks see it: tables below `root`, typed by a catalog. Nothing in it changes during a job."""
+class Address:
+    """Where a graph is: its objects and its tables lie below `root`."""
 
     root: str
     options: tuple[tuple[str, str], ...]
-    catalog_json: bytes
 
     @classmethod
-    def of(cls, repository: Repository, view: View) -> Target:
-        options = tuple(sorted(repository.tables.options.items()))
-        return cls(repository.tables.root, options, encode_catalog(view.catalog))
-
-    @property
-    def catalog(self) -> Catalog:
-        return _catalog(self.catalog_json)
+    def of_graph(cls, repository: Repository) -> Address:
+        return Address(repository.tables.root, tuple(sorted(repository.tables.options.items())))
 
     @property
     def tables(self) -> Tables:
@@ -42,6 +36,22 @@ class Target:
 
     def open(self, place: TableVersion) -> Table:
         return self.tables.open(place.path, place.version)
+
+
+@dataclass(frozen=True)
+class Target(Address):
+    """A graph as its tasks see it: tables typed by a catalog. Nothing in it changes during a job."""
+
+    catalog_json: bytes
+
+    @classmethod
+    def of(cls, repository: Repository, view: View) -> Target:
+        address = Address.of_graph(repository)
+        return cls(address.root, address.options, encode_catalog(view.catalog))
+
+    @property
+    def catalog(self) -> Catalog:
+        return _catalog(self.catalog_json)
 
     def writable(self, key: str, place: TableVersion) -> Table:
         """The table to write fragments of; made when the type has none yet."""

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import Damaged
+from omnigraph.errors import Damaged, StorageDenied, StorageTransient
 from omnigraph.runtime import Runtime
 from omnigraph.storage import open_store, storage_options_for, sync_files
 from omnigraph.storage.options import scheme_of
+from omnigraph.storage.store import ObjectInfo
 from omnigraph.tables import staging
 from omnigraph.tables.digests import digest_of, version_digest, version_file
 from omnigraph.tables.files import TableFiles, files_of
@@ -20,7 +21,15 @@ from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
 from omnigraph.tables.table import Table
-from omnigraph.tables.verifying import SizeOf, check_manifest, damaged_deletions, damaged_files
+from omnigraph.tables.verifying import (
+    SizeOf,
+    TableFile,
+    check_manifest,
+    content_fault,
+    damaged_deletions,
+    damaged_files,
+    needed_files,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects import Memory
     from omnigraph.tables.indexes import SegmentPlan
 
+INDEX_FOLDER = "_indices/"
 TABLES_CACHED = 512
 MAX_CHECKED = 100_000
 INDEX_CACHE_BYTES = 512 * 1024 * 1024
@@ -138,16 +148,50 @@ class Tables:
     def _sizes(self, path: str) -> SizeOf:
         if self._folder is None:
             store = open_store(self.root, storage_options=self._options)
-            return {info.key.removeprefix(f"{path}/"): info.size for info in store.list(path)}.get
+            return sizes_in(path, store.list(path)).get
         folder = self._folder / path
 
         def size_of(name: str) -> int | None:
+            place = folder / name
             try:
-                return (folder / name).stat().st_size
+                files = [*place.rglob("*")] if place.is_dir() else [place]
+                return sum(file.stat().st_size for file in files if not file.is_dir())
             except FileNotFoundError:
                 return None
 
         return size_of
+
+    def needed_files(self, path: str, version: int, digest: str | None = None) -> tuple[int, tuple[TableFile, ...]]:
+        """How many rows a version has, and the files below its manifest that a read of it may need. Damaged when the manifest
+        is missing or cannot be read. The version is not kept in memory."""
+        if self._folder is not None:
+            check_manifest(self._folder, path, version, digest)
+        try:
+            with translated(path):
+                table = self._opened(path, version)
+                return table.rows, tuple(needed_files(table))
+        except (StorageTransient, StorageDenied):
+            raise
+        except Exception as error:  # Lance says of a damaged manifest whatever it stumbled over.
+            what = f"it cannot be read ({type(error).__name__})"
+            raise Damaged(f"{path}/{version_file(version)}", what) from error
+
+    def rows_by_file(self, path: str, version: int, digest: str | None = None) -> dict[str, int]:
+        """The files that a version needs, each with the rows that cannot be read without it; {} if its manifest is damaged."""
+        try:
+            _, files = self.needed_files(path, version, digest)
+        except Damaged:
+            return {}
+        rows = dict.fromkeys((file.name for file in files), 0)
+        for fragment in self._opened(path, version).fragments:
+            for name in (*(f"data/{file}" for file in fragment.files), fragment.deletions):
+                if name:
+                    rows[name] += fragment.rows
+        return rows
+
+    def content_fault(self, path: str, file: TableFile) -> str | None:
+        """What is wrong with the content of a file of a table; None too where files carry no digests."""
+        return None if self._folder is None else content_fault(self._folder / path, file)
 
     def _opened(self, path: str, version: int) -> Table:
         """A handle of its own, not the shared one."""
@@ -308,6 +352,17 @@ class Tables:
                 made = _new_session()
                 self._session_value = self._memory.shared.setdefault("lance", made) if self._memory else made
             return self._session_value
+
+
+def sizes_in(path: str, listed: Iterable[ObjectInfo]) -> dict[str, int]:
+    """The size of each file of the table at `path`, by its path there; of an index, that of its folder."""
+    sizes: dict[str, int] = {}
+    for info in listed:
+        name = info.key.removeprefix(f"{path}/")
+        if name.startswith(INDEX_FOLDER):
+            name = "/".join(name.split("/")[:2])
+        sizes[name] = sizes.get(name, 0) + info.size
+    return sizes
 
 
 def _new_session() -> Any:

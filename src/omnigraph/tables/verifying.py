@@ -3,18 +3,67 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from omnigraph.errors import Damaged
 from omnigraph.tables import digests
+from omnigraph.tables.files import files_of
 from omnigraph.tables.table import Table
 
 MISSING = "it is missing"
 CHANGED = "its content does not have the digest that it was written with"
 
 SizeOf = Callable[[str], int | None]
-"""The size of a file of the table, by its path there; None when it is missing."""
+"""The size of a file of the table (of an index: of its folder), by its path there; None when it is missing."""
+
+FileKind = Literal["data", "deletions", "index"]
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """What a version needs below its manifest: `name` is the file's path in the table, or an index's folder. Size and digest
+    are None where nobody knows them."""
+
+    kind: FileKind
+    name: str
+    size: int | None
+    digest: str | None
+
+
+def needed_files(table: Table) -> Iterator[TableFile]:
+    """Every file below the manifest that a read of this version may need, each once."""
+    files, inside = files_of(table), len(table.path) + 1
+    for key, size in files.data.items():
+        yield TableFile("data", key[inside:], size, digests.data_digest(key))
+    for key in sorted(files.deletions):
+        yield TableFile("deletions", key[inside:], None, digests.deletions_digest(key))
+    for key, size in files.indexes.items():
+        yield TableFile("index", key[inside:], size, digests.index_digest(key.rsplit("/", 1)[1]))
+
+
+def size_fault(file: TableFile, found: int | None) -> str | None:
+    """What is wrong with a file of which a listing tells this size."""
+    if found is None:
+        return MISSING
+    return f"it has {found} bytes instead of {file.size}" if file.size not in (None, found) else None
+
+
+def content_fault(folder: Path, file: TableFile) -> str | None:
+    """What is wrong with the content of a file of a table on local disk. `folder`: the table's."""
+    if file.digest is None:
+        return None
+    if file.kind == "index":
+        index = folder / file.name
+        if digests.folder_digest(index) == file.digest:
+            return None
+        return CHANGED if index.exists() else MISSING
+    with contextlib.suppress(FileNotFoundError):
+        return None if digests.digest_of(folder / file.name).startswith(file.digest) else CHANGED
+    return MISSING
 
 
 def check_manifest(folder: Path, path: str, version: int, digest: str | None) -> None:
@@ -31,7 +80,8 @@ def check_manifest(folder: Path, path: str, version: int, digest: str | None) ->
 def damaged_deletions(table: Table, folder: Path, names: set[str]) -> Iterator[Damaged]:
     """Of these deletion files of a table on local disk: those that do not hold what their names say."""
     for name in sorted(names):
-        if what := _digest_fault(folder / table.path / name, digests.deletions_digest(name)):
+        file = TableFile("deletions", name, None, digests.deletions_digest(name))
+        if what := content_fault(folder / table.path, file):
             yield Damaged(f"{table.path}/{name}", what)
 
 
@@ -40,42 +90,34 @@ def damaged_files(
 ) -> Iterator[Damaged]:
     """Every file below the manifest that a read of this version may need. `folder`: the graph's, when it is on local disk."""
     read = 0
-    for name, size, digest in _files(table):
-        found = size_of(name)
-        what = MISSING if found is None else None
-        if what is None and size not in (None, found):
-            what = f"it has {found} bytes instead of {size}"
+    for file in needed_files(table):
+        found = size_of(file.name)
+        what = size_fault(file, found)
         read += found or 0
-        if what is None and folder is not None and (most_bytes is None or read <= most_bytes):
-            what = _digest_fault(folder / table.path / name, digest)
+        if what is None and folder is not None and (most_bytes is None or read <= most_bytes or file.kind == "index"):
+            what = content_fault(folder / table.path, file)
         if what is not None:
-            yield Damaged(f"{table.path}/{name}", what)
-    if folder is not None:
-        yield from _damaged_indexes(table, folder)
+            yield Damaged(f"{table.path}/{file.name}", what)
 
 
-def _files(table: Table) -> Iterator[tuple[str, int | None, str | None]]:
-    """Data and deletion files: path, size and digest, where known."""
-    for fragment in table.dataset.get_fragments():
-        for file in fragment.metadata.files:
-            yield f"data/{file._path}", file.file_size_bytes, digests.data_digest(file._path)
-    for name in sorted({fragment.deletions for fragment in table.fragments} - {""}):
-        yield name, None, digests.deletions_digest(name)
+# ---------------------------------------------------------------- what is nobody's
+
+_FIRST_VERSIONS = frozenset(["_versions/1.manifest", f"_versions/{2**64 - 2}.manifest"])
+"""The empty version that a table is made with, as Lance names it."""
+_OURS = re.compile(
+    r"data/[^/]+\.lance"
+    r"|_deletions/\d+-\d+-\d+\.(arrow|bin)"
+    r"|_indices/[0-9a-f-]{36}/.+"
+    r"|_transactions/[^/]+\.txn"
+    r"|_versions/(d\d+\.manifest|latest_version_hint\.json)"
+)
+_OTHER_VERSION = re.compile(r"_versions/(\d+)\.manifest")
 
 
-def _damaged_indexes(table: Table, folder: Path) -> Iterator[Damaged]:
-    for entry in table.dataset.describe_indices():
-        for segment in entry.segments:
-            digest = digests.index_digest(str(segment.uuid))
-            index = folder / table.path / "_indices" / str(segment.uuid)
-            if digest is not None and digests.folder_digest(index) != digest:
-                what = CHANGED if index.exists() else MISSING
-                yield Damaged(f"{table.path}/_indices/{segment.uuid}", what)
-
-
-def _digest_fault(file: Path, digest: str | None) -> str | None:
-    if digest is None:
+def foreign_file(name: str) -> str | None:
+    """Why a file in a table's folder was made by another tool; None when it may be ours. `name`: its path in the table."""
+    if name in _FIRST_VERSIONS or _OURS.fullmatch(name):
         return None
-    with contextlib.suppress(FileNotFoundError):
-        return None if digests.digest_of(file).startswith(digest) else CHANGED
-    return MISSING
+    if _OTHER_VERSION.fullmatch(name):
+        return "another tool made a version of this table: no commit has it, and no read sees it"
+    return "no file of a table has this name"

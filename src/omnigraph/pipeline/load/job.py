@@ -21,7 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import MAIN, Commit, Prepared, PublishPlan, TableChange, check_attribution
-from omnigraph.pipeline.engines import Engine, session_of
+from omnigraph.pipeline.engines import Engine, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
@@ -82,7 +82,7 @@ def load(
         raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
-        runner = _runner(engine, repository.store.uri, shown)
+        runner = runner_of(engine, repository.store.uri, shown)
         base = LoadBase.of(repository, branch, from_, new_branch)
         inputs = resolve_inputs(
             sources,
@@ -100,15 +100,6 @@ def load(
             return LoadJob(repository, base, inputs, mode, runner, aside, written).run(actor, message)
     finally:
         shown.close()
-
-
-def _runner(engine: Engine, graph: str, progress: Progress) -> Runner:
-    session = session_of(engine, graph)
-    if session is None:
-        return LocalRunner(progress)
-    from omnigraph.pipeline.spark.session import cores_of
-
-    return SparkRunner(session, cores_of(session), progress)
 
 
 @dataclass(frozen=True)

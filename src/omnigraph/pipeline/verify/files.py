@@ -1,0 +1,249 @@
+"""The files of tables: those that retained commits need, each looked at once, however many commits share it.
+
+Presence and sizes come from one listing of the graph. Manifests are read, because they name the other files; on local disk the
+content of every file is compared with the digest in its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from omnigraph.errors import Damaged, ObjectMissing
+from omnigraph.history import CommitRef, TableState
+from omnigraph.pipeline.runner import Runner
+from omnigraph.pipeline.target import Address
+from omnigraph.pipeline.verify.chains import ChainFacts
+from omnigraph.pipeline.verify.findings import Finding, FindingKind, action_for, newest_of, object_kind
+from omnigraph.storage import ObjectInfo, Store
+from omnigraph.tables.digests import version_file
+from omnigraph.tables.store import sizes_in
+from omnigraph.tables.verifying import MISSING, TableFile, foreign_file, size_fault
+
+TASK_VERSIONS = 128
+"""Versions whose manifests one task reads."""
+TASK_BYTES = 256 * 1024 * 1024
+TASK_FILES = 512
+"""What one task reads to compare digests."""
+
+
+@dataclass(frozen=True)
+class VersionsTask:
+    address: Address
+    path: str
+    states: tuple[TableState, ...]
+
+
+@dataclass
+class VersionsReport:
+    """What versions need. `unreadable`: their manifests are damaged. `miscounted`: they have another number of rows."""
+
+    files: dict[str, TableFile] = field(default_factory=dict)
+    unreadable: list[tuple[TableState, Damaged]] = field(default_factory=list)
+    miscounted: list[tuple[TableState, int]] = field(default_factory=list)
+
+
+def read_versions(task: VersionsTask) -> VersionsReport:
+    report = VersionsReport()
+    for state in task.states:
+        try:
+            rows, files = task.address.tables.needed_files(state.path, state.version, state.digest)
+        except Damaged as damage:
+            is_there = _now(task.address.store, damage.file)
+            report.unreadable.append((state, damage if is_there else Damaged(damage.file, MISSING)))
+            continue
+        report.files.update((file.name, file) for file in files)
+        if rows != state.rows:
+            report.miscounted.append((state, rows))
+    return report
+
+
+@dataclass(frozen=True)
+class ContentsTask:
+    address: Address
+    path: str
+    files: tuple[TableFile, ...]
+
+
+def check_contents(task: ContentsTask) -> list[tuple[TableFile, str]]:
+    checked = ((file, task.address.tables.content_fault(task.path, file)) for file in task.files)
+    return [(file, fault) for file, fault in checked if fault is not None]
+
+
+@dataclass
+class FileFault:
+    kind: FindingKind
+    problem: str
+
+
+@dataclass
+class FilesReport:
+    findings: list[Finding] = field(default_factory=list)
+    damaged: dict[str, FileFault] = field(default_factory=dict)
+    """Damaged files below manifests, by key."""
+    lost: set[TableState] = field(default_factory=set)
+    """States that cannot be read, or not in full."""
+    files: int = 0
+    bytes: int = 0
+
+
+def verify_files(
+    address: Address, facts: ChainFacts, listed: Mapping[str, Sequence[ObjectInfo]], store: Store, runner: Runner
+) -> FilesReport:
+    """`listed`: what lies in the folder of each table."""
+    report = FilesReport()
+    states = facts.states()
+    by_path: dict[str, list[TableState]] = {}
+    for state in states:
+        by_path.setdefault(state.path, []).append(state)
+    sizes = {path: sizes_in(path, listed.get(path, ())) for path in by_path}
+    tasks = [
+        VersionsTask(address, path, tuple(some[start : start + TASK_VERSIONS]))
+        for path, some in by_path.items()
+        for start in range(0, len(some), TASK_VERSIONS)
+    ]
+    needed: dict[str, dict[str, TableFile]] = {path: {} for path in by_path}
+    miscounted: list[tuple[TableState, int]] = []
+    unreadable: list[tuple[TableState, Damaged]] = []
+    for task, answer in zip(tasks, runner.map("versions", read_versions, tasks), strict=True):
+        needed[task.path].update(answer.files)
+        unreadable += answer.unreadable
+        miscounted += answer.miscounted
+    for path, files in needed.items():
+        _check_sizes(path, files.values(), sizes[path], store, report)
+    _check_contents(address, needed, sizes, runner, report)
+    report.files = len(states) + sum(map(len, needed.values()))
+    report.bytes = sum(sizes[path].get(name, 0) for path, files in needed.items() for name in files)
+    report.bytes += sum(sizes[state.path].get(version_file(state.version), 0) for state in states)
+    _name_losses(address, facts, unreadable, miscounted, report)
+    return report
+
+
+def _check_sizes(
+    path: str, files: Iterable[TableFile], sizes: Mapping[str, int], store: Store, report: FilesReport
+) -> None:
+    for file in files:
+        fault = size_fault(file, sizes.get(file.name))
+        if fault is None:
+            continue
+        # The listing may be older than the commit: only what the store still says now counts.
+        infos = _now(store, f"{path}/{file.name}", is_folder=file.kind == "index")
+        found = sum(info.size for info in infos) if infos else None
+        fault = size_fault(file, found)
+        if fault is not None:
+            report.damaged[f"{path}/{file.name}"] = FileFault("missing" if found is None else "size", fault)
+
+
+def _now(store: Store, key: str, *, is_folder: bool = False) -> list[ObjectInfo]:
+    if is_folder:
+        return store.list(key)
+    try:
+        return [store.info(key)]
+    except ObjectMissing:
+        return []
+
+
+def _check_contents(
+    address: Address,
+    needed: Mapping[str, Mapping[str, TableFile]],
+    sizes: Mapping[str, Mapping[str, int]],
+    runner: Runner,
+    report: FilesReport,
+) -> None:
+    tasks: list[ContentsTask] = []
+    for path, files in needed.items():
+        held: list[TableFile] = []
+        weight = 0
+        for file in files.values():
+            if file.digest is None or f"{path}/{file.name}" in report.damaged:
+                continue
+            held.append(file)
+            weight += sizes[path].get(file.name, 0)
+            if weight >= TASK_BYTES or len(held) >= TASK_FILES:
+                tasks.append(ContentsTask(address, path, tuple(held)))
+                held, weight = [], 0
+        if held:
+            tasks.append(ContentsTask(address, path, tuple(held)))
+    for task, faults in zip(tasks, runner.map("contents", check_contents, tasks), strict=True):
+        for file, problem in faults:
+            kind: FindingKind = "missing" if problem == MISSING else "content"
+            report.damaged[f"{task.path}/{file.name}"] = FileFault(kind, problem)
+
+
+# ---------------------------------------------------------------- what is lost with them
+
+
+def _name_losses(
+    address: Address,
+    facts: ChainFacts,
+    unreadable: Sequence[tuple[TableState, Damaged]],
+    miscounted: Sequence[tuple[TableState, int]],
+    report: FilesReport,
+) -> None:
+    """Findings with the commits, types and rows that each damaged file takes away."""
+    needing = _states_needing(address, facts, report)
+    for state, damage in unreadable:
+        report.damaged[damage.file] = FileFault("missing" if damage.what == MISSING else "content", damage.what)
+        needing.setdefault(damage.file, {})[state] = state.rows
+    wanted = {state for states in needing.values() for state in states} | {state for state, _ in miscounted}
+    uses: dict[TableState, list[tuple[CommitRef, str]]] = {}
+    for commit, key, state in facts.uses(wanted):
+        uses.setdefault(state, []).append((commit, key))
+    for file, fault in sorted(report.damaged.items()):
+        states = needing.get(file, {})
+        is_index = object_kind(file) == "index"
+        report.findings.append(_finding(file, fault, states, uses, None if is_index else states))
+        if not is_index:
+            report.lost.update(states)
+    for state, rows in miscounted:
+        fault = FileFault("row_count", f"it has {rows} rows, and its commit says {state.rows}")
+        file = f"{state.path}/{version_file(state.version)}"
+        report.findings.append(_finding(file, fault, {state: 0}, uses, None))
+
+
+def _finding(
+    file: str,
+    fault: FileFault,
+    states: Mapping[TableState, int],
+    uses: Mapping[TableState, Sequence[tuple[CommitRef, str]]],
+    rows: Mapping[TableState, int] | None,
+) -> Finding:
+    """`rows`: how many rows of each state cannot be read; None: all can."""
+    named = [(commit, key, state) for state in states for commit, key in uses.get(state, ())]
+    commits = {commit.id for commit, _, _ in named}
+    newest = max(named, key=lambda use: (use[0].id, use[1]), default=None)
+    return Finding(
+        kind=fault.kind,
+        object_kind=object_kind(file),
+        object=file,
+        problem=fault.problem,
+        action=action_for(file),
+        commits=newest_of(list(commits)),
+        total_commits=len(commits),
+        types=tuple(sorted({key.partition(":")[2] for _, key, _ in named})),
+        rows=None if rows is None or newest is None else rows[newest[2]],
+    )
+
+
+def _states_needing(address: Address, facts: ChainFacts, report: FilesReport) -> dict[str, dict[TableState, int]]:
+    """For each damaged file the states that need it, with the rows that they keep in it."""
+    needing: dict[str, dict[TableState, int]] = {}
+    paths = {"/".join(file.split("/")[:2]) for file in report.damaged}
+    for state in facts.states():
+        if state.path not in paths:
+            continue
+        for name, rows in address.tables.rows_by_file(state.path, state.version, state.digest).items():
+            file = f"{state.path}/{name}"
+            if file in report.damaged:
+                needing.setdefault(file, {})[state] = rows
+    return needing
+
+
+def foreign_files(listed: Mapping[str, Sequence[ObjectInfo]]) -> list[Finding]:
+    """What another tool left in the folders of tables. It is never made part of the graph."""
+    return [
+        Finding("foreign", "other", info.key, problem, "look at it with the tool that made it, or remove it")
+        for path, infos in sorted(listed.items())
+        for info in infos
+        if (problem := foreign_file(info.key.removeprefix(f"{path}/"))) is not None
+    ]

@@ -1,0 +1,196 @@
+"""The rows themselves: that they can be read, that they keep every rule of their schema, and that indexes answer as scans do.
+
+The rules are those of every write (`omnigraph.rules`): the whole snapshot is checked as if one write had put all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from omnigraph.errors import StorageDenied, StorageTransient
+from omnigraph.history import Snapshot, TableState
+from omnigraph.pipeline.load.checks import CheckTask, run_checks
+from omnigraph.pipeline.load.keyed_rows import CUT_ROWS, Source
+from omnigraph.pipeline.runner import Runner
+from omnigraph.pipeline.target import Address, TableVersion, Target
+from omnigraph.pipeline.verify.findings import LOST_DATA, Finding, FindingKind
+from omnigraph.rules import Change, Check, Need, Violation, plan_checks
+from omnigraph.rules.endpoints import EndpointCheck
+from omnigraph.rules.keys import KeyCheck
+from omnigraph.tables.index_checks import index_fault, index_names
+from omnigraph.views import Repository, View
+
+CORRECT = "correct the rows with a mutation, or export the type, correct it, and load it with --mode overwrite"
+REBUILD = "'omnigraph repair --deep --yes' rebuilds it"
+
+
+@dataclass
+class RowsReport:
+    findings: list[Finding] = field(default_factory=list)
+    rows: int = 0
+
+
+def verify_rows(
+    repository: Repository, snapshots: Sequence[Snapshot], lost: set[TableState], runner: Runner
+) -> RowsReport:
+    """Of these snapshots. Tables whose files are damaged (`lost`) are left out: what they hold cannot be told."""
+    report = RowsReport()
+    uses: dict[TableState, tuple[str, str]] = {}
+    for snapshot in snapshots:
+        for key, state in snapshot.tables.items():
+            if state not in lost:
+                uses.setdefault(state, (key, snapshot.commit.id))
+    unreadable = _read_all(Address.of_graph(repository), uses, runner, report)
+    _check_rules(repository, snapshots, lost | unreadable, runner, report)
+    _check_indexes(Address.of_graph(repository), uses, unreadable, runner, report)
+    return report
+
+
+# ---------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    address: Address
+    place: TableVersion
+    fragments: tuple[int, ...]
+    rows: int
+
+
+def read_rows(task: ReadTask) -> str | None:
+    """Read every value; what is wrong, if something is."""
+    try:
+        table = task.address.open(task.place)
+        rows = sum(batch.num_rows for batch in table.scan(fragments=task.fragments))
+    except (StorageTransient, StorageDenied):
+        raise
+    except Exception as error:  # Lance says of damaged data whatever it stumbled over.
+        return f"rows cannot be read ({type(error).__name__}: {_words(error)})"
+    return None if rows == task.rows else f"{rows} rows can be read where {task.rows} should be"
+
+
+def _read_all(
+    address: Address, uses: Mapping[TableState, tuple[str, str]], runner: Runner, report: RowsReport
+) -> set[TableState]:
+    """States that cannot be read in full."""
+    tasks: list[tuple[TableState, ReadTask]] = []
+    for state in uses:
+        place = TableVersion(state.path, state.version)
+        held: list[int] = []
+        rows = 0
+        for fragment in address.tables.open(state.path, state.version, state.digest).fragments:
+            if held and rows + fragment.rows > CUT_ROWS:
+                tasks.append((state, ReadTask(address, place, tuple(held), rows)))
+                held, rows = [], 0
+            held.append(fragment.id)
+            rows += fragment.rows
+        if held:
+            tasks.append((state, ReadTask(address, place, tuple(held), rows)))
+        report.rows += state.rows
+    unreadable: set[TableState] = set()
+    answers = runner.map("rows", read_rows, [task for _, task in tasks])
+    for (state, task), problem in zip(tasks, answers, strict=True):
+        if problem is not None:
+            key, commit = uses[state]
+            unreadable.add(state)
+            name = key.partition(":")[2]
+            report.findings.append(
+                Finding("unreadable", "type", name, problem, LOST_DATA, (commit,), 1, (name,), task.rows)
+            )
+    return unreadable
+
+
+# ---------------------------------------------------------------- rules
+
+
+def _check_rules(
+    repository: Repository, snapshots: Sequence[Snapshot], lost: set[TableState], runner: Runner, report: RowsReport
+) -> None:
+    tasks: dict[object, tuple[CheckTask, str]] = {}
+    for snapshot in snapshots:
+        view = repository.view(snapshot)
+        changes = {key: Change(replaces=True) for key in view.catalog.tables if view.rows(key)}
+        for number, check in enumerate(plan_checks(view.catalog, changes)):
+            needs = (*check.own, *check.others, *check.details)
+            if lost & {state for need in needs if (state := view.state(need.table)) is not None}:
+                continue
+            sources = {need: _sources(view, need) for need in needs}
+            task = CheckTask(Target.of(repository, view), check, sources)
+            # Branches share tables: the same check of the same rows is made once.
+            same = (snapshot.schema, tuple(changes), number, tuple(sources.values()))
+            tasks.setdefault(same, (task, snapshot.commit.id))
+    found = run_checks("rules", [task for task, _ in tasks.values()], runner)
+    for (task, commit), answer in zip(tasks.values(), found, strict=True):
+        if answer.violations:
+            report.findings.append(_broken(task.check, answer.violations, commit))
+
+
+def _sources(view: View, need: Need) -> tuple[Source, ...]:
+    """All rows are new, and there are no others."""
+    state = view.state(need.table)
+    if state is None or not state.rows or need.state in ("lost", "staying"):
+        return ()
+    return (Source(TableVersion(state.path, state.version), need.columns, need.by[0], state.rows),)
+
+
+def _broken(check: Check, violations: Sequence[Violation], commit: str) -> Finding:
+    first = min(violations, key=lambda violation: violation.id)
+    name = check.table.partition(":")[2]
+    kind: FindingKind = "broken_rule"
+    problem = str(check.error(first).message)
+    if isinstance(check, KeyCheck):
+        kind, problem = "duplicate_id", f"several rows have the id '{first.id}'"
+    elif isinstance(check, EndpointCheck):
+        kind = "missing_end"
+    if len(violations) > 1:
+        problem += f", and {len(violations) - 1} more like this"
+    ids = tuple(sorted({violation.id for violation in violations}))
+    return Finding(kind, "type", name, problem, CORRECT, (commit,), 1, (name,), None, ids)
+
+
+# ---------------------------------------------------------------- indexes
+
+
+@dataclass(frozen=True)
+class IndexTask:
+    address: Address
+    place: TableVersion
+    name: str
+
+
+def check_index(task: IndexTask) -> str | None:
+    try:
+        return index_fault(task.address.open(task.place), task.name)
+    except (StorageTransient, StorageDenied):
+        raise
+    except Exception as error:  # As above.
+        return f"it cannot be asked ({type(error).__name__}: {_words(error)})"
+
+
+def _check_indexes(
+    address: Address,
+    uses: Mapping[TableState, tuple[str, str]],
+    unreadable: set[TableState],
+    runner: Runner,
+    report: RowsReport,
+) -> None:
+    tasks: list[tuple[TableState, IndexTask]] = []
+    for state in _in_order(uses.keys() - unreadable):
+        table = address.tables.open(state.path, state.version, state.digest)
+        place = TableVersion.of(table)
+        tasks += [(state, IndexTask(address, place, name)) for name in index_names(table)]
+    for (state, task), problem in zip(tasks, runner.map("indexes", check_index, [t for _, t in tasks]), strict=True):
+        if problem is not None:
+            key, commit = uses[state]
+            name = key.partition(":")[2]
+            said = f"the index {task.name} is stale: {problem}"
+            report.findings.append(Finding("stale_index", "type", name, said, REBUILD, (commit,), 1, (name,)))
+
+
+def _in_order(states: Iterable[TableState]) -> list[TableState]:
+    return sorted(states, key=lambda state: (state.path, state.version))
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
