@@ -180,5 +180,5 @@ def table_path(entity: EntityType) -> str:
 
 
 def new_table_id(_table_key: str) -> str:
-    """A folder suffix for a new type that no other branch's type of that name has."""
+    """A folder suffix for a type of a graph's first schema: nothing that was at this place before has it."""
     return new_ulid()[-10:].lower()

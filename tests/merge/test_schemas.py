@@ -10,7 +10,7 @@ import omnigraph as og
 from omnigraph.errors import MergeConflicts, SchemaBoundary
 from omnigraph.history import PublishPlan, TableChange
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.views import encode_catalog, new_table_id
+from omnigraph.views import encode_catalog
 from omnigraph.write.publishing import publish
 
 PERSON = "node Person {{ name: String @key\n age: I32?\n mail: String?{mail}\n{body} }}\n"
@@ -25,7 +25,7 @@ RENAMED = SCHEMA.replace("node Person {", 'node Human @rename_from("Person") {')
 def apply_schema(graph: og.Graph, branch: str, text: str, *, renamed: tuple[str, str] | None = None) -> None:
     repository = graph._repository
     entry, view = repository.head(branch)
-    catalog = compile_schema(text, None, previous=view.catalog, new_table_id=new_table_id)
+    catalog = compile_schema(text, None, previous=view.catalog)
     changes: list[TableChange] = []
     if renamed is not None:
         old, new = renamed

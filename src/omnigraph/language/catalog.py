@@ -190,7 +190,9 @@ class Catalog:
     source: str
     hash: str
     next_id: int
-    """The next unused stable id; ids are never used twice in one graph."""
+    """The first schema's ids are those below this number; what later ones added has ids that are derived from names."""
+    retired: tuple[int, ...] = ()
+    """Derived ids that earlier schemas of this branch have used: a name that was dropped and comes back gets another."""
 
     def __repr__(self) -> str:
         return f"<Catalog of {len(self.nodes)} node types and {len(self.edges)} edge types>"

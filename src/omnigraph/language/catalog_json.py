@@ -28,7 +28,8 @@ from omnigraph.values.types import PropertyType, Scalar
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """Everything in the catalog, as plain JSON values."""
-    return {"features": [BASE], "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
+    stored = {"features": [BASE], "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
+    return stored | _given(retired=list(catalog.retired) or None)
 
 
 def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
@@ -44,6 +45,7 @@ def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
         source=value["source"],
         hash=value["hash"],
         next_id=value["next_id"],
+        retired=tuple(value.get("retired", ())),
     )
 
 

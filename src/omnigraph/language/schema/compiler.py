@@ -13,7 +13,7 @@ from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.properties import compile_property, plain_annotation, rename_argument, text_argument
 from omnigraph.language.schema.rules import SchemaText
-from omnigraph.language.schema.stable_ids import give_ids
+from omnigraph.language.schema.stable_ids import give_ids, ids_of, retired_ids
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     EdgeSyntax,
@@ -37,7 +37,8 @@ def compile_schema(
     """The catalog a schema text means. Raises SchemaError, and nothing else, at the first thing that is wrong.
 
     With `previous`, types and properties keep their ids and tables, by name or by `@rename_from`. `new_table_id` names
-    the table of a new type from its table key; without it the name is derived from the key and the type's id.
+    the tables of a first schema from their table keys; without it, and for types that a later schema adds, the name is
+    derived from the key, the type's id and its columns.
     """
     source = SchemaText(text, file)
     drafts = _Compilation(parse_schema(text, file), source).drafts()
@@ -50,7 +51,7 @@ def compile_schema(
         hash="",
         next_id=next_id,
     )
-    return replace(catalog, hash=catalog_hash(catalog))
+    return replace(catalog, hash=catalog_hash(catalog), retired=retired_ids(previous, ids_of(catalog)))
 
 
 class _Compilation:

@@ -5,7 +5,7 @@ Types and properties are compared by their stable ids, so a rename is a rename a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,14 +85,13 @@ def plan_migration(
     new_text: str,
     file: str | None = None,
     *,
-    new_table_id: Callable[[str], str] | None = None,
     allow_data_loss: bool = False,
 ) -> MigrationPlan:
     """What it takes to go from a catalog to a new schema text. Raises SchemaError when the text does not compile.
 
     Drops are soft (older snapshots keep the data) unless `allow_data_loss` makes every drop hard.
     """
-    new = compile_schema(new_text, file, old, new_table_id)
+    new = compile_schema(new_text, file, old)
     return MigrationPlan(compare_catalogs(old, new, "hard" if allow_data_loss else "soft"), new)
 
 

@@ -183,7 +183,7 @@ def type_text(type: TypeSyntax) -> str:
 
 
 def _annotation(annotation: AnnotationSyntax) -> str:
-    sign = ": " if annotation.name == "index" else "="
+    sign = ": " if annotation.argument is None else "="
     values = [f"{option.name}{sign}{literal_text(option.value)}" for option in annotation.options]
     if annotation.argument is not None:
         values.insert(0, _argument(annotation.argument))

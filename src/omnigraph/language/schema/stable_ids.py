@@ -1,15 +1,19 @@
-"""Stable ids: types and properties keep theirs across renames, and no id is used twice in a graph.
+"""Stable ids: types and properties keep theirs across renames, and a name that was dropped and comes back gets another.
 
-Order of new ids: types first (interfaces, nodes, edges; each by name), then properties by (id of the owner, name).
-An exact name always wins over `@rename_from`; without a previous catalog `@rename_from` says nothing.
+The ids of a graph's first schema count from 1: types first (interfaces, nodes, edges; each by name), then properties by
+(id of the owner, name). What a later schema adds has an id that is derived from its owner and its name, so two branches
+that add the same name mean the same thing and can be merged. An exact name always wins over `@rename_from`; without a
+previous catalog `@rename_from` says nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 from omnigraph.language.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.language.catalog_json import property_type_json
 from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import DeclarationKind
@@ -19,6 +23,9 @@ AnyType = InterfaceType | NodeType | EdgeType
 _KIND_ORDER: dict[DeclarationKind, int] = {"interface": 0, "node": 1, "edge": 2}
 _NOUNS: dict[DeclarationKind, str] = {"interface": "interface", "node": "node type", "edge": "edge type"}
 
+FIRST_DERIVED_ID = 2**51
+"""Derived ids have 52 bits, the highest of them set: JSON readers keep them exact, and ids that were counted are smaller."""
+
 
 def give_ids(
     drafts: Sequence[TypeDraft],
@@ -26,35 +33,84 @@ def give_ids(
     new_table_id: Callable[[str], str] | None,
     source: SchemaText,
 ) -> int:
-    """Sets id, property_ids and table_id of every draft; returns the next unused id."""
+    """Sets id, property_ids and table_id of every draft; returns the next id that was not counted.
+
+    `new_table_id` names the tables of a first schema; those of types that a later one adds are named by what they hold.
+    """
     ordered = sorted(drafts, key=lambda draft: (_KIND_ORDER[draft.kind], draft.name))
     origins = _type_origins(ordered, previous, source)
-    next_id = previous.next_id if previous else 1
+    ids = _Counted() if previous is None else _Derived(previous)
     for draft in ordered:
         origin = origins.get((draft.kind, draft.name))
-        if origin is None:
-            draft.id, next_id = next_id, next_id + 1
-        else:
-            draft.id = origin.id
+        draft.id = ids.next(draft.kind, draft.name) if origin is None else origin.id
     missing: list[tuple[TypeDraft, str]] = []
     for draft in ordered:
         origin = origins.get((draft.kind, draft.name))
         draft.property_ids = _kept_property_ids(draft, origin, previous, source)
         missing.extend((draft, name) for name in draft.properties if name not in draft.property_ids)
     for draft, name in sorted(missing, key=lambda pair: (pair[0].id, pair[1])):
-        draft.property_ids[name], next_id = next_id, next_id + 1
+        draft.property_ids[name] = ids.next(draft.id, name)
     for draft in sorted(drafts, key=lambda draft: draft.id):
         origin = origins.get((draft.kind, draft.name))
         if isinstance(origin, NodeType | EdgeType):
             draft.table_id = origin.table_id
         elif draft.kind != "interface":
-            table_key = f"{draft.kind}:{draft.name}"
-            draft.table_id = new_table_id(table_key) if new_table_id else _derived_table_id(table_key, draft.id)
-    return next_id
+            named = None if previous is not None else new_table_id
+            draft.table_id = named(f"{draft.kind}:{draft.name}") if named else _derived_table_id(draft)
+    return ids.next_id
 
 
-def _derived_table_id(table_key: str, type_id: int) -> str:
-    return hashlib.sha256(f"{table_key}#{type_id}".encode()).hexdigest()[:10]
+class _Counted:
+    """The ids of a first schema."""
+
+    def __init__(self) -> None:
+        self.next_id = 1
+
+    def next(self, _owner: int | str, _name: str) -> int:
+        self.next_id += 1
+        return self.next_id - 1
+
+
+class _Derived:
+    """The ids of what a later schema adds: the first of a row of numbers that stands for the owner and the name and that
+    this line of schemas has not used yet."""
+
+    def __init__(self, previous: Catalog) -> None:
+        self.next_id = previous.next_id
+        self._used = {*ids_of(previous), *previous.retired}
+
+    def next(self, owner: int | str, name: str) -> int:
+        count = 0
+        while (id := _derived_id(owner, name, count)) in self._used:
+            count += 1
+        self._used.add(id)
+        return id
+
+
+def _derived_id(owner: int | str, name: str, count: int) -> int:
+    digest = hashlib.sha256(json.dumps([owner, name, count]).encode()).digest()
+    return FIRST_DERIVED_ID + int.from_bytes(digest[:8]) % FIRST_DERIVED_ID
+
+
+def ids_of(catalog: Catalog) -> set[int]:
+    """Every id that a schema uses: of its types and of their properties."""
+    types: list[AnyType] = [*catalog.interfaces.values(), *catalog.nodes.values(), *catalog.edges.values()]
+    return {each.id for each in types} | {property.id for each in types for property in each.properties.values()}
+
+
+def retired_ids(previous: Catalog | None, ids: set[int]) -> tuple[int, ...]:
+    """The derived ids that schemas before one with these ids have used, and it does not."""
+    if previous is None:
+        return ()
+    used = {*previous.retired, *(id for id in ids_of(previous) if id >= FIRST_DERIVED_ID)}
+    return tuple(sorted(used - ids))
+
+
+def _derived_table_id(draft: TypeDraft) -> str:
+    """By the columns too: branches that declare one name differently must not share a table."""
+    columns = sorted((name, property_type_json(each.property.type)) for name, each in draft.properties.items())
+    text = f"{draft.kind}:{draft.name}#{draft.id}#{json.dumps(columns, sort_keys=True)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def _types_of(catalog: Catalog, kind: DeclarationKind) -> Mapping[str, AnyType]:
