@@ -181,16 +181,17 @@ class Collected:
     """What a query gave, batch by batch; a batch that comes again replaces what it gave before."""
 
     def __init__(self, session: Any, graph: og.Graph, checkpoint: Path, **options: str) -> None:
+        self.reader = reader(session, graph, "readStream", **options)
+        self.checkpoint = checkpoint
         self.batches: dict[int, list[tuple[Any, ...]]] = {}
-        self.start = lambda fail_at=None: self._run(session, graph, checkpoint, options, fail_at)
 
-    def _run(self, session: Any, graph: og.Graph, checkpoint: Path, options: Any, fail_at: int | None) -> None:
+    def start(self, fail_at: int | None = None) -> None:
         def each(frame: Any, batch: int) -> None:
             self.batches[batch] = rows_of(frame)
             if batch == fail_at:
                 raise RuntimeError("the consumer died")
 
-        run(reader(session, graph, "readStream", **options).load(), checkpoint, each)
+        run(self.reader.load(), self.checkpoint, each)
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:

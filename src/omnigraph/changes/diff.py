@@ -69,15 +69,15 @@ def diff(
     Under different schemas, properties with the same identity are compared and a new property counts as having its
     default before. SchemaBoundary when a type with rows is gone in the later schema.
     """
-    for order, *sides in _changed_types(before, after, only, resume):
-        position = resume if resume is not None and order == resume.type_order else None
-        yield from _type_changes(*sides, only, position, workers)
+    for earlier, later in changed_types(before, after, only, resume):
+        inside = resume is not None and type_order(later.entity) == resume.type_order
+        yield from _type_changes(earlier, later, only, resume if inside else None, workers)
 
 
-def _changed_types(
+def changed_types(
     before: View, after: View, only: ChangeFilter, resume: ChangePosition | None = None
-) -> Iterator[tuple[tuple[int, str], TypeRows, TypeRows]]:
-    """The types that are asked for and may have changed, in order: their place in it, and their rows on both sides."""
+) -> Iterator[tuple[TypeRows, TypeRows]]:
+    """The types that are asked for and may have changed, in order, with their rows on both sides."""
     pairs = sorted(type_pairs(before.catalog, after.catalog), key=lambda pair: type_order(pair.entity))
     for pair in pairs:
         order = type_order(pair.entity)
@@ -85,7 +85,7 @@ def _changed_types(
             continue
         sides = _sides(before, after, pair)
         if sides is not None:
-            yield order, *sides
+            yield sides
 
 
 def type_order(entity: EntityType) -> tuple[int, str]:
@@ -121,7 +121,8 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
 
 def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:
     """How many changes lead from one snapshot to the other. Reads ids, and rows that were stored anew to compare them."""
-    return sum(_wanted_rows(*sides, only, IN_PROCESS).num_rows for _, *sides in _changed_types(before, after, only))
+    types = changed_types(before, after, only)
+    return sum(_wanted_rows(earlier, later, only, IN_PROCESS).num_rows for earlier, later in types)
 
 
 def _type_changes(

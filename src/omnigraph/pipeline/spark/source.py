@@ -5,8 +5,8 @@
     frame.write.format("omnigraph").option("graph", uri).option("type", "Person").mode("append").save()
 
 Options: graph, type; to read: revision (a branch, tag, commit id or branch~N), as_of (a time on that branch), columns (names
-joined by commas); to write: branch, actor, message;
-filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; `storage.<name>` for the store. Spark tells a
+joined by commas), filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; to write: branch, actor, message;
+`storage.<name>` for the store. With changes, what commits changed is read instead (`change_source`). Spark tells a
 Python source no required columns, and the filters it does tell stick to a DataFrame: a later query of the same DataFrame
 without filters would still get the earlier ones. So both are chosen by options, and Spark's own filters stay with Spark.
 
