@@ -32,6 +32,8 @@
     │   ├── PreconditionFailed
     │   ├── BranchReplaced
     │   ├── Contention
+    │   ├── WriteKeyReused
+    │   ├── SequencePassed
     │   └── MergeConflicts
     ├── HistoryGap
     ├── SchemaBoundary
@@ -438,6 +440,34 @@ class Contention(Conflict):
     """The race for the next commit was lost too often: simply retry."""
 
     retry = True
+
+
+class WriteKeyReused(Conflict):
+    """The write key stands for something else: another write was made under it. `commit_id` is that write's commit."""
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(
+            f"commit {commit_id} was made under this write key, and asked for something else",
+            hint="give every write a key of its own; a repeated write must ask for exactly the same",
+        )
+        self.commit_id = commit_id
+
+    def details(self) -> dict[str, Any]:
+        return {"commit_id": self.commit_id}
+
+
+class SequencePassed(Conflict):
+    """The sequence of write keys has a higher number, and this one was never written."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"the sequence has passed number {number}, which was never written",
+            hint="the numbers of a sequence grow; what comes in any order takes a key of its own for each write",
+        )
+        self.number = number
+
+    def details(self) -> dict[str, Any]:
+        return {"number": self.number}
 
 
 class MergeConflicts(Conflict):

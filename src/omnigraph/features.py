@@ -14,7 +14,10 @@ FORMAT = 1
 BASE = f"format-{FORMAT}"
 """The layout of `docs/format.md`, as far as no other feature is named there."""
 
-KNOWN = frozenset({BASE})
+WRITE_KEYS = "write-keys"
+"""Commits may carry write keys: a writer that does not look for them would commit a repeated write again."""
+
+KNOWN = frozenset({BASE, WRITE_KEYS})
 
 
 def check_readable(features: Iterable[str], what: str) -> None:

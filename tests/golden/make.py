@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 from golden.fixed_values import stored
 
 import omnigraph as og
-from omnigraph.features import BASE
+from omnigraph.features import BASE, WRITE_KEYS
 from omnigraph.history import MAIN, History, lineage, sweep_chain
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
@@ -44,11 +43,34 @@ edge Knows: Person -> Person { since: I64? }
 edge LivesIn: Person -> City
 """
 MAX_TAIL = 3
+ADD_CITY = "query add($name: String) { insert City { name: $name } }"
 ADA: dict[str, Any] = {
     "name": "Ada", "age": 36, "born": dt.date(1815, 12, 10), "seen": dt.datetime(2026, 7, 1, 12, 30, 0, 250_000, dt.UTC),
     "score": 0.1, "big": 2**64 - 1, "is_kind": True, "tags": ["first", "größe ☃"], "note": "wrote the first program",
     "near": [1.0, 0.5, -2.0],
 }  # fmt: skip
+
+
+def make_write_keys(folder: Path) -> None:
+    """A small graph with commits under write keys: rolled up, recent, and of a sequence. `keys.json` tells whose they are."""
+    made = og.init(folder / "graph", SCHEMA, actor="maker")
+    store = open_store(str(folder / "graph"))
+    history = History(store, made._repository.history.identity, max_tail=MAX_TAIL)
+    graph = og.Graph(Repository(store, history, Tables(store.uri)))
+    graph.branches.create("review/a")
+    graph.tags.create("v1")
+    commits = [graph.mutate(ADD_CITY, {"name": name}, once=once).commit for name, once in keyed_writes()]
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
+    prepare(graph, data, once="a prepared load")
+    data.unlink()
+    (folder / "keys.json").write_text(json.dumps([commit and commit.id for commit in commits]) + "\n")
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def keyed_writes() -> list[tuple[str, Any]]:
+    """The names of cities and the write keys under which they were inserted."""
+    return [(f"city {n}", f"key {n}" if n % 2 else ("sequence", n)) for n in range(9)]
 
 
 def make(folder: Path) -> None:
@@ -128,11 +150,11 @@ def sweep(graph: og.Graph, branch: str) -> None:
     history.chain.clock = clock
 
 
-def prepare(graph: og.Graph, data: Path) -> None:
+def prepare(graph: og.Graph, data: Path, once: str | None = None) -> None:
     """A load that died between staging and publishing."""
     arm(Failpoint.RECOVERY_PLAN_WRITTEN, raising(FailpointReached()))
     try:
-        graph.load(data, mode="append", engine="local", actor="loader")
+        graph.load(data, mode="append", engine="local", actor="loader", once=once)
     except FailpointReached:
         pass
     finally:
@@ -167,4 +189,7 @@ def state(graph: og.Graph, revision: str) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    sys.exit(make(Path(__file__).parent / BASE))
+    here = Path(__file__).parent
+    for name, maker in ((BASE, make), (WRITE_KEYS, make_write_keys)):
+        if not (here / name).exists():
+            maker(here / name)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from golden import fixed_values
-from golden.make import contents, state
+from golden.make import ADD_CITY, contents, keyed_writes, state
 
 import omnigraph as og
 from omnigraph.errors import UnsupportedFormat
-from omnigraph.features import BASE
+from omnigraph.features import BASE, WRITE_KEYS
 from omnigraph.history.envelope import seal, unseal
 
 HERE = Path(__file__).parent
@@ -63,8 +63,18 @@ def test_a_golden_graph_can_be_written_to(golden: Path) -> None:
     graph.branches.merge("review/a", strategy="theirs")
     graph.optimize()
     names = {row["name"] for row in state(graph, "main")["node:Person"]}
-    assert names == {row["name"] for row in before["node:Person"]} - {"Cy"} | {"loaded", "later"}
+    assert names == {row["name"] for row in before.get("node:Person", [])} - {"Cy"} | {"loaded", "later"}
     og.open(golden / "graph", verify="full")
+
+
+def test_the_write_keys_of_a_golden_graph_are_known(tmp_path: Path) -> None:
+    shutil.copytree(HERE / WRITE_KEYS, tmp_path / "golden")
+    graph = og.open(tmp_path / "golden" / "graph")
+    made = json.loads((tmp_path / "golden" / "keys.json").read_text())
+    assert len(graph._repository.history.chain.head("main").key_objects) == 1
+    for (name, once), commit_id in zip(keyed_writes(), made, strict=True):
+        receipt = graph.mutate(ADD_CITY, {"name": name}, once=once)
+        assert (receipt.repeated, receipt.commit and receipt.commit.id) == (True, commit_id)
 
 
 @pytest.mark.parametrize("member", ["features", "write_features"])

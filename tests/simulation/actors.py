@@ -15,10 +15,12 @@ from omnigraph.history import (
     Entry,
     History,
     Identity,
+    KeyName,
     Prepared,
     PublishPlan,
     Snapshot,
     TableChange,
+    WriteKey,
     sweep_chain,
 )
 from omnigraph.testing import SimulatedCrash
@@ -26,7 +28,7 @@ from omnigraph.write.publishing import Submission, publish, publish_group
 
 TABLES = ("node:A", "node:B", "edge:C")
 BRANCHES = ("main", "dev")
-NOT_DENIED = ("group", "prepared", "prepared_branch", "published_twice", "recover")
+NOT_DENIED = ("group", "keyed_group", "keyed_prepared", "prepared", "prepared_branch", "published_twice", "recover")
 """Operations of several steps: a failure does not say that nothing of them is there, or will be."""
 
 
@@ -40,6 +42,8 @@ class Actor:
         self.script = script
         self.max_tail = max_tail
         self.branch_chance = 0.3
+        self.batch = 0
+        """The next number of the sequence that every actor writes, as several queries with one checkpoint would."""
         self.issued: list[str] = []
         self.history = self._start()
         self.greenlet = greenlet(self._live)
@@ -128,6 +132,57 @@ class Actor:
         self._publish(plan, snapshot)
         self.history.recovery.remove(plan.commit_id)
 
+    # ------------------------------------------------------------ write keys
+
+    def keyed(self) -> None:
+        """One of few keys, asking mostly for the same."""
+        self._publish_keyed(self._plan(self._branch(), ("insert",)), self._key())
+
+    def keyed_strict(self) -> None:
+        self._publish_keyed(self._plan(self._branch(), ("strict",)), self._key())
+
+    def batches(self) -> None:
+        """The next numbers of a sequence, each until it is acknowledged."""
+        for _ in range(3):
+            key = KeyName.of(("query", self.batch)).asking("rows")
+            self._publish_keyed(self._plan("main", ("insert",)), key)
+            self.batch += 1
+
+    def keyed_branch(self) -> None:
+        self._publish_keyed(self._opening_plan(), self._key())
+
+    def keyed_prepared(self) -> None:
+        plan, snapshot = self._plan(self._branch(), ("insert",))
+        plan = replace(plan, once=self._key())
+        self.model.meant(plan, snapshot)
+        self.history.recovery.keep(Prepared(plan, 0, {}))
+        self._publish_keyed((plan, snapshot), plan.once)
+        self.history.recovery.remove(plan.commit_id)
+
+    def keyed_group(self) -> None:
+        head = self._head(self._branch())
+        plans = [replace(self._plan_on(head, ("insert",)), once=self._key()) for _ in range(3)]
+        for plan in plans:
+            self.model.meant(plan, head.head)
+        members = [Submission(plan, self._rebase, staged=False) for plan in plans]
+        outcomes = publish_group(self.history, members, stage_together=self._stage_together)
+        for plan, outcome in zip(plans, outcomes, strict=True):
+            if isinstance(outcome, Commit):
+                self.model.acknowledged(outcome, plan.once)
+            elif outcome.outcome == "not_committed":
+                self.model.denial([plan.commit_id])
+
+    def _publish_keyed(self, planned: tuple[PublishPlan, Snapshot], key: WriteKey | None) -> None:
+        plan, snapshot = replace(planned[0], once=key), planned[1]
+        self.model.meant(plan, snapshot)
+        self.model.acknowledged(publish(self.history, plan, self._rebase), key)
+
+    def _key(self) -> WriteKey:
+        chance = self.world.random.random
+        return KeyName.of(f"key {int(chance() * 3)}").asking("rows" if chance() < 0.9 else "other rows")
+
+    # ------------------------------------------------------------ branches made by writes
+
     def open_branch(self) -> None:
         """A write that makes its branch, or joins the one that somebody makes meanwhile, or wants a new one only."""
         self._publish(*self._opening_plan())
@@ -155,7 +210,7 @@ class Actor:
 
     def recover(self) -> None:
         for prepared in self.history.recovery.list():
-            self.model.acknowledged(publish(self.history, prepared.plan, self._rebase))
+            self.model.acknowledged(publish(self.history, prepared.plan, self._rebase), prepared.plan.once)
             self.history.recovery.remove(prepared.commit_id)
 
     def _publish(self, plan: PublishPlan, snapshot: Snapshot) -> None:
@@ -263,3 +318,9 @@ OPERATIONS: tuple[tuple[str, float], ...] = (
     ("prepared", 1), ("recover", 1), ("create_branch", 1.5), ("open_branch", 1.5), ("prepared_branch", 0.7), ("published_twice", 0.3), ("delete_branch", 1.5), ("tag", 1), ("untag", 0.3),
     ("sweep", 2), ("look", 1),
 )  # fmt: skip
+
+KEYED_OPERATIONS: tuple[tuple[str, float], ...] = (
+    ("keyed", 4), ("keyed_strict", 1), ("batches", 3), ("keyed_group", 2), ("keyed_branch", 1), ("keyed_prepared", 1), ("recover", 1),
+    ("append", 1), ("create_branch", 0.7), ("delete_branch", 0.7), ("sweep", 0.5),
+)  # fmt: skip
+"""Of schedules about write keys."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -12,7 +12,8 @@ from omnigraph.errors import ObjectExists, StorageTransient
 from omnigraph.history import PublishPlan, branches, retention, tags
 from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
 from omnigraph.history.publish import Attempt
-from omnigraph.history.values import Commit, Entry
+from omnigraph.history.values import Commit, CommitStep, Entry, WriteKey
+from omnigraph.history.write_keys import WriteKeys
 from omnigraph.write.publishing import Submission
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -171,6 +172,33 @@ def tags_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tags.Tags, "_check_kept", lambda self, commit: None)
 
 
+def keys_are_looked_for_only_before_the_publish(patch: pytest.MonkeyPatch) -> None:
+    """A key that came meanwhile is not seen."""
+    patch.setattr(Attempt, "repeated", lambda self, plan: None)
+
+
+def neighbours_do_not_see_each_others_keys(patch: pytest.MonkeyPatch) -> None:
+    committed = WriteKeys.committed
+    patch.setattr(WriteKeys, "committed", lambda self, key, entry, steps=(): committed(self, key, entry))
+
+
+def keys_are_forgotten_when_they_are_rolled_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WriteKeys, "following", lambda self, entry, *, rolled: ())
+
+
+def sequences_may_go_back(patch: pytest.MonkeyPatch) -> None:
+    """Only the last number of a sequence is known."""
+
+    def committed(self: WriteKeys, key: WriteKey, entry: Entry, steps: Sequence[CommitStep] = ()) -> Commit | None:
+        recent = (*entry.tail, *(step.commit for step in (*entry.steps, *steps)))
+        for commit in reversed(recent):
+            if commit._write_key is not None and commit._write_key.name == key.name:
+                return commit if commit._write_key.number == key.number else None
+        return None
+
+    patch.setattr(WriteKeys, "committed", committed)
+
+
 RULES: tuple[Patch, ...] = (
     taken_position_is_ours,
     taken_position_is_anothers,
@@ -192,6 +220,10 @@ RULES: tuple[Patch, ...] = (
     stalls_are_not_seen,
     heads_are_remembered_as_of_now,
     tags_ignore_the_watermark,
+    keys_are_looked_for_only_before_the_publish,
+    neighbours_do_not_see_each_others_keys,
+    keys_are_forgotten_when_they_are_rolled_up,
+    sequences_may_go_back,
 )
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from omnigraph.history import chain as chain_module
 from omnigraph.history.chain import position_of
 from omnigraph.history.plan import PublishPlan
-from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState
+from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState, WriteKey
 
 Content = tuple[str, ...]
 
@@ -170,12 +170,26 @@ class Model:
                 wanted = (*self.of(old), commit.id)
                 self._require(self.of(state) == wanted, f"commit {commit.id} lost or repeated changes of {key}")
                 self._require(state.generation == generation + 1, f"{key} does not count up")
+        if commit._write_key is not None:
+            self._require(
+                commit._write_key.id not in self.keys_of(before.commit), f"commit {commit.id}: a key used twice"
+            )
         self.commits[commit.id] = commit
+
+    def keys_of(self, commit: Commit) -> list[str]:
+        """The write keys along first parents, newest first."""
+        keys = [] if commit._write_key is None else [commit._write_key.id]
+        while commit.parents:
+            commit = self.commits[commit.parents[0].id]
+            keys += [] if commit._write_key is None else [commit._write_key.id]
+        return keys
 
     # ------------------------------------------------------------ what actors are told
 
-    def acknowledged(self, commit: Commit) -> None:
+    def acknowledged(self, commit: Commit, key: WriteKey | None = None) -> None:
+        """A write was answered with this commit; one under a key with the commit that has the key."""
         held = self.commits.get(commit.id)
+        self._require(key is None or commit._write_key == key, f"commit {commit.id} was made under another key")
         self._require(
             held is not None and held.ref == commit.ref, f"commit {commit.id} was acknowledged and is not there"
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from simulation.actors import BRANCHES, OPERATIONS, Actor
+from simulation.actors import BRANCHES, KEYED_OPERATIONS, OPERATIONS, Actor
 from simulation.model import Model, Violation
 from simulation.world import Objects, SimStore, Weather, World
 
@@ -17,6 +17,8 @@ from omnigraph.history.chain import key_of
 START = 2_000_000_000.0
 NAMES = [name for name, _ in OPERATIONS]
 WEIGHTS = [weight for _, weight in OPERATIONS]
+KEYED_NAMES = [name for name, _ in KEYED_OPERATIONS]
+KEYED_WEIGHTS = [weight for _, weight in KEYED_OPERATIONS]
 LONG_NAMES = ("append", "strict", "sweep", "look", "tag")
 LONG_WEIGHTS = (6.0, 1.0, 4.0, 2.0, 0.7)
 LONG_ABSENCE = Weather(lost=0.01, slow=0.15, stall=0.12, sleep=0.5)
@@ -73,8 +75,11 @@ def run(seed: int, *, trace: list[str] | None = None) -> Model:
     weather = LONG_ABSENCE if long_absence else weather_of(chance)
     world = World(seed, Objects(dict(start.objects.held)), start.model.copy(), weather, START)
     world.trace = trace
-    max_tail = 2 if chance.random() < 0.06 else 64
+    with_keys = seed % 7 in (1, 3)
+    max_tail = 2 if chance.random() < (0.5 if with_keys else 0.06) else 64
     names, weights, most = (LONG_NAMES, LONG_WEIGHTS, 4) if long_absence else (NAMES, WEIGHTS, 3)
+    if with_keys:
+        names, weights, most = KEYED_NAMES, KEYED_WEIGHTS, 4
     actors = []
     for number in range(2 + int(chance.random() * 3)):
         script = chance.choices(names, weights, k=1 + int(chance.random() * most))

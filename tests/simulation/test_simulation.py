@@ -69,6 +69,7 @@ def notable(model: Model) -> dict[str, int]:
         ),
         "group entries": sum(len(entry.steps) > 1 for chain in model.chains.values() for entry in chain),
         "tags": len(model.tags),
+        "commits under a key": sum(commit._write_key is not None for commit in model.commits.values()),
     }
 
 

@@ -111,6 +111,27 @@ def _only_revision(_context: click.Context, _parameter: click.Parameter, values:
     return values[0] if values else "main"
 
 
+def once_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--once` and `--sequence`: the write key, given to the command as `once`."""
+
+    @functools.wraps(function)
+    def run(*args: Any, once: str | None, sequence: tuple[str, int] | None, **values: Any) -> Any:
+        if once is not None and sequence is not None:
+            raise click.UsageError("--once and --sequence exclude each other")
+        return function(*args, once=once if sequence is None else sequence, **values)
+
+    sequenced = click.option(
+        "--sequence",
+        nargs=2,
+        type=(str, int),
+        metavar="APPLICATION NUMBER",
+        help="A write key as one of a sequence: a number that grows, remembered for ever.",
+    )(run)
+    return click.option(
+        "--once", metavar="KEY", help="A write key: repeated with the same key, the write changes nothing."
+    )(sequenced)
+
+
 uri_argument = click.argument("uri", required=False)
 
 

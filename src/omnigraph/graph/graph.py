@@ -19,7 +19,7 @@ from omnigraph.graph.snapshots import GraphSnapshot, snapshot_of
 from omnigraph.graph.tags import GraphTags
 from omnigraph.graph.texts import compiled_read, read_source
 from omnigraph.graph.transactions import Transaction
-from omnigraph.history import MAIN, Commit
+from omnigraph.history import MAIN, Commit, Once
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.language.schema.compiler import compile_schema
@@ -188,13 +188,16 @@ class Graph:
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
+        once: Once | None = None,
     ) -> Receipt:
         """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed.
+
+        `once` is as in `transaction`: what is asked for is the text, the parameters and the name.
 
         >>> receipt = g.mutate("people.gq", {"name": "Bo", "age": 28}, name="grow", actor="ada", message="a birthday")
         >>> assert receipt.affected_nodes == 1
         """
-        with self.transaction(branch, actor=actor, message=message, if_commit=if_commit) as transaction:
+        with self.transaction(branch, actor=actor, message=message, if_commit=if_commit, once=once) as transaction:
             query_name = transaction.mutate(gq, params, name=name)
         return replace(transaction.receipt, query_name=query_name)
 
@@ -205,17 +208,24 @@ class Graph:
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
+        once: Once | None = None,
     ) -> Transaction:
         """Statements that are published together when the block ends, or not at all when it raises.
 
         PreconditionFailed when `if_commit` is not the branch's head.
 
-        >>> with g.transaction(actor="ada") as tx:
+        `once` is a write key: a text, or an application and a number that grows. A write that comes again under its key
+        changes nothing, and its receipt (`repeated`) has the commit of the first one; WriteKeyReused when it asks for
+        something else. Under a key there is a commit even when nothing changes.
+
+        >>> with g.transaction(actor="ada", once="orders-2026-11-15") as tx:
         ...     tx.insert("Person", name="Cy", age=51)
         ...     tx.insert("Knows", from_="Bo", to="Cy")
         >>> assert tx.receipt.commit == g.commit()
         """
-        return Transaction(self._repository, self._committer, branch, actor=actor, message=message, if_commit=if_commit)
+        return Transaction(
+            self._repository, self._committer, branch, actor=actor, message=message, if_commit=if_commit, once=once
+        )
 
     def begin(
         self,
@@ -224,6 +234,7 @@ class Graph:
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
+        once: Once | None = None,
     ) -> Transaction:
         """The same without a block: end it with `commit()` or `rollback()`.
 
@@ -231,7 +242,7 @@ class Graph:
         >>> tx.insert("Person", name="Nobody")
         >>> tx.rollback()
         """
-        return self.transaction(branch, actor=actor, message=message, if_commit=if_commit)
+        return self.transaction(branch, actor=actor, message=message, if_commit=if_commit, once=once)
 
     def load(
         self,
@@ -249,6 +260,7 @@ class Graph:
         engine: Engine = "spark",
         actor: str | None = None,
         message: str | None = None,
+        once: Once | None = None,
         show_progress: bool = False,
     ) -> LoadReceipt:
         """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`) as one commit, or nothing.
@@ -257,6 +269,9 @@ class Graph:
         without its load. A branch that is there, or that somebody else makes meanwhile, is loaded into like any other; with
         `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
         them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma).
+
+        `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
+        DataFrame, its columns). The file for rejected records that an earlier try has left is replaced.
 
         >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
         >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
@@ -275,6 +290,7 @@ class Graph:
             type=type,
             actor=actor,
             message=message,
+            once=once,
             rejects=rejects,
             encoding=encoding,
             delimiter=delimiter,

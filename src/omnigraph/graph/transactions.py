@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
 from omnigraph.graph.boundary import names_damage
-from omnigraph.graph.texts import compiled_mutation, compiled_read
+from omnigraph.graph.texts import compiled_mutation, compiled_read, read_source
+from omnigraph.history import KeyName, Once
 from omnigraph.values.entities import Entity, entity_value
 from omnigraph.views import Repository
 from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
+from omnigraph.write.transaction import records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,11 +46,17 @@ class Transaction:
         actor: str | None,
         message: str | None,
         if_commit: str | None,
+        once: Once | None,
     ) -> None:
         self._repository = repository
+        self._key = None if once is None else KeyName.of(once)
+        self._asked: list[object] = []
+        """Under a write key: every statement as it was called, to tell a repeated transaction from another one."""
         self._writes = WriteTransaction(
             repository, committer, branch, actor=actor, message=message, if_commit=if_commit
         )
+        if self._key is None:  # A repeated write expects what its first try found.
+            self._writes.check_precondition()
         self._state: State = "open"
         self._receipt: Receipt | None = None
 
@@ -75,14 +83,14 @@ class Transaction:
         >>> assert tx.insert("Person", name="Dee", age=51) == "Dee"
         >>> tx.insert("Knows", {"id": "dee-ada"}, from_="Dee", to="Ada")
         """
-        return self._opened().insert(type_name, values, **more)
+        return self._asking("insert", type_name, values, more).insert(type_name, values, **more)
 
     def upsert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
         """Insert, or replace the whole entity with the same id.
 
         >>> tx.upsert("Person", name="Dee", age=52)
         """
-        return self._opened().upsert(type_name, values, **more)
+        return self._asking("upsert", type_name, values, more).upsert(type_name, values, **more)
 
     def insert_many(
         self,
@@ -95,28 +103,30 @@ class Transaction:
 
         >>> assert tx.insert_many("City", [{"name": "Bonn"}, {"name": "Cologne"}]) == 2
         """
-        return self._opened().insert_many(type_name, rows, upsert=upsert)
+        given = rows if self._key is None else list(records(rows))
+        return self._asking("insert_many", type_name, given, upsert).insert_many(type_name, given, upsert=upsert)
 
     def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
         """Set properties of one node; False when there is no such node.
 
         >>> assert tx.update("Person", "Dee", age=53)
         """
-        return self._opened().update(type_name, id, values, **more)
+        return self._asking("update", type_name, id, values, more).update(type_name, id, values, **more)
 
     def delete(self, type_name: str, id: str) -> bool:
         """Remove one node with its edges, or one edge; False when there is none.
 
         >>> assert tx.delete("City", "Cologne")
         """
-        return self._opened().delete(type_name, id)
+        return self._asking("delete", type_name, id).delete(type_name, id)
 
     def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> str:
         """Run a mutation's statements; they see what this transaction did before. The mutation's name in its text.
 
         >>> tx.mutate("people.gq", {"name": "Dee", "age": 54}, name="grow")
         """
-        writes = self._opened()
+        text, _ = read_source(gq, ".gq")
+        writes = self._asking("mutate", text, params, name)
         plan, bound = compiled_mutation(gq, writes.view, params, name)
         run_mutation(writes, plan, bound)
         return plan.name
@@ -160,7 +170,7 @@ class Transaction:
         """
         writes = self._opened()
         self._state = "failed"
-        self._receipt = writes.commit()
+        self._receipt = writes.commit(None if self._key is None else self._key.asking(self._asked))
         self._state = "committed"
         return self._receipt
 
@@ -186,6 +196,13 @@ class Transaction:
             self.rollback()
         elif self._state == "open":
             self.commit()
+
+    def _asking(self, *statement: object) -> WriteTransaction:
+        """The open transaction, which is asked for this statement."""
+        writes = self._opened()
+        if self._key is not None:
+            self._asked.append(statement)
+        return writes
 
     def _opened(self) -> WriteTransaction:
         if self._state != "open":

@@ -9,7 +9,8 @@ from omnigraph.history.publish import Attempt
 from omnigraph.history.recovery import Prepared
 from omnigraph.history.retention import sweep_chain
 from omnigraph.history.times import from_microseconds, to_microseconds
-from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState
+from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState, WriteKey
+from omnigraph.history.write_keys import KeyName, Once
 
 __all__ = [
     "MAIN",
@@ -21,11 +22,14 @@ __all__ = [
     "Entry",
     "History",
     "Identity",
+    "KeyName",
+    "Once",
     "Prepared",
     "PublishPlan",
     "Snapshot",
     "TableChange",
     "TableState",
+    "WriteKey",
     "check_attribution",
     "check_branch_name",
     "from_microseconds",

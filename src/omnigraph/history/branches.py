@@ -14,14 +14,18 @@ from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.tags import Tags
 from omnigraph.history.values import Commit, Entry, new_incarnation
+from omnigraph.history.write_keys import WriteKeys
 
 
 class Branches:
-    def __init__(self, chain: Chain, log: Log, lineage: Lineage, tags: Tags, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, chain: Chain, log: Log, lineage: Lineage, tags: Tags, keys: WriteKeys, new_id: Callable[[], str]
+    ) -> None:
         self.chain = chain
         self.log = log
         self.lineage = lineage
         self.tags = tags
+        self.keys = keys
         self.new_id = new_id
 
     def create(self, name: str, source: Entry) -> Entry:
@@ -60,6 +64,7 @@ class Branches:
             write_features=source.write_features,
             tail=tail,
             segments=segments,
+            key_objects=self.keys.following(source, rolled=not tail),
         )
 
     def delete(self, name: str, *, at: Commit | None = None, force: bool = False) -> None:

@@ -16,17 +16,22 @@ from omnigraph.history.values import (
     CommitRef,
     CommitStep,
     Entry,
+    KeyObject,
     LogSegment,
     Snapshot,
     TableState,
+    WriteKey,
     decode_ref,
     encode_ref,
     incarnation_start,
     others,
 )
 
-_RECORD = frozenset({"id", "incarnation", "seq", "position", "parent", "merged", "kind", "at", "actor", "message"})
+_RECORD = frozenset(
+    {"id", "incarnation", "seq", "position", "parent", "merged", "kind", "at", "actor", "message", "once"}
+)
 _SEGMENT = frozenset({"id", "level", "seqs", "ids", "times"})
+_KEY_OBJECT = frozenset({"id", "seq", "at"})
 USUAL_KIND = "mutation"
 
 
@@ -57,6 +62,10 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
         value["ancestry"]["stored"] = entry.ancestry.stored
     value["tail"] = _records(entry.tail)
     value["segments"] = [_segment(segment) for segment in entry.segments]
+    if entry.key_objects:
+        value["keys"] = [
+            {"id": place.id, "seq": place.last_seq, "at": place.last_at, **place.extra} for place in entry.key_objects
+        ]
     return value
 
 
@@ -115,6 +124,8 @@ def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
         value["actor"] = commit.actor
     if commit.message is not None:
         value["message"] = commit.message
+    if commit._write_key is not None:
+        value["once"] = commit._write_key.to_json()
     return {**value, **commit._extra}
 
 
@@ -148,6 +159,7 @@ def entry_from_json(value: Mapping[str, Any]) -> Entry:
         ancestry=Ancestry(value["ancestry"]["reached"], value["ancestry"].get("stored")),
         tail=tail,
         segments=tuple(_log_segment(segment) for segment in value["segments"]),
+        key_objects=tuple(_key_object(place) for place in value.get("keys", ())),
         write_features=tuple(value.get("write_features", ())),
     )
 
@@ -192,12 +204,17 @@ def _commit(value: Mapping[str, Any], before: CommitRef | None) -> Commit:
         at_us=value["at"],
         actor=value.get("actor"),
         message=value.get("message"),
+        _write_key=WriteKey.from_json(value["once"]) if "once" in value else None,
         _extra=others(value, _RECORD),
     )
 
 
 def _parent(value: Mapping[str, Any] | None) -> CommitRef | None:
     return None if value is None else decode_ref(value)
+
+
+def _key_object(value: Mapping[str, Any]) -> KeyObject:
+    return KeyObject(value["id"], value["seq"], value["at"], others(value, _KEY_OBJECT))
 
 
 def _log_segment(value: Mapping[str, Any]) -> LogSegment:

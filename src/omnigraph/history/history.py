@@ -17,6 +17,7 @@ from omnigraph.history.recovery import Recovery
 from omnigraph.history.revisions import Revisions
 from omnigraph.history.schemas import Schemas
 from omnigraph.history.tags import Tags
+from omnigraph.history.write_keys import WriteKeys
 from omnigraph.storage import Store
 
 
@@ -50,13 +51,17 @@ class History:
         self.chain = Chain(store, self.log, clock=clock)
         self.lineage = Lineage(self.chain, new_id)
         self.tags = Tags(store, self.chain, new_id, identity.write_features)
-        self.branches = Branches(self.chain, self.log, self.lineage, self.tags, new_id)
+        self.keys = WriteKeys(store, self.log, new_id, self._clock_us)
+        self.branches = Branches(self.chain, self.log, self.lineage, self.tags, self.keys, new_id)
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)
         self.revisions = Revisions(self.chain, self.log, self.lineage, self.tags)
         self.publisher = Publisher(
-            self.chain, self.log, self.lineage, self.tags, new_id, clock_us=lambda: int(clock() * 1_000_000)
+            self.chain, self.log, self.lineage, self.tags, self.keys, new_id, clock_us=self._clock_us
         )
+
+    def _clock_us(self) -> int:
+        return int(self.clock() * 1_000_000)
 
     @classmethod
     def create(

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from omnigraph.history.encoding import entry_from_json, entry_to_json
-from omnigraph.history.values import CommitKind, CommitRef, Entry, Snapshot, TableState, decode_ref, encode_ref
+from omnigraph.history.values import (
+    CommitKind,
+    CommitRef,
+    Entry,
+    Snapshot,
+    TableState,
+    WriteKey,
+    decode_ref,
+    encode_ref,
+)
 
 ChangeMode = Literal["insert", "upsert", "strict", "merge"]
 
@@ -61,6 +70,8 @@ class PublishPlan:
     actor: str | None = None
     message: str | None = None
     if_commit: str | None = None
+    once: WriteKey | None = None
+    """A write that the branch has a commit of already, under this key, is answered with that."""
     merged: CommitRef | None = None
     new_schema: str | None = None
     """The schema after this commit, when it changes."""
@@ -90,12 +101,13 @@ class PublishPlan:
             "read_states": {key: state and state.to_json() for key, state in self.read_states.items()},
             "merged": self.merged and encode_ref(self.merged),
             "opening": self.opening and entry_to_json(self.opening),
+            "once": self.once and self.once.to_json(),
         }
         return {name: member for name, member in value.items() if member not in (None, False)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PublishPlan:
-        merged, opening = value.get("merged"), value.get("opening")
+        merged, opening, once = value.get("merged"), value.get("opening"), value.get("once")
         return cls(
             **{name: value[name] for name in _REQUIRED},
             **{name: value[name] for name in _OPTIONAL if name in value},
@@ -105,6 +117,7 @@ class PublishPlan:
             read_states={key: state and TableState.from_json(state) for key, state in value["read_states"].items()},
             merged=merged and decode_ref(merged),
             opening=opening and entry_from_json(opening),
+            once=once and WriteKey.from_json(once),
         )
 
 

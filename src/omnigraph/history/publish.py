@@ -13,6 +13,7 @@ calls nobody back, stages nothing and repeats nothing: whoever comes too late ma
     the schema                              ExpectedVersionMismatch on "schema"
     the branch's incarnation                BranchReplaced
     anything, with `if_commit` given        PreconditionFailed
+    a commit came under its write key       that commit is the answer; WriteKeyReused if it asked for something else
 
 A plan with an `opening` makes its branch in the same entry as its commit, so there is never a branch without it. When the
 branch is there by then, such a plan is judged like any other, or refused with AlreadyExists if it wants a new one.
@@ -31,6 +32,7 @@ from omnigraph.errors import (
     OutcomeUnknown,
     PreconditionFailed,
 )
+from omnigraph.features import WRITE_KEYS
 from omnigraph.history.chain import Chain
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
@@ -47,6 +49,7 @@ from omnigraph.history.values import (
     incarnation_start,
     new_incarnation,
 )
+from omnigraph.history.write_keys import WriteKeys
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Publisher:
         log: Log,
         lineage: Lineage,
         tags: Tags,
+        keys: WriteKeys,
         new_id: Callable[[], str],
         *,
         clock_us: Callable[[], int],
@@ -83,6 +87,7 @@ class Publisher:
         self.log = log
         self.lineage = lineage
         self.tags = tags
+        self.keys = keys
         self.new_id = new_id
         self.clock_us = clock_us
 
@@ -145,6 +150,13 @@ class Attempt:
                 )
             entry = before
         return None
+
+    def repeated(self, plan: PublishPlan) -> Commit | None:
+        """The commit that was made under the plan's write key, on the head or by a plan that was added before this one.
+
+        WriteKeyReused when something else was asked for under it.
+        """
+        return None if plan.once is None else self._publisher.keys.committed(plan.once, self._start, self._steps)
 
     def carries(self, plan: PublishPlan) -> bool:
         """Whether a staged plan can be added as it is; False when its writer has to put its rows on `snapshot` first.
@@ -222,6 +234,7 @@ class Attempt:
             at_us=max(publisher.clock_us(), parent.at_us + 1),
             actor=plan.actor,
             message=plan.message,
+            _write_key=plan.once,
         )
         tables = {change.key: change.state for change in plan.changes}
         step = CommitStep(commit, plan.new_schema or self.snapshot.schema, tables)
@@ -250,16 +263,24 @@ class Attempt:
             before=head.head,
             steps=tuple(self._steps),
             ancestry=publisher.lineage.after(head.ancestry, last, self._merged_reach),
-            write_features=head.write_features,
+            write_features=self._write_features(),
             tail=tail,
             segments=segments,
+            key_objects=publisher.keys.following(head, rolled=not tail),
         )
 
     def _opening_entry(self, opening: Entry) -> Entry:
         (step,) = self._steps
         self._publisher.tags.check_no_tag(opening.branch)
         ancestry = self._publisher.lineage.after(opening.ancestry, step.commit.ref)
-        return replace(opening, steps=(step,), ancestry=ancestry)
+        return replace(opening, steps=(step,), ancestry=ancestry, write_features=self._write_features())
+
+    def _write_features(self) -> tuple[str, ...]:
+        """Those of the head, and from the first write key on, that of keys."""
+        features = self._start.write_features
+        if WRITE_KEYS in features or all(step.commit._write_key is None for step in self._steps):
+            return features
+        return (*features, WRITE_KEYS)
 
 
 def _as_new_as(head: Entry, plan: PublishPlan) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from omnigraph.errors import NotFound, ObjectMissing
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.features import BASE, WRITE_KEYS
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.plan import PublishPlan
 from omnigraph.storage import Store
@@ -36,6 +37,7 @@ class Recovery:
 
     def keep(self, prepared: Prepared) -> None:
         value = {
+            **({} if prepared.plan.once is None else {"features": [BASE, WRITE_KEYS]}),
             "plan": prepared.plan.to_json(),
             "prepared_at": prepared.prepared_at,
             "receipt": dict(prepared.receipt),

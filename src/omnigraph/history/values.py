@@ -103,6 +103,29 @@ def decode_ref(value: Mapping[str, Any]) -> CommitRef:
 
 
 @dataclass(frozen=True)
+class WriteKey:
+    """The key a commit was made under, as digests: of the key's text, or of an application whose sequence has this number;
+    and of what was asked for."""
+
+    name: str
+    content: str
+    number: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Tells the key from every other one of a branch."""
+        return self.name if self.number is None else f"{self.name}:{self.number}"
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {"name": self.name, "content": self.content}
+        return value if self.number is None else {**value, "number": self.number}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> WriteKey:
+        return cls(value["name"], value["content"], value.get("number"))
+
+
+@dataclass(frozen=True)
 class Commit:
     """A commit record. `at_us`, in microseconds since the epoch, grows along a branch.
 
@@ -116,6 +139,7 @@ class Commit:
     at_us: int
     actor: str | None = None
     message: str | None = None
+    _write_key: WriteKey | None = field(default=None, repr=False)
     _extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
     def __repr__(self) -> str:
@@ -184,6 +208,23 @@ class LogSegment:
         return f"history/{self.id}.json"
 
 
+KEYS_SUFFIX = ".keys.json"
+
+
+@dataclass(frozen=True)
+class KeyObject:
+    """A stored object of write keys, and the place and time of the newest of them."""
+
+    id: str
+    last_seq: int
+    last_at: int
+    extra: Extra = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def key(self) -> str:
+        return f"history/{self.id}{KEYS_SUFFIX}"
+
+
 @dataclass(frozen=True)
 class Ancestry:
     """Every incarnation reachable from a commit, with the highest `seq` reached on it: `covers` is "is an ancestor of".
@@ -219,6 +260,8 @@ class Entry:
     tail: tuple[Commit, ...] = ()
     """Recent commit records before this entry, oldest first, beyond what `segments` hold."""
     segments: tuple[LogSegment, ...] = ()
+    key_objects: tuple[KeyObject, ...] = ()
+    """Where the write keys of commits before `tail` are, oldest first."""
 
     @property
     def alive(self) -> bool:

@@ -18,7 +18,7 @@ FilesOf = Callable[[TableState], TableFiles]
 
 
 def history_objects(entry: Entry) -> set[str]:
-    """The objects beside the tables that an entry needs, itself included: schemas, segments of its log, stored ancestry."""
+    """The objects beside the tables that an entry needs, itself included: schemas, log, write keys, ancestry."""
     keys = {GRAPH_KEY, key_of(entry.branch, entry.position), *_named_objects(entry)}
     return keys | {schema_key(step.schema) for step in entry.steps}
 
@@ -26,6 +26,7 @@ def history_objects(entry: Entry) -> set[str]:
 def _named_objects(entry: Entry) -> Iterator[str]:
     yield schema_key(entry.before.schema)
     yield from (segment.key for segment in entry.segments)
+    yield from (place.key for place in entry.key_objects)
     if entry.ancestry.stored is not None:
         yield entry.ancestry.stored
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def receipt_json(receipt: Receipt) -> JsonObject:
-    """{branch, query_name?, affected_nodes, affected_edges, types: {key: {inserted, updated, deleted}}, actor_id?, commit?}."""
+    """{branch, query_name?, affected_nodes, affected_edges, types: {key: {inserted, updated, deleted}}, actor_id?, commit?,
+    repeated?}."""
     changed = {key: counts for key, counts in sorted(receipt.types.items()) if counts.total}
     return present(
         {
@@ -26,13 +27,15 @@ def receipt_json(receipt: Receipt) -> JsonObject:
             "types": {key: dataclasses.asdict(counts) for key, counts in changed.items()},
             "actor_id": receipt.actor,
             "commit": receipt.commit and commit_json(receipt.commit),
+            "repeated": receipt.repeated or None,
         }
     )
 
 
 def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
     """{uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated, unchanged,
-    deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted, rejected?, actor_id?, commit?}."""
+    deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted, rejected?, actor_id?, commit?,
+    repeated?}."""
     return present(
         {
             "uri": uri,
@@ -47,6 +50,7 @@ def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
             "rejected": receipt.rejected or None,
             "actor_id": receipt.actor,
             "commit": receipt.commit and commit_json(receipt.commit),
+            "repeated": receipt.repeated or None,
         }
     )
 

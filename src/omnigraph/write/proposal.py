@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange
+from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange, WriteKey
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
 from omnigraph.write.constraints import Addresses, Deltas, affected_reads, check_deltas, checks_of_deltas
@@ -86,6 +86,7 @@ def propose(
     actor: str | None = None,
     message: str | None = None,
     if_commit: str | None = None,
+    once: WriteKey | None = None,
 ) -> Proposal:
     """Check deltas against the view of an entry's head and write their rows."""
     addresses = check_deltas(view, deltas)
@@ -104,5 +105,6 @@ def propose(
         actor=actor,
         message=message,
         if_commit=if_commit,
+        once=once,
     )
     return Proposal(view, deltas, addresses, fragments, plan)

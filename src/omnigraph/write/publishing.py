@@ -80,7 +80,7 @@ def publish_group(
         commits = attempt.publish()
         if commits is not None:
             published = {commit.id: commit for commit in commits}
-            return [outcomes.get(index) or published[each.plan.commit_id] for index, each in enumerate(group)]
+            return [_final(outcomes.get(index), each, published) for index, each in enumerate(group)]
         if number:
             history.sleep(history.jitter() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**number))
         head = history.publisher.newest_head(branch)
@@ -97,23 +97,46 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
     outcomes: dict[int, Outcome] = {}
     for index, submission in enumerate(group):
         try:
-            if (commit := attempt.published(submission.plan)) is not None:
+            if (commit := attempt.published(submission.plan) or attempt.repeated(submission.plan)) is not None:
                 outcomes[index] = commit
         except OmnigraphError as error:
             outcomes[index] = error
     waiting = [index for index in range(len(group)) if index not in outcomes]
     together: Mapping[int, PublishPlan] = {}
     if stage_together is not None:
-        able = {index: group[index].plan for index in waiting if _may_be_staged_together(group[index], attempt)}
+        first = _first_of_their_keys(group)
+        able = {
+            index: group[index].plan
+            for index in waiting
+            if index in first and _may_be_staged_together(group[index], attempt)
+        }
         together = stage_together(attempt.snapshot, able) if able else {}
     for index in (*together, *(index for index in waiting if index not in together)):
         try:
+            # A neighbour that was added by now may have the same key.
+            if (commit := attempt.repeated(group[index].plan)) is not None:
+                outcomes[index] = commit
+                continue
             if index not in together:
                 group[index] = group[index].placed(attempt)
             attempt.add(together.get(index) or group[index].plan)
         except OmnigraphError as error:
             outcomes[index] = error
     return outcomes
+
+
+def _final(outcome: Outcome | None, submission: Submission, published: Mapping[str, Commit]) -> Outcome:
+    """A commit of the entry that was created as it stands there, whoever created it."""
+    commit_id = outcome.id if isinstance(outcome, Commit) else submission.plan.commit_id
+    return published[commit_id] if outcome is None else published.get(commit_id, outcome)
+
+
+def _first_of_their_keys(group: Sequence[Submission]) -> set[int]:
+    """The members without a write key, and the first of each key: the others are answered with its commit."""
+    first: dict[str, int] = {}
+    for index, submission in enumerate(group):
+        first.setdefault(submission.plan.once.name if submission.plan.once else f"#{index}", index)
+    return set(first.values())
 
 
 def _may_be_staged_together(submission: Submission, attempt: Attempt) -> bool:

@@ -42,6 +42,8 @@ class Receipt:
     actor: str | None = None
     query_name: str | None = None
     """The mutation's name in its text; None for a transaction of several statements."""
+    repeated: bool = False
+    """The branch had a commit under the write key already: `commit` is that one, and nothing was changed."""
 
     @property
     def affected_nodes(self) -> int:
@@ -55,4 +57,6 @@ class Receipt:
 
     def __repr__(self) -> str:
         what = f"{self.affected_nodes} nodes and {self.affected_edges} edges on {self.branch}"
+        if self.repeated and self.commit is not None:
+            return f"<Receipt: written before on {self.branch}, {self.commit.id}>"
         return f"<Receipt: {what}, {'no commit' if self.commit is None else self.commit.id}>"

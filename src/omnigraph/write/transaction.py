@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
-from omnigraph.history import Commit, check_attribution
+from omnigraph.history import Commit, WriteKey, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.query.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
@@ -55,8 +55,6 @@ class Transaction:
         self._pending: dict[str, Pending] = {}
         self._finished = False
         self._receipt: Receipt | None = None
-        if if_commit is not None and self.view.snapshot.commit.id != if_commit:
-            raise PreconditionFailed(branch, if_commit, self.view.snapshot.commit.id)
 
     # ------------------------------------------------------------ statements
 
@@ -77,7 +75,7 @@ class Transaction:
     ) -> int:
         """Many rows of one type, from dicts or Arrow; how many."""
         count = 0
-        for count, record in enumerate(_records(rows), 1):  # noqa: B007  # the last count is the result
+        for count, record in enumerate(records(rows), 1):  # noqa: B007  # the last count is the result
             self._insert(type_name, record, strict=not upsert)
         return count
 
@@ -248,24 +246,51 @@ class Transaction:
         deltas = {key: pending.delta(self.view.schema(key)) for key, pending in self._pending.items()}
         return {key: delta for key, delta in deltas.items() if not delta.is_empty}
 
-    def commit(self) -> Receipt:
-        """Check everything, stage, publish. Called once; a transaction that changed nothing publishes nothing."""
+    def commit(self, once: WriteKey | None = None) -> Receipt:
+        """Check everything, stage, publish. Called once; a transaction that changed nothing publishes nothing.
+
+        Under a write key it publishes a commit in any case, unless the branch has one under that key.
+        """
         if self._finished:
             raise UsageError("this transaction has ended", hint="begin another one")
-        deltas = self._deltas()
         self._finished = True
-        commit: Commit | None = None
-        if deltas:
+        if once is not None:
+            commit = self.repository.history.keys.committed(once, self.entry)
+            if commit is not None:
+                return self._repeated(commit)
+            self.check_precondition()
+        deltas = self._deltas()
+        commit = None
+        if deltas or once is not None:
             proposal = propose(
-                self.view, self.entry, deltas, actor=self.actor, message=self.message, if_commit=self.if_commit
+                self.view,
+                self.entry,
+                deltas,
+                actor=self.actor,
+                message=self.message,
+                if_commit=self.if_commit,
+                once=once,
             )
             commit = self.committer.publish(proposal)
+            if commit.id != proposal.plan.commit_id:
+                return self._repeated(commit)
         types = {key: pending.counts() for key, pending in self._pending.items()}
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt
 
+    def _repeated(self, commit: Commit) -> Receipt:
+        self._receipt = Receipt(self.branch, commit, {}, commit.actor, repeated=True)
+        return self._receipt
 
-def _records(rows: Any) -> Iterator[Mapping[str, object]]:
+    def check_precondition(self) -> None:
+        """PreconditionFailed when the branch was not at the expected commit as the transaction began."""
+        found = self.view.snapshot.commit.id
+        if self.if_commit is not None and found != self.if_commit:
+            raise PreconditionFailed(self.branch, self.if_commit, found)
+
+
+def records(rows: Any) -> Iterator[Mapping[str, object]]:
+    """The rows of dicts or Arrow; UsageError for anything else."""
     if hasattr(rows, "to_pylist"):
         yield from rows.to_pylist()
         return

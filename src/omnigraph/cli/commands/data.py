@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
+from omnigraph.cli.options import (
+    branch_option,
+    command,
+    engine_option,
+    once_options,
+    revision_options,
+    uri_argument,
+)
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
 
@@ -58,6 +65,7 @@ def _register_load(cli: click.Group) -> None:
     @engine_option("spark")
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    @once_options
     @uri_argument
     def load(
         settings: Settings,
@@ -74,6 +82,7 @@ def _register_load(cli: click.Group) -> None:
         engine: str,
         rejects: str | None,
         message: str | None,
+        once: str | tuple[str, int] | None,
         uri: str | None,
     ) -> None:
         """Load JSON lines, CSV or Parquet as one commit, or nothing.
@@ -83,11 +92,12 @@ def _register_load(cli: click.Group) -> None:
         omnigraph load ./people --data ./csv-folder --mode merge --branch review --from main
         omnigraph load ./people --data small.jsonl --mode append --engine local
         omnigraph load ./people --data Person.csv --mode append --encoding latin-1 --delimiter ';'
+        omnigraph load ./people --data day.jsonl --mode append --once people-2026-11-15
 
         \b
         JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
                unchanged, deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
-               rejected?, actor_id?, commit?}
+               rejected?, actor_id?, commit?, repeated?}
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import load_json
@@ -112,6 +122,7 @@ def _register_load(cli: click.Group) -> None:
                 rejects=rejects,
                 actor=settings.actor,
                 message=message,
+                once=once,
                 show_progress=not (settings.quiet or settings.as_json),
             )
         out.done(load_json(address, receipt), _loaded_text(address, receipt, rejects))
@@ -119,6 +130,8 @@ def _register_load(cli: click.Group) -> None:
 
 def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str:
     branch = f"branch {receipt.branch} of {address}"
+    if receipt.repeated and receipt.commit is not None:
+        return f"loaded before into {branch}, as commit {receipt.commit.id}; nothing changed"
     entities = counted(receipt.total_entities, "entity", "entities")
     changes = ", ".join(f"{count} {word}" for word, count in asdict(receipt.total).items() if count)
     if receipt.commit is not None:

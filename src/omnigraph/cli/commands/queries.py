@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, once_options, revision_options, uri_argument
 from omnigraph.cli.output import FORMATS, Output
 from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
@@ -122,6 +122,7 @@ def _register_mutate(cli: click.Group) -> None:
     @branch_option
     @click.option("--if-commit", metavar="ID", help="Only if the branch is at this commit; exit code 4 otherwise.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    @once_options
     def mutate(
         settings: Settings,
         out: Output,
@@ -129,6 +130,7 @@ def _register_mutate(cli: click.Group) -> None:
         branch: str,
         if_commit: str | None,
         message: str | None,
+        once: str | tuple[str, int] | None,
     ) -> None:
         """Change the graph: all statements as one commit, or nothing.
 
@@ -136,9 +138,11 @@ def _register_mutate(cli: click.Group) -> None:
         omnigraph mutate --store ./people -e 'query add($n: String) { insert Person { name: $n } }' \\
             --params '{"n": "Ada"}'
         omnigraph mutate promote --store ./people --query people.gq --if-commit 01J...
+        omnigraph mutate promote --store ./people --query people.gq --once request-4711
+        omnigraph mutate promote --store ./people --query people.gq --sequence nightly 17
 
         \b
-        JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?}
+        JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?, repeated?}
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import receipt_json
@@ -153,7 +157,12 @@ def _register_mutate(cli: click.Group) -> None:
                 actor=settings.actor,
                 message=message,
                 if_commit=if_commit,
+                once=once,
             )
+        if receipt.repeated and receipt.commit is not None:
+            made = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
+            out.done(receipt_json(receipt), made)
+            return
         text = (
             f"changed {branch} via {receipt.query_name}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
         )

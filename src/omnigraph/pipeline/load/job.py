@@ -20,10 +20,21 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import MAIN, Commit, Prepared, PublishPlan, TableChange, check_attribution
+from omnigraph.history import (
+    MAIN,
+    Commit,
+    KeyName,
+    Once,
+    Prepared,
+    PublishPlan,
+    TableChange,
+    WriteKey,
+    check_attribution,
+)
 from omnigraph.pipeline.engines import Engine, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
+from omnigraph.pipeline.load.content import asked_of
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.load.locating import locate
@@ -41,6 +52,7 @@ from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.target import TableVersions, Target, table_versions_of
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
+from omnigraph.write import publish as publish_plan
 
 FRAME_BATCH_ROWS = 65_536
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
@@ -61,6 +73,7 @@ def load(
     type: str | None = None,
     actor: str | None = None,
     message: str | None = None,
+    once: Once | None = None,
     rejects: str | Path | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
@@ -76,8 +89,12 @@ def load(
 
     With `from_`, a branch that is not there is made at that revision, in the same entry as the load's commit. One that is there
     by then is loaded into like any other; with `new_branch` that is AlreadyExists.
+
+    With `once`, a load that comes again under its write key is answered with its first commit (`asked_of` says what is
+    compared), and the file for rejected records that an earlier try has left is replaced.
     """
     check_attribution(actor, message)
+    name = None if once is None else KeyName.of(once)
     if mode not in _MODES:
         raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
@@ -95,9 +112,12 @@ def load(
             encoding=encoding,
             delimiter=delimiter,
         )
+        key = None if name is None else name.asking(asked_of(inputs, base.view.catalog, mode))
+        if (made := base.committed(repository, key)) is not None:
+            return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
-        with rejects_file(rejects, repository.tables.options, repository.store) as aside:
-            return LoadJob(repository, base, inputs, mode, runner, aside, written).run(actor, message)
+        with rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
+            return LoadJob(repository, base, inputs, mode, runner, aside, written, key).run(actor, message)
     finally:
         shown.close()
 
@@ -113,6 +133,7 @@ class LoadJob:
     runner: Runner
     rejects: RejectsFile | None
     written: WrittenFiles
+    once: WriteKey | None = None
 
     @property
     def view(self) -> View:
@@ -157,15 +178,19 @@ class LoadJob:
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
             receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
-            if assembly.changes_nothing:
+            if assembly.changes_nothing and self.once is None:
                 self._name_rejects()
-                return self._with_empty_branch(receipt)
+                return with_empty_branch(self.repository, self.base, receipt)
             changes = assembly.changes()
         self.repository.tables.sync([*(staged for _, staged in written.values()), *assembly.staged])
         plan = self._plan(changes, assembly.reads(), actor, message)
         checked = CheckedLoad.of(assembly)
         rebase = LoadRebase(self.repository, self.mode, self.runner, checked)
         commit = self._publish(plan, rebase, receipt, time.monotonic() - started)
+        if commit.id != plan.commit_id:
+            return with_empty_branch(
+                self.repository, self.base, LoadReceipt.of_repeated(self.base.branch, self.mode, commit)
+            )
         counts = {key: (rebase.checked or checked).count(rows, self.mode) for key, rows in incoming.items()}
         created = plan.opening is not None and commit.ref.opens_branch
         return replace(
@@ -184,6 +209,9 @@ class LoadJob:
         prepared = Prepared(
             plan, int(self.repository.history.clock() * 1_000_000), {"total_entities": receipt.total_entities}
         )
+        if not plan.changes:  # An empty load under a key: nothing is staged that could be resumed.
+            self._name_rejects()
+            return publish_plan(self.repository.history, plan)
         # From now on anybody may publish the plan, up to the moment when it is forgotten: its files are not ours to remove.
         self.written.claimed = True
         self.repository.history.recovery.keep(prepared)
@@ -196,18 +224,6 @@ class LoadJob:
             else:
                 say_prepared(error, plan)
             raise
-
-    def _with_empty_branch(self, receipt: LoadReceipt) -> LoadReceipt:
-        """The receipt of a load without rows: its branch is there all the same, if somebody asked for it."""
-        if self.base.opening is None:
-            return receipt
-        try:
-            self.repository.history.branches.open(self.base.opening, prepared_at=0.0)
-        except AlreadyExists:
-            if self.base.new_branch:
-                raise
-            return receipt
-        return replace(receipt, branch_created=True, base_branch=self.base.source)
 
     # ------------------------------------------------------------ reading
 
@@ -281,6 +297,7 @@ class LoadJob:
             message=message,
             opening=self.base.opening,
             new_branch=self.base.new_branch,
+            once=self.once,
         )
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
@@ -308,6 +325,19 @@ class LoadJob:
             origin = None if found is None else where[found[0]]
             located.append((None, None) if found is None or origin is None else (origin.file, origin.line(found[1])))
         return located
+
+
+def with_empty_branch(repository: Repository, base: LoadBase, receipt: LoadReceipt) -> LoadReceipt:
+    """The receipt of a load that adds nothing: its branch is there all the same, if somebody asked for it."""
+    if base.opening is None:
+        return receipt
+    try:
+        repository.history.branches.open(base.opening, prepared_at=0.0)
+    except AlreadyExists:
+        if base.new_branch:
+            raise
+        return receipt
+    return replace(receipt, branch_created=True, base_branch=base.source)
 
 
 def merged(reports: list[ReadReport]) -> ReadReport:

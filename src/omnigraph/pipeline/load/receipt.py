@@ -65,6 +65,13 @@ class LoadReceipt:
     rejected: int = 0
     base_branch: str | None = None
     branch_created: bool = False
+    repeated: bool = False
+    """The branch had a commit under the write key already: `commit` is that one, and nothing was loaded."""
+
+    @classmethod
+    def of_repeated(cls, branch: str, mode: str, commit: Commit) -> LoadReceipt:
+        """Of a load that was made before."""
+        return cls(branch, mode, {}, commit, commit.actor, repeated=True)
 
     @property
     def total(self) -> LoadCounts:
@@ -89,4 +96,6 @@ class LoadReceipt:
 
     def __repr__(self) -> str:
         commit = "no commit" if self.commit is None else self.commit.id
+        if self.repeated:
+            return f"<LoadReceipt: loaded before on {self.branch}, {commit}>"
         return f"<LoadReceipt: {self.total_entities} entities on {self.branch} with {self.mode}, {commit}>"

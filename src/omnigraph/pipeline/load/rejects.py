@@ -91,11 +91,12 @@ def refuse_rejected(report: ReadReport, origins: Mapping[int, Origin]) -> None:
 
 
 class RejectsFile:
-    """The file for rejected records. It must not exist, and appears only when there are any."""
+    """The file for rejected records. It must not exist, unless it is to be replaced, and appears only when there are any."""
 
-    def __init__(self, path: str | Path, options: Mapping[str, str], store: Store) -> None:
+    def __init__(self, path: str | Path, options: Mapping[str, str], store: Store, *, replace: bool) -> None:
         self._output: Output = output_at(path, options)
-        self._output.check(replace=False)
+        self._output.check(replace=replace)
+        self._replace = replace
         self._store = store
         self._is_written = False
 
@@ -120,7 +121,7 @@ class RejectsFile:
 
     def finish(self) -> None:
         if self._is_written:
-            self._output.finish(replace=False)
+            self._output.finish(replace=self._replace)
 
     def discard(self) -> None:
         """Remove what `finish` did not name."""
@@ -128,9 +129,11 @@ class RejectsFile:
 
 
 @contextlib.contextmanager
-def rejects_file(path: str | Path | None, options: Mapping[str, str], store: Store) -> Iterator[RejectsFile | None]:
-    """The file at `path` (None: rejected records refuse the load). AlreadyExists when there is one."""
-    file = None if path is None else RejectsFile(path, options, store)
+def rejects_file(
+    path: str | Path | None, options: Mapping[str, str], store: Store, *, replace: bool
+) -> Iterator[RejectsFile | None]:
+    """The file at `path` (None: rejected records refuse the load). AlreadyExists when there is one, unless it is to be replaced."""
+    file = None if path is None else RejectsFile(path, options, store, replace=replace)
     try:
         yield file
     finally:

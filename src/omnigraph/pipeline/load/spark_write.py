@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import Conflict
+from omnigraph.history import KeyName, Once
 from omnigraph.pipeline.load.base import LoadBase
+from omnigraph.pipeline.load.content import asked_of
 from omnigraph.pipeline.load.incoming import LoadMode
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs
 from omnigraph.pipeline.load.job import LoadJob, merged
@@ -32,6 +34,7 @@ class SparkWrite:
     commit_id: str
     actor: str | None
     message: str | None
+    once: Once | None = None
 
     def repository(self) -> Repository:
         return Repository.open(self.uri, dict(self.options) or None)
@@ -43,6 +46,7 @@ def publish_spark_write(write: SparkWrite, reports: list[ReadReport]) -> LoadRec
     base = replace(LoadBase.of(repository, write.branch), commit_id=write.commit_id)
     if base.view.snapshot.schema != write.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
-    frame = Frame(write.key, None)
-    job = LoadJob(repository, base, LoadInputs((), (frame,)), write.mode, LocalRunner(), None, WrittenFiles())
+    inputs = LoadInputs((), (Frame(write.key, None),))
+    key = None if write.once is None else KeyName.of(write.once).asking(asked_of(inputs, base.view.catalog, write.mode))
+    job = LoadJob(repository, base, inputs, write.mode, LocalRunner(), None, WrittenFiles(), key)
     return job.finish(merged(reports), write.actor, write.message)

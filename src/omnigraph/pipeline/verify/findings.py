@@ -8,6 +8,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from omnigraph.errors import Damaged
+from omnigraph.history.values import KEYS_SUFFIX
 from omnigraph.tables.verifying import MISSING
 
 FindingKind = Literal[
@@ -28,6 +29,7 @@ ObjectKind = Literal[
     "schema",
     "segment",
     "ancestry",
+    "write_keys",
     "tag",
     "plan",
     "watermark",
@@ -140,6 +142,8 @@ def object_kind(file: str) -> ObjectKind:
         return _TABLE_FOLDERS.get(parts[2], "other")
     if file.endswith(".ancestry.json"):
         return "ancestry"
+    if file.endswith(KEYS_SUFFIX):
+        return "write_keys"
     return _FOLDERS.get(parts[0], "other")
 
 

@@ -14,6 +14,7 @@ from omnigraph.history.chain import position_of
 from omnigraph.history.encoding import decode_records
 from omnigraph.history.envelope import read_as, required, unseal
 from omnigraph.history.schemas import Schemas
+from omnigraph.history.write_keys import decode_keys
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.maintenance.reachable import plan_states
 from omnigraph.pipeline.engines import Engine, runner_of
@@ -270,6 +271,8 @@ def check_objects(task: ObjectsTask) -> list[Damaged]:
                     read_as(key, lambda data=schema: catalog_from_json(json.loads(data)), affected)  # type: ignore[misc]
                 case "segment":
                     decode_records(required(store, key, str(affected)), key, affected)
+                case "write_keys":
+                    decode_keys(required(store, key, str(affected)), key, affected)
                 case "ancestry":
                     value = unseal(key, required(store, key, str(affected)), affected)
                     read_as(key, lambda value=value: dict(value["reached"]), affected)  # type: ignore[misc]

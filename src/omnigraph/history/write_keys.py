@@ -1,0 +1,256 @@
+"""Write keys: a write that comes again under its key is answered with the commit that it has already.
+
+A commit made under a key carries the digests of the key and of what was asked for. A key is looked for in the log of the
+branch, along first parents: in the records that the newest entry holds itself, then in the one object into which older keys
+are rolled when the records are. So the look-up costs no request where that object is known, and one where it is not,
+whatever the length of history.
+
+A key is kept until more than KEPT_COMMITS commits and more than KEPT_US have passed since. Of a *sequence*, an application
+and a number that grows, the last number is kept for ever: one that is older than the window counts as written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from omnigraph.errors import SequencePassed, UsageError, WriteKeyReused
+from omnigraph.features import BASE, WRITE_KEYS
+from omnigraph.history.envelope import read_as, required, seal, unseal
+from omnigraph.history.log import Log
+from omnigraph.history.values import Commit, CommitStep, Entry, KeyObject, WriteKey
+from omnigraph.storage import Store
+
+KEPT_COMMITS = 10_000
+KEPT_US = 24 * 3600 * 1_000_000
+MAX_KEYS = 16_384
+"""In one object: more of them within the window take further objects, each of which a look-up reads."""
+MAX_APPLICATIONS = 10_000
+MAX_HELD = 8
+MAX_KEY_LENGTH = 512
+MAX_NUMBER = 2**63 - 1
+NAME_BYTES = 16
+CONTENT_BYTES = 8
+
+Once = str | tuple[str, int]
+"""A write key as callers give it: a text, or an application and a number that grows."""
+
+
+@dataclass(frozen=True)
+class KeyName:
+    """A checked write key: the digest of a text, or of an application, with its number."""
+
+    digest: str
+    number: int | None = None
+
+    @classmethod
+    def of(cls, once: Once) -> KeyName:
+        """UsageError unless it is a text, or an application and a number from 0."""
+        if isinstance(once, str):
+            return cls(_name_digest("key", once))
+        if not (isinstance(once, tuple) and len(once) == 2 and isinstance(once[0], str)):
+            raise UsageError(
+                f"'once' must be text, or an application and a number, got {type(once).__name__}",
+                hint='once="orders-2026-11-15" or once=("orders", 17)',
+            )
+        application, number = once
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_NUMBER:
+            raise UsageError(f"the number of a sequence is an integer from 0, got {number!r}"[:200])
+        return cls(_name_digest("sequence", application), number)
+
+    def asking(self, asked: object) -> WriteKey:
+        """The key of a write with what it asks for, which is anything that JSON or `repr` can tell."""
+        try:
+            text = json.dumps(asked, sort_keys=True, default=repr)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"what is written under a key cannot be compared: {error}") from None
+        return WriteKey(self.digest, _digest(text.encode(), CONTENT_BYTES), self.number)
+
+
+def _name_digest(kind: str, text: str) -> str:
+    if not 0 < len(text) <= MAX_KEY_LENGTH:
+        raise UsageError(f"a write key has 1 to {MAX_KEY_LENGTH} characters, not {len(text)}")
+    try:
+        return _digest(f"{kind}\0{text}".encode(), NAME_BYTES)
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the write key has no UTF-8: character {error.start + 1} is half of a surrogate pair"
+        ) from None
+
+
+def _digest(data: bytes, size: int) -> str:
+    return urlsafe_b64encode(hashlib.sha256(data).digest()[:size]).decode().rstrip("=")
+
+
+@dataclass(frozen=True)
+class _Use:
+    """Where a key was used: the commit's place along first parents and its time."""
+
+    content: str
+    seq: int
+    at_us: int
+
+
+@dataclass(frozen=True)
+class RolledKeys:
+    """What an object of keys holds: the uses of keys within the window, and the last number of every sequence."""
+
+    keys: Mapping[str, _Use] = field(default_factory=dict)
+    sequences: Mapping[str, tuple[int, _Use]] = field(default_factory=dict)
+
+
+class WriteKeys:
+    """The keys of all branches of a graph. Thread-safe; objects that were read are held."""
+
+    def __init__(self, store: Store, log: Log, new_id: Callable[[], str], clock_us: Callable[[], int]) -> None:
+        self.store = store
+        self.log = log
+        self.new_id = new_id
+        self.clock_us = clock_us
+        self._held: OrderedDict[str, RolledKeys] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # ------------------------------------------------------------ looking up
+
+    def committed(self, key: WriteKey, entry: Entry, steps: Sequence[CommitStep] = ()) -> Commit | None:
+        """The commit of a branch whose newest entry this is, with further steps on top, that was made under the key.
+
+        WriteKeyReused when something else was asked for under it. A number that its sequence has passed is SequencePassed when
+        it is known to have been skipped; when it is too old for that to be known, it counts as written, and the sequence's
+        newest commit stands for it.
+        """
+        newest: Commit | None = None
+        for commit, used in _keyed(entry, steps):
+            if used.name == key.name:
+                if used.number == key.number:
+                    return _same(key, used.content, commit)
+                if _number(used) < _number(key):
+                    if newest is not None:  # Between two that were written one right after the other.
+                        raise SequencePassed(_number(key))
+                    return None
+                newest = newest or commit
+        for place in reversed(entry.key_objects):
+            use = self._rolled(place).keys.get(key.id)
+            if use is not None:
+                return _same(key, use.content, self._commit(entry, use))
+        return None if key.number is None else self._of_sequence(key, newest, entry)
+
+    def _of_sequence(self, key: WriteKey, newest: Commit | None, entry: Entry) -> Commit | None:
+        """What stands for a number that is not among the keys of the window."""
+        sequences = self._rolled(entry.key_objects[-1]).sequences if entry.key_objects else {}
+        if newest is None:
+            if key.name not in sequences:
+                if len(sequences) >= MAX_APPLICATIONS:
+                    raise UsageError(
+                        f"{MAX_APPLICATIONS} applications write sequences to branch '{entry.branch}' already",
+                        hint="use one of their names again, or a key of its own for each write (once='...')",
+                    )
+                return None
+            last, use = sequences[key.name]
+            if last < _number(key):
+                return None
+            newest = self._commit(entry, use)
+            if last == key.number:
+                return _same(key, use.content, newest)
+        if any(self._has_lower_number(place, key) for place in entry.key_objects):
+            raise SequencePassed(_number(key))
+        return newest
+
+    def _has_lower_number(self, place: KeyObject, key: WriteKey) -> bool:
+        """Then the key would be there as well, had it been used: numbers grow."""
+        prefix = f"{key.name}:"
+        numbers = (int(id.removeprefix(prefix)) for id in self._rolled(place).keys if id.startswith(prefix))
+        return any(number < _number(key) for number in numbers)
+
+    def _commit(self, entry: Entry, use: _Use) -> Commit:
+        commit = self.log.by_seq(entry, use.seq)
+        assert commit is not None, "a log holds every commit from the branch's first to its head"
+        return commit
+
+    # ------------------------------------------------------------ rolling up
+
+    def following(self, entry: Entry, *, rolled: bool) -> tuple[KeyObject, ...]:
+        """The objects of keys for the entry after this one; when its records were `rolled`, with their keys.
+
+        Costs one put, where any of the records has a key (garbage if the next entry loses).
+        """
+        uses = [(key, _Use(key.content, commit.ref.seq, commit.at_us)) for commit, key in _keyed(entry) if rolled][::-1]
+        if not uses:
+            return entry.key_objects
+        places = entry.key_objects
+        before = self._rolled(places[-1]) if places else RolledKeys()
+        now_us, seq = self.clock_us(), entry.head.commit.ref.seq
+        kept = {id: use for id, use in before.keys.items() if _is_kept(use.seq, use.at_us, seq, now_us)}
+        # A full object stays as it is, and the next one begins.
+        is_full = len(kept) + len(uses) > MAX_KEYS
+        keys = {**({} if is_full else kept), **{key.id: use for key, use in uses}}
+        sequences = {**before.sequences, **{key.name: (key.number, use) for key, use in uses if key.number is not None}}
+        older = places if is_full else places[:-1]
+        return (
+            *(place for place in older if _is_kept(place.last_seq, place.last_at, seq, now_us)),
+            self._store(RolledKeys(keys, sequences), uses[-1][1]),
+        )
+
+    def _store(self, rolled: RolledKeys, last: _Use) -> KeyObject:
+        place = KeyObject(self.new_id(), last.seq, last.at_us)
+        value = {
+            "features": [BASE, WRITE_KEYS],
+            "keys": {id: [use.content, use.seq, use.at_us] for id, use in rolled.keys.items()},
+            "sequences": {
+                name: [number, use.content, use.seq, use.at_us] for name, (number, use) in rolled.sequences.items()
+            },
+        }
+        self.store.put(place.key, seal(value))
+        self._hold(place.id, rolled)
+        return place
+
+    def _rolled(self, place: KeyObject) -> RolledKeys:
+        with self._lock:
+            held = self._held.get(place.id)
+        if held is None:
+            affected = "writes under keys cannot be told from repeated ones"
+            held = decode_keys(required(self.store, place.key, affected), place.key, affected)
+            self._hold(place.id, held)
+        return held
+
+    def _hold(self, id: str, rolled: RolledKeys) -> None:
+        with self._lock:
+            self._held[id] = rolled
+            while len(self._held) > MAX_HELD:
+                self._held.popitem(last=False)
+
+
+def decode_keys(data: bytes, key: str, affected: str | None = None) -> RolledKeys:
+    """A stored object of keys."""
+    value = unseal(key, data, affected)
+
+    def decoded() -> RolledKeys:
+        keys = {id: _Use(*use) for id, use in value["keys"].items()}
+        return RolledKeys(keys, {name: (number, _Use(*use)) for name, (number, *use) in value["sequences"].items()})
+
+    return read_as(key, decoded, affected)
+
+
+def _keyed(entry: Entry, steps: Sequence[CommitStep] = ()) -> Iterator[tuple[Commit, WriteKey]]:
+    """The keyed commits among those that an entry holds itself and further steps, newest first."""
+    recent = (*entry.tail, *(step.commit for step in entry.steps), *(step.commit for step in steps))
+    return ((commit, commit._write_key) for commit in reversed(recent) if commit._write_key is not None)
+
+
+def _number(key: WriteKey) -> int:
+    return -1 if key.number is None else key.number
+
+
+def _same(key: WriteKey, content: str, commit: Commit) -> Commit:
+    if content != key.content:
+        raise WriteKeyReused(commit.id)
+    return commit
+
+
+def _is_kept(seq: int, at_us: int, head_seq: int, now_us: int) -> bool:
+    return head_seq - seq <= KEPT_COMMITS or now_us - at_us <= KEPT_US
