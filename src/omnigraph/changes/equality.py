@@ -38,33 +38,33 @@ def aligned(rows: pa.Table, ids: pa.Array) -> pa.Table:
     return rows.take(pc.index_in(ids, value_set=rows.column("id")))
 
 
-def equal_values(one: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def equal_values(first: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Place by place, of two columns of one type."""
     import pyarrow as pa
 
-    left, right = (column.combine_chunks() for column in (one, other))
+    left, right = (column.combine_chunks() for column in (first, other))
     if pa.types.is_list(left.type) or pa.types.is_fixed_size_list(left.type):
         return _equal_lists(left, right)
     return _equal_scalars(left, right)
 
 
-def _equal_scalars(one: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _equal_scalars(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     import pyarrow.compute as pc
 
-    equal = pc.fill_null(pc.equal(one, other), False)
-    equal = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other)))
+    equal = pc.fill_null(pc.equal(first, other), False)
+    equal = pc.or_(equal, pc.and_(pc.is_null(first), pc.is_null(other)))
     return _flags(equal)
 
 
-def _equal_lists(one: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _equal_lists(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Equal where the lengths are and no pair of elements differs."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    equal = _equal_scalars(pc.list_value_length(one), pc.list_value_length(other))
-    places = np.flatnonzero(equal & _flags(pc.is_valid(one)))
-    left, right = (each.take(pa.array(places)) for each in (one, other))
+    equal = _equal_scalars(pc.list_value_length(first), pc.list_value_length(other))
+    places = np.flatnonzero(equal & _flags(pc.is_valid(first)))
+    left, right = (each.take(pa.array(places)) for each in (first, other))
     same = _equal_scalars(pc.list_flatten(left), pc.list_flatten(right))
     owners = places[pc.list_parent_indices(left).to_numpy(zero_copy_only=False)]
     equal[owners[~same]] = False

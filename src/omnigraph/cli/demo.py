@@ -156,7 +156,7 @@ def _branch_and_merge(story: Story, graph: Graph) -> None:
         graph.mutate(QUERIES, {"who": "p13"}, name="leave", branch="review", actor="ada", message="p13 left")
         graph.mutate(QUERIES, {"who": "p99"}, name="promote", actor="bob", message="meanwhile on main")
     with story.step("What did the branch change?", "diff loaded review"):
-        counts = Counter(f"{one.op} {one.kind} {one.type_name}" for one in graph.diff("loaded", "review"))
+        counts = Counter(f"{change.op} {change.kind} {change.type_name}" for change in graph.diff("loaded", "review"))
         story.say("\n".join(f"{number:5d}  {what}" for what, number in sorted(counts.items())))
     with story.step("Merge: both sides' changes, or a list of conflicts", "branch merge review"):
         story.say(graph.branches.merge("review", into="main", actor="ada").outcome)

@@ -174,8 +174,8 @@ class Interpreter:
         value = _cast(self._cells(left), meeting)
         found = [pc.equal(value, _cast(self._cells(item), meeting)) for item in items]
         result = found[0]
-        for one in found[1:]:
-            result = pc.or_kleene(result, one)
+        for condition in found[1:]:
+            result = pc.or_kleene(result, condition)
         return result
 
     def _member(self, array: Expression, item: Expression) -> pa.Array:
@@ -243,7 +243,7 @@ def _computed(function: str, operands: list[Cells], type_: PropertyType) -> Cell
 
     target = arrow_type(type_)
     try:
-        converted = [pc.cast(one, target, safe=type_.scalar.is_integer) for one in operands]
+        converted = [pc.cast(operand, target, safe=type_.scalar.is_integer) for operand in operands]
         return pc.call_function(f"{function}_checked", converted)
     except pa.ArrowInvalid as error:
         raise ArithmeticOverflow from error

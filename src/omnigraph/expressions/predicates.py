@@ -42,27 +42,29 @@ class Predicate:
     @cached_property
     def filter(self) -> str | None:
         """Text of a scan filter that keeps every row for which all conditions are true; None: it would keep all rows."""
-        return " AND ".join(f"({one.text})" for _, one in self._filters if one is not None) or None
+        return " AND ".join(f"({filter_.text})" for _, filter_ in self._filters if filter_ is not None) or None
 
     @cached_property
     def remaining(self) -> tuple[Expression, ...]:
         """The conditions to be checked on the rows that the filter keeps."""
-        return tuple(condition for condition, one in self._filters if one is None or not one.is_exact)
+        return tuple(condition for condition, filter_ in self._filters if filter_ is None or not filter_.is_exact)
 
     @cached_property
     def fixed(self) -> dict[str, tuple[object, ...]]:
         """Columns of which only rows with one of a few values can qualify, with these values."""
         found: dict[str, tuple[object, ...]] = {}
-        for one in self.conjuncts:
-            if (fixing := self._fixing(one)) is not None:
+        for conjunct in self.conjuncts:
+            if (fixing := self._fixing(conjunct)) is not None:
                 name, values = fixing
                 found[name] = values if name not in found else tuple({*found[name]}.intersection(values))
         return found
 
     def apart_from(self, column: str) -> Predicate:
         """Without the conditions that `fixed[column]` states."""
-        fixing = ((one, self._fixing(one)) for one in self.conjuncts)
-        return Predicate(tuple(one for one, found in fixing if found is None or found[0] != column), self.arguments)
+        fixing = ((conjunct, self._fixing(conjunct)) for conjunct in self.conjuncts)
+        return Predicate(
+            tuple(conjunct for conjunct, found in fixing if found is None or found[0] != column), self.arguments
+        )
 
     @cached_property
     def conjuncts(self) -> tuple[Expression, ...]:
@@ -71,7 +73,7 @@ class Predicate:
 
     @cached_property
     def _filters(self) -> list[tuple[Expression, _Filter | None]]:
-        return [(one, self._filter(one)) for one in self.conjuncts]
+        return [(conjunct, self._filter(conjunct)) for conjunct in self.conjuncts]
 
     # ------------------------------------------------------------ few values
 
@@ -121,12 +123,12 @@ class Predicate:
 
 def conjuncts(conditions: Iterable[Expression]) -> Iterator[Expression]:
     """The same conditions with every `and` taken apart."""
-    for one in conditions:
-        match one:
+    for condition in conditions:
+        match condition:
             case Binary("and", left, right, _):
                 yield from conjuncts((left, right))
             case _:
-                yield one
+                yield condition
 
 
 def _present(ref: PropertyRef) -> str:

@@ -144,7 +144,7 @@ class ExpressionCompiler:
         return self._other(expression)
 
     def placeholder(self, known: Known) -> exp.Expression:
-        place = next((place for place, one in self._placeholders.items() if one == known), None)
+        place = next((place for place, value in self._placeholders.items() if value == known), None)
         if place is None:
             place = f"p{len(self._placeholders)}"
             self._placeholders[place] = known
@@ -210,8 +210,8 @@ class ExpressionCompiler:
         return exp.Case(ifs=[exp.If(this=is_empty, true=exp.false())], default=self._contains(array, item))
 
     def _in_members(self, item: Expression, members: Sequence[Expression]) -> exp.Expression:
-        values = [_operand(self.compile(one)) for one in (item, *members)]
-        if _is_mixed([type_of(item), *(type_of(one) for one in members)]):
+        values = [_operand(self.compile(operand)) for operand in (item, *members)]
+        if _is_mixed([type_of(item), *(type_of(operand) for operand in members)]):
             values = [cast(value, F64) for value in values]
         return exp.In(this=values[0], expressions=values[1:])
 

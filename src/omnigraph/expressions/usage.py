@@ -22,16 +22,16 @@ Block = Exists | CountOf
 
 
 def blocks(expression: Expression) -> list[Block]:
-    return [one for one in walk(expression) if isinstance(one, Exists | CountOf)]
+    return [inner for inner in walk(expression) if isinstance(inner, Exists | CountOf)]
 
 
 def references(expression: Expression) -> Iterator[tuple[str, str]]:
     """(variable, stored column) pairs outside blocks. The operand of a search function counts as its property."""
-    for one in walk(expression):
-        if isinstance(one, PropertyRef):
-            yield one.variable, one.column
-        elif isinstance(one, EntityRef):
-            yield one.variable, "id"
+    for inner in walk(expression):
+        if isinstance(inner, PropertyRef):
+            yield inner.variable, inner.column
+        elif isinstance(inner, EntityRef):
+            yield inner.variable, "id"
 
 
 def plain_references(expression: Expression) -> Iterator[tuple[str, str]]:
@@ -48,9 +48,9 @@ def plain_references(expression: Expression) -> Iterator[tuple[str, str]]:
 
 
 def searches(expression: Expression) -> Iterator[TextMatch | Nearest | Bm25]:
-    for one in walk(expression):
-        if isinstance(one, TextMatch | Nearest | Bm25):
-            yield one
+    for inner in walk(expression):
+        if isinstance(inner, TextMatch | Nearest | Bm25):
+            yield inner
 
 
 def variables(expression: Expression) -> set[str]:
@@ -78,7 +78,7 @@ def outer_searches(pattern: Pattern) -> list[TextMatch | Nearest | Bm25]:
         found += searches(expression)
         for block in blocks(expression):
             found += outer_searches(block.block)
-    return [one for one in dict.fromkeys(found) if one.property.variable in pattern.outer]
+    return [search for search in dict.fromkeys(found) if search.property.variable in pattern.outer]
 
 
 def endpoints(pattern: Pattern) -> set[str]:

@@ -90,8 +90,8 @@ class ThreeWay:
 
     # ------------------------------------------------------------ single values, where both branches have the entity
 
-    def _equal(self, place: int, one: pa.Table, other: pa.Table) -> Flags:
-        return _all([equal_values(one.column(name), other.column(name)) for name in self.names[place]])
+    def _equal(self, place: int, left: pa.Table, right: pa.Table) -> Flags:
+        return _all([equal_values(left.column(name), right.column(name)) for name in self.names[place]])
 
     @cached_property
     def same(self) -> list[Flags]:
@@ -182,13 +182,13 @@ def _present(row: dict[str, Any]) -> dict[str, Any] | None:
     return None if row["id"] is None else row
 
 
-def _chosen(first: Flags, one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Place by place, of `one` where `first` says so, else of `other`."""
+def _chosen(first: Flags, left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Place by place, of `left` where `first` says so, else of `right`."""
     import numpy as np
     import pyarrow as pa
 
     places = np.arange(len(first))
-    both = pa.chunked_array([*one.chunks, *other.chunks], type=one.type)
+    both = pa.chunked_array([*left.chunks, *right.chunks], type=left.type)
     return both.take(pa.array(np.where(first, places, places + len(first))))
 
 
@@ -200,8 +200,8 @@ def _flags(values: pa.ChunkedArray) -> Flags:
 
 
 def _all(conditions: Sequence[Flags]) -> Flags:
-    return reduce(lambda one, other: one & other, conditions)
+    return reduce(lambda left, right: left & right, conditions)
 
 
 def _any(conditions: Sequence[Flags], *, like: Flags) -> Flags:
-    return reduce(lambda one, other: one | other, conditions, like & ~like)
+    return reduce(lambda left, right: left | right, conditions, like & ~like)

@@ -46,31 +46,31 @@ class BaseEntity:
 NOWHERE = BaseEntity([False])
 
 
-def merged(base: BaseEntity | None, one: BaseEntity, other: BaseEntity) -> BaseEntity:
+def merged(base: BaseEntity | None, first: BaseEntity, other: BaseEntity) -> BaseEntity:
     """What two commits have of an entity, merged on what their base has. None: that is not known."""
     known = None if base is None else base.presence(base)
-    presence = _merged(known, one.presence(base), other.presence(base))
+    presence = _merged(known, first.presence(base), other.presence(base))
     exists = _union([each != ABSENT] for each in presence)
-    holders = [each for each in (one, other) if True in each.exists]
+    holders = [each for each in (first, other) if True in each.exists]
     if True not in exists or len(holders) < 2:
         return BaseEntity(exists, holders[0].values if True in exists else ())
-    before: Sequence[Candidates | None] = [None] * len(one.values)
+    before: Sequence[Candidates | None] = [None] * len(first.values)
     if base is not None:
-        before = base.values or [[]] * len(one.values)
-    return BaseEntity(exists, tuple(map(_merged, before, one.values, other.values)))
+        before = base.values or [[]] * len(first.values)
+    return BaseEntity(exists, tuple(map(_merged, before, first.values, other.values)))
 
 
-def _merged(base: Candidates | None, one: Candidates, other: Candidates) -> Candidates:
+def _merged(base: Candidates | None, first: Candidates, other: Candidates) -> Candidates:
     """What both kept and what either brought. Where the base itself is in doubt nobody knows what was brought."""
-    if _same(one, other):
-        return one
+    if _same(first, other):
+        return first
     if base is None or len(base) > 1:
-        return _union((one, other))
-    return _union(([each for each in one if each in other], [each for each in (*one, *other) if each not in base]))
+        return _union((first, other))
+    return _union(([each for each in first if each in other], [each for each in (*first, *other) if each not in base]))
 
 
-def _same(one: Candidates, other: Candidates) -> bool:
-    return len(one) == len(other) and all(each in other for each in one)
+def _same(first: Candidates, other: Candidates) -> bool:
+    return len(first) == len(other) and all(each in other for each in first)
 
 
 def _union(lists: Iterable[Candidates]) -> Candidates:

@@ -25,12 +25,12 @@ def object_fields(view: View, types: Sequence[str]) -> dict[str, PropertyType]:
     fields: dict[str, PropertyType] = {}
     clashing: set[str] = set()
     for type_name in types:
-        for name, one in view.catalog.nodes[type_name].properties.items():
-            if one.type.scalar is Scalar.BLOB:
+        for name, property_ in view.catalog.nodes[type_name].properties.items():
+            if property_.type.scalar is Scalar.BLOB:
                 continue
-            if name in fields and arrow_type(fields[name]) != arrow_type(one.type):
+            if name in fields and arrow_type(fields[name]) != arrow_type(property_.type):
                 clashing.add(name)
-            fields[name] = one.type
+            fields[name] = property_.type
     return {name: type_ for name, type_ in fields.items() if name not in clashing}
 
 

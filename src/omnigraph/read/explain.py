@@ -51,9 +51,9 @@ class Explanation:
             rows = "" if choice.rows is None else f", {choice.rows} rows"
             why = f" ({choice.estimate})" if choice.estimate else ""
             lines.append(f"  {choice.what}: {choice.path}{rows}{why}")
-        for one in self.inputs:
-            condition = "" if one.filter is None else f" where {one.filter}"
-            lines.append(f"  {one.name} = {' + '.join(one.tables)} ({', '.join(one.columns)}){condition}")
+        for input_ in self.inputs:
+            condition = "" if input_.filter is None else f" where {input_.filter}"
+            lines.append(f"  {input_.name} = {' + '.join(input_.tables)} ({', '.join(input_.columns)}){condition}")
         return "\n".join([*lines, self.sql])
 
 

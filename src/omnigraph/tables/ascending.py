@@ -20,11 +20,11 @@ def distinct(values: Integers) -> Integers:
     return kept
 
 
-def union(one: Integers, other: Integers) -> Integers:
+def union(left: Integers, right: Integers) -> Integers:
     """The values of both, each once, ascending."""
     import numpy as np
 
-    return distinct(np.concatenate([one, other]))
+    return distinct(np.concatenate([left, right]))
 
 
 def runs(ordered: Integers) -> list[tuple[int, slice]]:

@@ -36,7 +36,7 @@ def plan_rewrite(base: Table) -> list[Group]:
         group.append(fragment.id)
         rows += fragment.rows
     groups.append(tuple(group))
-    return [one for one in groups if len(one) > 1 or set(one) & worn]
+    return [group for group in groups if len(group) > 1 or set(group) & worn]
 
 
 def rewrite(base: Table, group: Group) -> tuple[str, ...]:

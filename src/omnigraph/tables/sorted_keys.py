@@ -44,7 +44,7 @@ class SortedKeys:
         first = np.array([_prefix(key) for key in wanted], np.uint64)
         lows = np.searchsorted(self.prefixes, first, "left").tolist()
         highs = np.searchsorted(self.prefixes, first, "right").tolist()
-        return [self._run(*one) for one in zip(wanted, lows, highs, strict=True)]
+        return [self._run(*bounds) for bounds in zip(wanted, lows, highs, strict=True)]
 
     def _run(self, key: str, low: int, high: int) -> tuple[int, int]:
         """The same within a run of texts that share their first bytes."""

@@ -147,8 +147,8 @@ def stage(
 
     new = [_load_fragment(text) for text in fragments]
     done = [*trimmed, *(delete_rows(base, fragment, offsets) for fragment, offsets in by_fragment(remove))]
-    gone = [one.fragment for one in done if one.left is None]
-    changed = [one.left for one in done if one.left is not None]
+    gone = [trimmed.fragment for trimmed in done if trimmed.left is None]
+    changed = [trimmed.left for trimmed in done if trimmed.left is not None]
     if clear:
         gone, changed = [fragment.id for fragment in base.fragments], []
     if reuse_deletions is not None:

@@ -299,7 +299,7 @@ class Table:
         offsets = places if fragment.deletions == "" else known[OFFSET].take(pa.array(places)).to_numpy()
         addresses = [(fragment.id << OFFSET_BITS) | int(offset) for offset in offsets]
         shape = self._shape(columns, with_address)
-        others = [one for one in shape.names if one not in (name, ROW_ADDRESS)]
+        others = [column for column in shape.names if column not in (name, ROW_ADDRESS)]
         if not addresses:
             return shape.empty_table()
         rows = (
@@ -308,7 +308,7 @@ class Table:
             else pa.table({ROW_ADDRESS: pa.array(addresses, pa.uint64())})
         )
         found = known[name].take(pa.array(places))
-        arrays = [found if one == name else rows.column(one) for one in shape.names]
+        arrays = [found if column == name else rows.column(column) for column in shape.names]
         return pa.Table.from_arrays(arrays, schema=shape)
 
     def _from_columns(
@@ -367,11 +367,13 @@ class Table:
         """Rows that all have one value in this column, which therefore is not read."""
         import pyarrow as pa
 
-        others = [one for one in columns if one != name]
+        others = [column for column in columns if column != name]
         rows = self.read(others, filter, fragments=fragments, with_address=with_address or not others)
         shape = self._shape(columns, with_address)
         known = pa.repeat(pa.scalar(value, pa.utf8()), rows.num_rows)
-        return pa.Table.from_arrays([known if one == name else rows.column(one) for one in shape.names], schema=shape)
+        return pa.Table.from_arrays(
+            [known if column == name else rows.column(column) for column in shape.names], schema=shape
+        )
 
     def _lookup_by_scan(
         self, name: str, values: list[object], columns: Sequence[str] | None, with_address: bool, filter: str | None

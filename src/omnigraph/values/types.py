@@ -50,7 +50,6 @@ INTEGER_RANGES: Mapping[Scalar, tuple[int, int]] = {
 }
 """The smallest and the largest value of each integer type."""
 
-MAX_F32 = 3.4028234663852886e38
 MAX_SAFE_INTEGER = 2**53 - 1
 """Beyond it a 64-bit float stands for several integers, so a reader of JSON that holds numbers as floats loses digits."""
 

@@ -49,7 +49,7 @@ class Matcher:
         named = [name for name in (*KEY_COLUMNS, *self._key(key)) if name in predicate.fixed]
         if not named:
             return self._satisfying(table.read(None, predicate.filter), predicate.remaining)
-        name = min(named, key=lambda one: len(predicate.fixed[one]))
+        name = min(named, key=lambda column: len(predicate.fixed[column]))
         rows = table.lookup(*self._lookup(key, name, predicate.fixed[name]))
         return self._satisfying(rows, predicate.apart_from(name).conditions)
 

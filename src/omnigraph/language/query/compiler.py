@@ -96,12 +96,12 @@ def _compiled(query: syntax.QueryDecl, text: str, catalog: Catalog, file: str | 
 
 def check_query(query: syntax.QueryDecl, text: str, catalog: Catalog, file: str | None = None) -> QueryPlan:
     """Check one parsed query; `text` is the text it was parsed from, shown in errors. Remembers nothing."""
-    declared = tuple(_parameter(one, text, file) for one in query.parameters)
+    declared = tuple(_parameter(parameter, text, file) for parameter in query.parameters)
     parameters: dict[str, PropertyType] = {}
-    for one, syntax_ in zip(declared, query.parameters, strict=True):
-        if one.name in parameters:
-            raise refusal("T28", f"parameter ${one.name} is declared twice", syntax_.at, text, file)
-        parameters[one.name] = one.type
+    for parameter, syntax_ in zip(declared, query.parameters, strict=True):
+        if parameter.name in parameters:
+            raise refusal("T28", f"parameter ${parameter.name} is declared twice", syntax_.at, text, file)
+        parameters[parameter.name] = parameter.type
     checking = Checking(catalog, text, file, parameters)
     declared = tuple(map(partial(_with_default, checking), declared, query.parameters))
     if isinstance(query.body, syntax.ReadBody):
@@ -123,8 +123,8 @@ def _with_default(checking: Checking, declared: DeclaredParameter, written: synt
     return replace(declared, default=default)
 
 
-def _parameter(one: syntax.ParameterDecl, text: str, file: str | None) -> DeclaredParameter:
-    written = one.type
+def _parameter(declaration: syntax.ParameterDecl, text: str, file: str | None) -> DeclaredParameter:
+    written = declaration.type
     known = {scalar.value: scalar for scalar in Scalar}
     scalar = known.get(written.name)
     if scalar is None:
@@ -134,6 +134,8 @@ def _parameter(one: syntax.ParameterDecl, text: str, file: str | None) -> Declar
         raise refusal("T26", "a vector is written Vector(n), and nothing else has a dimension", written.at, text, file)
     if written.is_list and scalar is Scalar.BLOB:
         raise refusal("T26", "a list of Blob is not supported", written.at, text, file)
-    if one.name == "_":
-        raise refusal("T26", "a parameter needs a name", one.at, text, file)
-    return DeclaredParameter(one.name, PropertyType(scalar, written.nullable, written.is_list, (), written.dimension))
+    if declaration.name == "_":
+        raise refusal("T26", "a parameter needs a name", declaration.at, text, file)
+    return DeclaredParameter(
+        declaration.name, PropertyType(scalar, written.nullable, written.is_list, (), written.dimension)
+    )

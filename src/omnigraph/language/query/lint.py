@@ -130,7 +130,7 @@ class _Linter:
             self.queries.append(LintedQuery(query.name, kind, error))
             return
         advice = list(_advice(query, compiled, self._catalog))
-        warnings = tuple(one.message for one in advice if one.severity == "warning")
+        warnings = tuple(remark.message for remark in advice if remark.severity == "warning")
         self.plans.append(compiled)
         self.findings += advice
         columns = compiled.columns if isinstance(compiled, plan.ReadPlan) else ()
@@ -190,13 +190,13 @@ def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, .
     counted = [
         hop
         for expression in expressions
-        for one in plan.walk(expression)
-        if isinstance(one, plan.Aggregate) and one.function == "count" and isinstance(one.operand, plan.EntityRef)
+        for inner in plan.walk(expression)
+        if isinstance(inner, plan.Aggregate) and inner.function == "count" and isinstance(inner.operand, plan.EntityRef)
         for hop in compiled.pattern.expansions
-        if one.operand.variable in (hop.source, hop.target)
+        if inner.operand.variable in (hop.source, hop.target)
     ]
     inside = [*expressions, *compiled.pattern.filters]
-    blocks = [one for expression in inside for one in plan.walk(expression) if isinstance(one, plan.CountOf)]
+    blocks = [inner for expression in inside for inner in plan.walk(expression) if isinstance(inner, plan.CountOf)]
     counted += [hop for block in blocks for hop in block.block.expansions]
     for edge in dict.fromkeys(hop.edge for hop in counted if hop.edge_variable is None):
         if not any(set(rule.fields) == {"src", "dst"} for rule in catalog.edges[edge].constraints_of("unique")):

@@ -58,7 +58,7 @@ class _MutationChecker:
     # ------------------------------------------------------------ insert
 
     def _insert(self, statement: syntax.InsertStatement) -> plan.InsertNode | plan.InsertEdge:
-        names = {one.name for one in statement.assignments}
+        names = {assignment.name for assignment in statement.assignments}
         entity = self._entity(statement.type_name, statement.type_at, prefer_edge=bool(names & {*ENDPOINTS}))
         self._check_assigned(statement.assignments, statement.at)
         values = self._assigned(statement.assignments, entity)
@@ -95,13 +95,13 @@ class _MutationChecker:
                 "T16", f"{entity.name} is an edge and cannot be updated", statement.type_at, hint
             )
         self._check_assigned(statement.assignments, statement.at)
-        for one in statement.assignments:
-            if one.name in entity.key:
+        for assignment in statement.assignments:
+            if assignment.name in entity.key:
                 hint = "delete the node and insert it again; both can stand in one mutation"
-                message = f"'{one.name}' is part of the key of {entity.name} and cannot be updated"
-                raise self._checking.refuse("T39", message, one.at, hint)
-            if one.name == "id":
-                raise self._checking.refuse("T11", "the id of a node cannot be updated", one.at)
+                message = f"'{assignment.name}' is part of the key of {entity.name} and cannot be updated"
+                raise self._checking.refuse("T39", message, assignment.at, hint)
+            if assignment.name == "id":
+                raise self._checking.refuse("T11", "the id of a node cannot be updated", assignment.at)
         values = self._assigned(statement.assignments, entity)
         return plan.UpdateNodes(entity.name, tuple(values.items()), self._where(statement.where, entity))
 
@@ -125,22 +125,26 @@ class _MutationChecker:
         if not assignments:
             raise self._checking.refuse("T10", "nothing is assigned", at)
         seen: set[str] = set()
-        for one in assignments:
-            if one.name in seen:
-                raise self._checking.refuse("T13", f"'{one.name}' is assigned twice", one.at)
-            seen.add(one.name)
+        for assignment in assignments:
+            if assignment.name in seen:
+                raise self._checking.refuse("T13", f"'{assignment.name}' is assigned twice", assignment.at)
+            seen.add(assignment.name)
 
     def _assigned(self, assignments: tuple[syntax.Assignment, ...], entity: EntityType) -> dict[str, plan.Expression]:
         targets = self._targets(entity)
         values: dict[str, plan.Expression] = {}
-        for one in assignments:
-            if one.name == "id" and isinstance(entity, NodeType) and entity.key:
+        for assignment in assignments:
+            if assignment.name == "id" and isinstance(entity, NodeType) and entity.key:
                 message = f"the id of a {entity.name} follows from its key ({', '.join(entity.key)})"
-                raise self._checking.refuse("T40", message, one.at)
-            if one.name not in targets:
-                hint = suggestion(one.name, list(targets))
-                raise self._checking.refuse("T11", f"{entity.name} has no property '{one.name}'", one.at, hint)
-            values[one.name] = self._values.stored(one.value, targets[one.name], where=f"'{one.name}'")
+                raise self._checking.refuse("T40", message, assignment.at)
+            if assignment.name not in targets:
+                hint = suggestion(assignment.name, list(targets))
+                raise self._checking.refuse(
+                    "T11", f"{entity.name} has no property '{assignment.name}'", assignment.at, hint
+                )
+            values[assignment.name] = self._values.stored(
+                assignment.value, targets[assignment.name], where=f"'{assignment.name}'"
+            )
         return values
 
     def _targets(self, entity: EntityType) -> Mapping[str, PropertyType]:

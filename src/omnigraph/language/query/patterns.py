@@ -68,7 +68,7 @@ class _PatternChecker:
         filters: list[plan.Expression] = []
         for clause in clauses:
             if isinstance(clause, syntax.BindingClause):
-                filters += [self._shorthand(clause, one) for one in clause.properties]
+                filters += [self._shorthand(clause, assignment) for assignment in clause.properties]
             elif isinstance(clause, syntax.FilterClause):
                 filters += self._conditions(clause.condition)
         return plan.Pattern(
@@ -109,7 +109,7 @@ class _PatternChecker:
             raise self._checking.refuse("T31", message, clause.type_at)
         if clause.variable in self._scope.nodes:
             known.types = common
-            known.interfaces += tuple(one for one in stated.interfaces if one not in known.interfaces)
+            known.interfaces += tuple(interface for interface in stated.interfaces if interface not in known.interfaces)
         elif common != known.types:
             message = (
                 f"${clause.variable} is {known.describe()} outside and cannot be narrowed to {clause.type_name} here"
@@ -141,31 +141,35 @@ class _PatternChecker:
             hint = "give the variable another name; a parameter is compared: $variable.property = $parameter"
             raise self._checking.refuse("T29", f"${name} is a parameter and cannot be bound", at, hint)
 
-    def _shorthand(self, clause: syntax.BindingClause, one: syntax.Assignment) -> plan.Expression:
+    def _shorthand(self, clause: syntax.BindingClause, assignment: syntax.Assignment) -> plan.Expression:
         scope, variable = self._scope, self._scope.node(clause.variable)
         assert variable is not None, "bound by _bind"
-        if one.name == "id":
-            column = syntax.PropertyAccess(clause.variable, "id", one.at, one.at)
-            return self._expressions.check(syntax.Comparison("=", column, one.value, one.at))
+        if assignment.name == "id":
+            column = syntax.PropertyAccess(clause.variable, "id", assignment.at, assignment.at)
+            return self._expressions.check(syntax.Comparison("=", column, assignment.value, assignment.at))
         properties = scope.node_properties(variable)
-        if one.name not in properties:
-            hint = suggestion(one.name, list(properties))
-            raise self._checking.refuse("T2", f"{variable.describe()} has no property '{one.name}'", one.at, hint)
-        type_ = properties[one.name].type
-        column_ref = plan.PropertyRef(clause.variable, one.name, type_)
-        if isinstance(one.value, syntax.Literal) and one.value.kind == "null":
-            value = self._expressions.stored(one.value, type_, where=f"'{one.name}'")
+        if assignment.name not in properties:
+            hint = suggestion(assignment.name, list(properties))
+            raise self._checking.refuse(
+                "T2", f"{variable.describe()} has no property '{assignment.name}'", assignment.at, hint
+            )
+        type_ = properties[assignment.name].type
+        column_ref = plan.PropertyRef(clause.variable, assignment.name, type_)
+        if isinstance(assignment.value, syntax.Literal) and assignment.value.kind == "null":
+            value = self._expressions.stored(assignment.value, type_, where=f"'{assignment.name}'")
             return plan.Binary("=", column_ref, value, plan.NULLABLE_BOOL)
         if type_.scalar is Scalar.BLOB:
-            hint = f"ask only whether there is one: ${clause.variable}.{one.name} is not null"
-            raise self._checking.refuse("T24", f"'{one.name}' is a Blob and cannot be matched", one.at, hint)
-        if type_.is_list and isinstance(one.value, syntax.ListLiteral):
-            message = f"'{one.name}' is a list, and a pattern names one item of it, not a list"
-            hint = f"write {{ {one.name}: item }}; for several, a condition each: ${clause.variable}.{one.name} contains item"
-            raise self._checking.refuse("T7", message, one.at, hint)
+            hint = f"ask only whether there is one: ${clause.variable}.{assignment.name} is not null"
+            raise self._checking.refuse(
+                "T24", f"'{assignment.name}' is a Blob and cannot be matched", assignment.at, hint
+            )
+        if type_.is_list and isinstance(assignment.value, syntax.ListLiteral):
+            message = f"'{assignment.name}' is a list, and a pattern names one item of it, not a list"
+            hint = f"write {{ {assignment.name}: item }}; for several, a condition each: ${clause.variable}.{assignment.name} contains item"
+            raise self._checking.refuse("T7", message, assignment.at, hint)
         op: syntax.ComparisonOp = "contains" if type_.is_list else "="
-        access = syntax.PropertyAccess(clause.variable, one.name, one.at, one.at)
-        return self._expressions.check(syntax.Comparison(op, access, one.value, one.at))
+        access = syntax.PropertyAccess(clause.variable, assignment.name, assignment.at, assignment.at)
+        return self._expressions.check(syntax.Comparison(op, access, assignment.value, assignment.at))
 
     # ------------------------------------------------------------ traversals
 

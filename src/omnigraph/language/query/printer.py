@@ -127,7 +127,9 @@ class _Expressions:
     def assignments(self, assignments: tuple[syntax.Assignment, ...]) -> str:
         if not assignments:
             return "{ }"
-        return "{ " + ", ".join(f"{one.name}: {self.text(one.value)}" for one in assignments) + " }"
+        return (
+            "{ " + ", ".join(f"{assignment.name}: {self.text(assignment.value)}" for assignment in assignments) + " }"
+        )
 
     def text(self, expression: syntax.Expr) -> str:
         return self._print(expression)[0]

@@ -61,7 +61,7 @@ class _ReadChecker:
         body, scope = self._body, self._scope
         pattern = check_pattern(body.clauses, scope)
         projections = self._projections()
-        grouped = any(isinstance(one.expression, plan.Aggregate) for one in projections)
+        grouped = any(isinstance(projection.expression, plan.Aggregate) for projection in projections)
         if grouped:
             self._check_group_key(projections)
         order = self._order(projections, grouped)
@@ -72,7 +72,7 @@ class _ReadChecker:
             parameters=declared,
             pattern=pattern,
             projections=projections,
-            columns=tuple(result_column(one.name, one.expression) for one in projections),
+            columns=tuple(result_column(projection.name, projection.expression) for projection in projections),
             grouped=grouped,
             distinct=body.distinct,
             order=order,
@@ -112,12 +112,12 @@ class _ReadChecker:
         if isinstance(expression, plan.Rrf):
             return
         for inside in plan.children(expression):
-            for one in plan.walk(inside):
-                if isinstance(one, plan.Aggregate):
+            for inner in plan.walk(inside):
+                if isinstance(inner, plan.Aggregate):
                     hint = "return the aggregate as a column of its own"
                     at = _place_of(written, syntax.AggregateCall)
                     raise self._checking.refuse("T37", "an aggregate cannot stand inside an expression", at, hint)
-                if isinstance(one, plan.Nearest | plan.Bm25 | plan.Rrf):
+                if isinstance(inner, plan.Nearest | plan.Bm25 | plan.Rrf):
                     hint = "return the score as a column of its own"
                     at = _place_of(written, syntax.Call)
                     raise self._checking.refuse("T34", "a ranking cannot stand inside an expression", at, hint)
@@ -135,9 +135,9 @@ class _ReadChecker:
 
     def _order(self, projections: tuple[plan.Projection, ...], grouped: bool) -> tuple[plan.OrderKey, ...]:
         pairs = zip(self._body.items, projections, strict=True)
-        columns = {item.alias: one.expression for item, one in pairs if item.alias is not None}
+        columns = {item.alias: projection.expression for item, projection in pairs if item.alias is not None}
         checker = ExpressionChecker(self._scope, "order", columns=columns)
-        returned = [one.expression for one in projections]
+        returned = [projection.expression for projection in projections]
         keys: list[plan.OrderKey] = []
         for item in self._body.order:
             expression = checker.check(item.expression)

@@ -89,6 +89,6 @@ class Scope:
             return catalog.nodes[variable.types[0]].properties
         return {
             name: property
-            for one in variable.interfaces
-            for name, property in catalog.interfaces[one].properties.items()
+            for interface in variable.interfaces
+            for name, property in catalog.interfaces[interface].properties.items()
         }

@@ -153,7 +153,7 @@ class _Relations:
 
 def _inputs(view: View, query: RelationalQuery, arguments: Arguments, spark: SparkSession) -> dict[str, DataFrame]:
     tables = GraphTables(view, spark)
-    frames = {one.name: _nodes(view, tables, one, arguments) for one in query.inputs}
+    frames = {node.name: _nodes(view, tables, node, arguments) for node in query.inputs}
     return frames | {hop.edges: _edges(tables, hop, arguments) for hop in query.hops}
 
 

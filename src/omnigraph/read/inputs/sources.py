@@ -31,7 +31,7 @@ def node_rows(view: View, node: NodeInput) -> int:
 def stored_columns(node: NodeInput) -> list[str]:
     """What is read from the table: the id, the columns of the tree, and what search functions look at."""
     names = ["id", *(column.stored for column in node.columns)]
-    names += [one.expression.property.column for one in node.computed]
+    names += [computed.expression.property.column for computed in node.computed]
     return list(dict.fromkeys(names))
 
 

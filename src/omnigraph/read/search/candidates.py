@@ -102,11 +102,11 @@ class _Finder:
         self.predicate = Predicate(node.filters, arguments)
 
     def find(self) -> Candidates | None:
-        for one in conjuncts(self.node.filters):
-            if isinstance(one, TextMatch) and one.kind != "fuzzy":
-                rows = self._words(one, every=one.kind in ("all_words", "phrase"))
+        for condition in conjuncts(self.node.filters):
+            if isinstance(condition, TextMatch) and condition.kind != "fuzzy":
+                rows = self._words(condition, every=condition.kind in ("all_words", "phrase"))
                 if rows is not None:
-                    return Candidates(rows.drop_columns([ROW_ID]), f"text index of {one.property.column}")
+                    return Candidates(rows.drop_columns([ROW_ID]), f"text index of {condition.property.column}")
         ranked = self.node.ranked
         if ranked is None:
             return None
@@ -153,7 +153,9 @@ class _Finder:
             limit=limit,
         )
         distances = sorted(
-            one for one in vectors.distances(rows.column(column), wanted, arm.metric).to_pylist() if one is not None
+            distance
+            for distance in vectors.distances(rows.column(column), wanted, arm.metric).to_pylist()
+            if distance is not None
         )
         if rows.num_rows >= limit and (len(distances) < limit or distances[depth - 1] == distances[-1]):
             return None

@@ -28,8 +28,12 @@ class Computing:
 
     def __init__(self, view: View, node: NodeInput, arguments: Arguments) -> None:
         self._functions = [
-            (one.alias, one.expression.property.column, _function(view, node.types, one.expression, arguments))
-            for one in node.computed
+            (
+                computed.alias,
+                computed.expression.property.column,
+                _function(view, node.types, computed.expression, arguments),
+            )
+            for computed in node.computed
         ]
 
     def columns(self, rows: pa.Table) -> dict[str, pa.Array]:

@@ -77,7 +77,7 @@ class _ReadCompiler:
     def _uses(self) -> list[Expression]:
         """What the pattern's rows must carry besides keys: a key that is only returned needs no column of its own."""
         returned = (*(p.expression for p in self.plan.projections), *(k.expression for k in self.plan.order))
-        return [one for one in returned if not self._is_key(one)]
+        return [expression for expression in returned if not self._is_key(expression)]
 
     def _is_key(self, expression: Expression) -> bool:
         """Is it only the key of a bound entity, or a count of such?"""
@@ -187,7 +187,7 @@ class _ReadCompiler:
         for arm in (ranking.first, ranking.second):
             score = relation.searched[arm]
             order = [exp.Ordered(this=score.copy(), desc=isinstance(arm, Bm25), nulls_first=False)]
-            order += [exp.Ordered(this=one.copy(), desc=False, nulls_first=True) for one in ids]
+            order += [exp.Ordered(this=id_.copy(), desc=False, nulls_first=True) for id_ in ids]
             rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=order))
             ranked = exp.Not(this=exp.Is(this=score.copy(), expression=exp.null()))
             gain = exp.Div(
@@ -219,7 +219,7 @@ class _ReadCompiler:
             slot.key = column(slot.key.name, name)
             slot.type = None if slot.type is None else column(slot.type.name, name)
             slot.columns = {stored: column(place.name, name) for stored, place in slot.columns.items()}
-        relation.searched = {one: column(place.name, name) for one, place in relation.searched.items()}
+        relation.searched = {search: column(place.name, name) for search, place in relation.searched.items()}
 
     def _cut(self, cut: Constant | Parameter | None) -> exp.Expression | None:
         if cut is None:
@@ -255,7 +255,7 @@ class _ReadCompiler:
     def _order_key(self, key: OrderKey, by_columns: bool) -> exp.Expression:
         expression = key.expression
         if by_columns:
-            place = next(i for i, one in enumerate(self.plan.projections) if one.expression == expression)
+            place = next(i for i, projection in enumerate(self.plan.projections) if projection.expression == expression)
             value: exp.Expression = column(self.outputs[place].value, "q")
         else:
             value = self._value(expression)
@@ -288,8 +288,12 @@ def _ranked(plan: ReadPlan) -> tuple[str, Ranked] | None:
     else:
         return None
     pattern = plan.pattern
-    alone = len(pattern.bindings) == 1 and not pattern.expansions and not any(blocks(one) for one in pattern.filters)
-    cut = tuple(one for one in (plan.limit, plan.offset) if one is not None)
+    alone = (
+        len(pattern.bindings) == 1
+        and not pattern.expansions
+        and not any(blocks(condition) for condition in pattern.filters)
+    )
+    cut = tuple(bound for bound in (plan.limit, plan.offset) if bound is not None)
     is_cut = alone and plan.limit is not None and not plan.grouped and not plan.distinct
     return arms[0].property.variable, Ranked(arms, cut if is_cut else None)
 

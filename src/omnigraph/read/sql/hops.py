@@ -37,7 +37,7 @@ def _edges(hop: HopInput) -> exp.Query:
             named(column(far), TARGET),
             named(column("id"), EDGE),
         ]
-        columns += [column(one.alias) for one in hop.columns]
+        columns += [column(stored.alias) for stored in hop.columns]
         query = exp.select(*columns).from_(table(hop.edges))
         if index:
             query = query.where(exp.NEQ(this=column("src"), expression=column("dst")))

@@ -32,8 +32,10 @@ def keys_as_ids(plan: ReadPlan, catalog: Catalog) -> ReadPlan:
     return replace(
         plan,
         pattern=scope.pattern(plan.pattern),
-        projections=tuple(replace(one, expression=scope.expression(one.expression)) for one in plan.projections),
-        order=tuple(replace(one, expression=scope.expression(one.expression)) for one in plan.order),
+        projections=tuple(
+            replace(projection, expression=scope.expression(projection.expression)) for projection in plan.projections
+        ),
+        order=tuple(replace(key, expression=scope.expression(key.expression)) for key in plan.order),
     )
 
 
@@ -52,7 +54,7 @@ class _Scope:
 
     def inside(self, pattern: Pattern) -> _Scope:
         """The scope of a pattern: what it binds, and the variables it takes from outside."""
-        own = {one.variable for one in pattern.bindings} | {one.edge_variable for one in pattern.expansions}
+        own = {clause.variable for clause in pattern.bindings} | {clause.edge_variable for clause in pattern.expansions}
         keys = {name: key for name, key in self.keys.items() if name not in own}
         for binding in pattern.bindings:
             entities = [self.catalog.nodes[name] for name in binding.types]
@@ -63,24 +65,24 @@ class _Scope:
 
     def pattern(self, pattern: Pattern) -> Pattern:
         """A pattern whose scope this is."""
-        return replace(pattern, filters=tuple(self.expression(one) for one in pattern.filters))
+        return replace(pattern, filters=tuple(self.expression(condition) for condition in pattern.filters))
 
-    def expression(self, one: Expression) -> Expression:
-        match one:
+    def expression(self, original: Expression) -> Expression:
+        match original:
             case PropertyRef(variable, column, _) if self.keys.get(variable) == column:
-                return replace(one, column="id")
+                return replace(original, column="id")
             case Unary() | Aggregate():
-                return replace(one, operand=self.expression(one.operand))
+                return replace(original, operand=self.expression(original.operand))
             case Binary():
-                return replace(one, left=self.expression(one.left), right=self.expression(one.right))
+                return replace(original, left=self.expression(original.left), right=self.expression(original.right))
             case ListOf(items, _):
-                return replace(one, items=tuple(self.expression(item) for item in items))
+                return replace(original, items=tuple(self.expression(item) for item in items))
             case TextMatch() | Nearest() | Bm25():
                 # What is searched is a property with an index of its own; only the query may mention a key.
-                return replace(one, query=self.expression(one.query))
+                return replace(original, query=self.expression(original.query))
             case Rrf():
-                arms = [replace(arm, query=self.expression(arm.query)) for arm in (one.first, one.second)]
-                return replace(one, first=arms[0], second=arms[1], k=self.expression(one.k))
+                arms = [replace(arm, query=self.expression(arm.query)) for arm in (original.first, original.second)]
+                return replace(original, first=arms[0], second=arms[1], k=self.expression(original.k))
             case Exists() | CountOf():
-                return replace(one, block=self.inside(one.block).pattern(one.block))
-        return one
+                return replace(original, block=self.inside(original.block).pattern(original.block))
+        return original

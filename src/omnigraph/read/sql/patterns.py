@@ -131,11 +131,11 @@ class Relation:
                     self._needed.setdefault(variable, set()).add(name)
         computed: dict[str, list[TextMatch | Nearest | Bm25]] = {}
         for expression in uses:
-            inside = [one for block in blocks(expression) for one in outer_searches(block.block)]
-            for one in (*searches(expression), *inside):
-                found = computed.setdefault(one.property.variable, [])
-                if one not in found:
-                    found.append(one)
+            inside = [search for block in blocks(expression) for search in outer_searches(block.block)]
+            for search in (*searches(expression), *inside):
+                found = computed.setdefault(search.property.variable, [])
+                if search not in found:
+                    found.append(search)
         if domain is not None and outer is not None:
             self._from(table(domain))
             self.slots.update(outer)
@@ -154,7 +154,7 @@ class Relation:
             return binding
         stored = sorted(needs - {"id"}) + (["id"] if "id" in needs and self.context.keys == "ordinal" else [])
         columns = tuple(Column(f"c{index}", name) for index, name in enumerate(stored))
-        extra = tuple(Computed(f"z{index}", one) for index, one in enumerate(computed.get(variable, ())))
+        extra = tuple(Computed(f"z{index}", expression) for index, expression in enumerate(computed.get(variable, ())))
         name, place = self.context.fresh("n"), self.places[variable]
         ranked = self.context.ranked
         mine = ranked[1] if ranked is not None and self.is_outermost and ranked[0] == variable else None
@@ -168,7 +168,7 @@ class Relation:
         columns = tuple(Column(f"c{index}", name) for index, name in enumerate(sorted(needs - {"id"})))
         own = tuple(f for f in self.pattern.filters if variable and variables(f) == {variable} and not blocks(f))
         ends = [nodes.get(expansion.source), nodes.get(expansion.target)]
-        source, target = (one.name if isinstance(one, NodeInput) else None for one in ends)
+        source, target = (end.name if isinstance(end, NodeInput) else None for end in ends)
         number = self.context.fresh("")
         places = (self.places[expansion.source], self.places[expansion.target])
         hop = HopInput(f"x{number}", f"e{number}", expansion, columns, own, source, target, places, self.block)
@@ -177,7 +177,7 @@ class Relation:
 
     def define_hops(self) -> None:
         """Say in SQL what the expansions of the whole query are."""
-        inputs = {one.name: one for one in self.context.inputs}
+        inputs = {input_.name: input_ for input_ in self.context.inputs}
         for hop in self.context.hops:
             self.context.definitions[hop.name] = partial(self._defined, hop, inputs.get(hop.source or ""))
 
@@ -192,7 +192,7 @@ class Relation:
                 if ref.column != "id" or self.context.keys == "ordinal"
                 else column(KEY)
             ),
-            lambda one: column(next(c.alias for c in node.computed if c.expression == one)),
+            lambda search: column(next(c.alias for c in node.computed if c.expression == search)),
         )
         return query.where(*(compiler.compile(condition) for condition in node.filters), copy=False)
 
@@ -241,8 +241,8 @@ class Relation:
         kind = column(TYPE, relation) if len(node.types) > 1 else None
         columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in node.columns}
         self.slots[node.variable] = Slot(node.variable, node.types, False, column(KEY, relation), kind, columns)
-        for one in node.computed:
-            self.searched[one.expression] = column(one.alias, relation)
+        for computed in node.computed:
+            self.searched[computed.expression] = column(computed.alias, relation)
 
     def _add_hop(
         self,
@@ -338,8 +338,8 @@ class Relation:
                 slot.type = self._renamed(projections, slot.type, f"v{index}t", name)
             for place, stored in enumerate(sorted(slot.columns)):
                 slot.columns[stored] = self._renamed(projections, slot.columns[stored], f"v{index}c{place}", name)
-        for index, one in enumerate(self.searched):
-            self.searched[one] = self._renamed(projections, self.searched[one], f"z{index}", name)
+        for index, search in enumerate(self.searched):
+            self.searched[search] = self._renamed(projections, self.searched[search], f"z{index}", name)
         self.context.common.append(common(name, self.select.select(*projections, copy=False)))
         self.select = exp.select().from_(table(name))
 
@@ -400,8 +400,8 @@ class Relation:
                 if stored in slot.columns
             }
             inside[variable] = Slot(variable, slot.types, slot.is_edge, key, kind, columns)
-        for index, one in enumerate(searched):
-            inner[one] = self._renamed(projections, self.searched[one], f"z{index}", name)
+        for index, search in enumerate(searched):
+            inner[search] = self._renamed(projections, self.searched[search], f"z{index}", name)
         self.context.common.append(common(name, self.select.select(*projections).distinct()))
         return name, inside
 

@@ -48,7 +48,7 @@ class Prepared:
 
     def uses(self, name: str) -> int:
         """How often the tree, with every expansion defined in SQL, reads a relation."""
-        return sum(one.name == name for one in self.query.whole().find_all(exp.Table))
+        return sum(table.name == name for table in self.query.whole().find_all(exp.Table))
 
 
 _kept: OrderedDict[Hashable, Prepared] = OrderedDict()

@@ -50,11 +50,11 @@ class Branch:
         return branch(self.expansion, self.far)
 
 
-def branch(one: Expansion, near: str) -> Branch:
+def branch(expansion: Expansion, near: str) -> Branch:
     flipped: dict[str, Direction] = {"out": "in", "in": "out", "both": "both"}
-    if one.source == near:
-        return Branch(one, near, one.target, one.direction)
-    return Branch(one, near, one.source, flipped[one.direction])
+    if expansion.source == near:
+        return Branch(expansion, near, expansion.target, expansion.direction)
+    return Branch(expansion, near, expansion.source, flipped[expansion.direction])
 
 
 class Counting:
@@ -76,13 +76,13 @@ class Counting:
         return len(self.few[variable]) if variable in self.few else self.size(variable)
 
     def branches(self, variable: str) -> list[Branch]:
-        found = [one for one in self.pattern.expansions if variable in (one.source, one.target)]
-        return [branch(one, variable) for one in found]
+        found = [expansion for expansion in self.pattern.expansions if variable in (expansion.source, expansion.target)]
+        return [branch(expansion, variable) for expansion in found]
 
-    def adjacency(self, one: Branch) -> Adjacency:
+    def adjacency(self, way: Branch) -> Adjacency:
         """Neighbours from the near end; with an edge variable each as often as edges lead there."""
-        each = one.expansion.edge_variable is not None
-        return self.compact.neighbours(one.expansion.edge, one.direction, each=each)
+        each = way.expansion.edge_variable is not None
+        return self.compact.neighbours(way.expansion.edge, way.direction, each=each)
 
     # ------------------------------------------------------------ which nodes can matter
 
@@ -99,8 +99,8 @@ class Counting:
         pending, done = set(self._conditions), set[tuple[str, str]]()
         while True:
             self.arguments.deadline.check()
-            step = min(self._steps(done), key=lambda one: one[0], default=None)
-            smallest = min(pending, key=lambda one: (self.size(one), one), default=None)
+            step = min(self._steps(done), key=lambda candidate: candidate[0], default=None)
+            smallest = min(pending, key=lambda variable: (self.size(variable), variable), default=None)
             if smallest is not None and (step is None or self.size(smallest) <= step[0]):
                 self._keep(smallest, self._holds(smallest))
                 pending.discard(smallest)
@@ -116,27 +116,27 @@ class Counting:
     def _steps(self, done: set[tuple[str, str]]) -> list[tuple[float, Branch]]:
         """The branches that lead from few nodes to fewer nodes than are known so far, with what that costs."""
         found = []
-        for one in [one for variable in self.few for one in self.branches(variable)]:
-            cost = self._touched(one)
-            is_less = cost * FEW_SHARE <= self.size(one.far) and cost < self.count(one.far)
-            if is_less and (one.near, one.far) not in done:
-                found.append((cost, one))
+        for way in [way for variable in self.few for way in self.branches(variable)]:
+            cost = self._touched(way)
+            is_less = cost * FEW_SHARE <= self.size(way.far) and cost < self.count(way.far)
+            if is_less and (way.near, way.far) not in done:
+                found.append((cost, way))
         return found
 
-    def _touched(self, one: Branch) -> float:
+    def _touched(self, way: Branch) -> float:
         """How many edges lead out of the near end's nodes, on average."""
-        edges = self.compact.view.rows(f"edge:{one.expansion.edge}")
-        return self.count(one.near) * max(edges / max(self.size(one.near), 1), 1.0)
+        edges = self.compact.view.rows(f"edge:{way.expansion.edge}")
+        return self.count(way.near) * max(edges / max(self.size(way.near), 1), 1.0)
 
-    def _reach(self, one: Branch) -> None:
+    def _reach(self, way: Branch) -> None:
         import numpy as np
 
-        _, targets = self.adjacency(one).expand(self.few[one.near])
+        _, targets = self.adjacency(way).expand(self.few[way.near])
         reached = distinct(targets)
-        known = self.few.get(one.far)
-        if known is None and one.far in self._masks:
-            reached = reached[self._masks.pop(one.far)[reached] != 0]
-        self.few[one.far] = reached if known is None else np.intersect1d(known, reached, assume_unique=True)
+        known = self.few.get(way.far)
+        if known is None and way.far in self._masks:
+            reached = reached[self._masks.pop(way.far)[reached] != 0]
+        self.few[way.far] = reached if known is None else np.intersect1d(known, reached, assume_unique=True)
 
     def _holds(self, variable: str) -> np.ndarray:
         """Whether the variable's own conditions hold, for each of its nodes."""
@@ -171,7 +171,7 @@ class Counting:
     def message(self, variable: str, parent: str = "") -> np.ndarray | None:
         """Matches of the part of the tree behind a node, seen from `parent`. None: all ones."""
         if (variable, parent) not in self._messages:
-            ways = [one for one in self.branches(variable) if one.far != parent]
+            ways = [way for way in self.branches(variable) if way.far != parent]
             self._messages[(variable, parent)] = self.local(variable, ways, "rows", None)
         return self._messages[(variable, parent)]
 
@@ -182,20 +182,20 @@ class Counting:
         result = self._masks.get(variable)
         if operand is not None and operand.variable == variable:
             result = _product(result, self._weights(weight, operand))
-        for one in ways:
-            if operand is not None and self._leads_to(one, operand.variable):
-                onwards = [two for two in self.branches(one.far) if two.far != variable]
-                behind = self.local(one.far, onwards, weight, operand)
+        for way in ways:
+            if operand is not None and self._leads_to(way, operand.variable):
+                onwards = [two for two in self.branches(way.far) if two.far != variable]
+                behind = self.local(way.far, onwards, weight, operand)
             else:
-                behind = self.message(one.far, variable)
-            result = _product(result, self._gathered(one, behind))
+                behind = self.message(way.far, variable)
+            result = _product(result, self._gathered(way, behind))
         return result
 
-    def _leads_to(self, one: Branch, wanted: str) -> bool:
+    def _leads_to(self, way: Branch, wanted: str) -> bool:
         """Is the wanted variable behind this branch?"""
-        if one.far == wanted:
+        if way.far == wanted:
             return True
-        return any(self._leads_to(two, wanted) for two in self.branches(one.far) if two.far != one.near)
+        return any(self._leads_to(two, wanted) for two in self.branches(way.far) if two.far != way.near)
 
     def _weights(self, weight: Weight, operand: PropertyRef) -> np.ndarray:
         import numpy as np
@@ -211,56 +211,56 @@ class Counting:
         _check(numbers)
         return numbers
 
-    def _gathered(self, one: Branch, behind: np.ndarray | None) -> np.ndarray:
+    def _gathered(self, way: Branch, behind: np.ndarray | None) -> np.ndarray:
         """Per node at the near end the sum over its neighbours."""
         import numpy as np
 
         self.arguments.deadline.check()
         if behind is not None:
-            edges = self.compact.view.rows(f"edge:{one.expansion.edge}") * (2 if one.direction == "both" else 1)
+            edges = self.compact.view.rows(f"edge:{way.expansion.edge}") * (2 if way.direction == "both" else 1)
             if edges * largest(behind) > MAX_NUMBER:
                 raise NotFactored
-        if one.near not in self.few and one.far not in self.few:
-            return self._gathered_whole(one, behind)
-        places, others = self._pairs(one)
+        if way.near not in self.few and way.far not in self.few:
+            return self._gathered_whole(way, behind)
+        places, others = self._pairs(way)
         weights = None if behind is None else behind[others]
-        return np.bincount(places, weights=weights, minlength=self.count(one.near)).astype(np.int64)
+        return np.bincount(places, weights=weights, minlength=self.count(way.near)).astype(np.int64)
 
-    def _pairs(self, one: Branch) -> tuple[np.ndarray, np.ndarray]:
+    def _pairs(self, way: Branch) -> tuple[np.ndarray, np.ndarray]:
         """(place at the near end, place at the far end) of every edge between nodes that can matter."""
-        if one.far not in self.few or (one.near in self.few and self._cost(one) <= self._cost(one.back)):
-            places, others = self.adjacency(one).expand(self.few[one.near])
-            return _among(places, others, self.few.get(one.far))
-        others, places = self.adjacency(one.back).expand(self.few[one.far])
-        others, places = _among(others, places, self.few.get(one.near))
+        if way.far not in self.few or (way.near in self.few and self._cost(way) <= self._cost(way.back)):
+            places, others = self.adjacency(way).expand(self.few[way.near])
+            return _among(places, others, self.few.get(way.far))
+        others, places = self.adjacency(way.back).expand(self.few[way.far])
+        others, places = _among(others, places, self.few.get(way.near))
         return places, others
 
-    def linked(self, one: Branch, places: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    def linked(self, way: Branch, places: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """(index into `places`, place at the far end) for every neighbour that has matches behind it."""
         import numpy as np
 
         self.arguments.deadline.check()
-        near, far, adjacency = self.few.get(one.near), self.few.get(one.far), self.adjacency(one)
+        near, far, adjacency = self.few.get(way.near), self.few.get(way.far), self.adjacency(way)
         nodes = places if near is None else near[places]
         if int((adjacency.starts[nodes + 1] - adjacency.starts[nodes]).sum()) > most:
             raise NotFactored
         owners, found = _among(*adjacency.expand(nodes), far)
-        behind = self.message(one.far, one.near)
+        behind = self.message(way.far, way.near)
         if behind is None:
             return owners, found
         kept = np.flatnonzero(behind[found])
         return owners[kept], found[kept]
 
-    def _cost(self, one: Branch) -> float:
+    def _cost(self, way: Branch) -> float:
         """Edges to touch from the near end, after building what is not there yet."""
-        each = one.expansion.edge_variable is not None
-        is_built = self.compact.has_neighbours(one.expansion.edge, one.direction, each=each)
-        return self._touched(one) + (0 if is_built else self.compact.view.rows(f"edge:{one.expansion.edge}"))
+        each = way.expansion.edge_variable is not None
+        is_built = self.compact.has_neighbours(way.expansion.edge, way.direction, each=each)
+        return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
 
-    def _gathered_whole(self, one: Branch, behind: np.ndarray | None) -> np.ndarray:
+    def _gathered_whole(self, way: Branch, behind: np.ndarray | None) -> np.ndarray:
         import numpy as np
 
-        adjacency = self.adjacency(one)
+        adjacency = self.adjacency(way)
         if behind is None:
             return np.diff(adjacency.starts)
         running = np.zeros(len(adjacency.targets) + 1, np.int64)

@@ -74,18 +74,18 @@ class _Dense:
     def _hop(self, hop: HopInput) -> None:
         import pyarrow as pa
 
-        one = hop.expansion
-        if one.edge_variable is not None:
+        expansion = hop.expansion
+        if expansion.edge_variable is not None:
             self.relations[hop.edges] = self._edges(hop)
             self.choices.append(InputChoice(hop_name(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
             return
-        if one.max_hops == 1:
-            adjacency = self.compact.neighbours(one.edge, one.direction)
+        if expansion.max_hops == 1:
+            adjacency = self.compact.neighbours(expansion.edge, expansion.direction)
             pairs = (adjacency.sources, adjacency.targets)
         else:
             found = self._reach(hop)
             if found is None:
-                ends = self.compact.ends(one.edge)
+                ends = self.compact.ends(expansion.edge)
                 self.relations[hop.edges] = pa.table({"src": pa.array(ends.src), "dst": pa.array(ends.dst)})
                 self.choices.append(InputChoice(hop_name(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
                 return
@@ -97,8 +97,8 @@ class _Dense:
         """Breadth first from the end with fewer nodes; None when there would be too many pairs."""
         import numpy as np
 
-        one = hop.expansion
-        type_ = self.view.catalog.edges[one.edge]
+        expansion = hop.expansion
+        type_ = self.view.catalog.edges[expansion.edge]
         nodes = self.compact.nodes(type_.source)
         frontiers = [self._frontier(name, type_.source) for name in (hop.source, hop.target)]
         sizes = [len(nodes) if frontier is None else len(frontier) for frontier in frontiers]
@@ -108,10 +108,10 @@ class _Dense:
         frontier = frontiers[end]
         start = np.arange(len(nodes), dtype=np.int32) if frontier is None else frontier
         flipped: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
-        direction = one.direction if end == 0 else flipped[one.direction]
-        adjacency = self.compact.neighbours(one.edge, direction)
+        direction = expansion.direction if end == 0 else flipped[expansion.direction]
+        adjacency = self.compact.neighbours(expansion.edge, direction)
         first, second = reachable(
-            adjacency, start, one.min_hops, one.max_hops, max(len(nodes), 1), self.arguments.deadline
+            adjacency, start, expansion.min_hops, expansion.max_hops, max(len(nodes), 1), self.arguments.deadline
         )
         return (first, second) if end == 0 else (second, first)
 

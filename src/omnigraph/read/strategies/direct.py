@@ -59,12 +59,19 @@ def direct_form(plan: ReadPlan) -> DirectForm | None:
     columns = [projection.expression for projection in plan.projections]
     if plan.grouped:
         countable = all(
-            isinstance(one, Aggregate) and one.function == "count" and not one.distinct and _is_column(one.operand)
-            for one in columns
+            isinstance(expression, Aggregate)
+            and expression.function == "count"
+            and not expression.distinct
+            and _is_column(expression.operand)
+            for expression in columns
         )
         return DirectForm(plan, True, conditions) if countable and not plan.order else None
     ordered = all(_is_column(key.expression) and is_ordered(key.expression) for key in plan.order)
-    return DirectForm(plan, False, conditions) if ordered and all(_is_column(one) for one in columns) else None
+    return (
+        DirectForm(plan, False, conditions)
+        if ordered and all(_is_column(expression) for expression in columns)
+        else None
+    )
 
 
 def _is_column(expression: Expression) -> bool:
@@ -103,7 +110,7 @@ class _Direct:
         self.form, self.plan = form, form.plan
         self.query = query
         self.arguments = arguments
-        self.nodes = {one.variable: _by_key(one, relations[one.name]) for one in query.inputs}
+        self.nodes = {node.variable: _by_key(node, relations[node.name]) for node in query.inputs}
         self.hops = [(hop, relations[hop.name]) for hop in query.hops]
 
     def run(self) -> pa.Table:
@@ -130,11 +137,11 @@ class _Direct:
         return rows
 
     def _expand(self, rows: list[Row], hop: HopInput, relation: pa.Table, bound: set[str]) -> list[Row]:
-        one = hop.expansion
+        expansion = hop.expansion
         ends = list(zip(relation.column(SOURCE).to_pylist(), relation.column(TARGET).to_pylist(), strict=True))
-        edges = _edge_rows(hop, relation) if one.edge_variable is not None else [None] * len(ends)
-        near = one.source if one.source in bound else one.target
-        side = 0 if near == one.source else 1
+        edges = _edge_rows(hop, relation) if expansion.edge_variable is not None else [None] * len(ends)
+        near = expansion.source if expansion.source in bound else expansion.target
+        side = 0 if near == expansion.source else 1
         by_near: dict[str, list[int]] = {}
         for place, pair in enumerate(ends):
             by_near.setdefault(pair[side], []).append(place)
@@ -142,12 +149,12 @@ class _Direct:
         for row in rows:
             places = by_near.get(row[near], ()) if near in bound else range(len(ends))
             for place in places:
-                extended = self._extended(row, one.source, one.target, ends[place])
+                extended = self._extended(row, expansion.source, expansion.target, ends[place])
                 if extended is not None:
-                    if one.edge_variable is not None:
-                        extended[one.edge_variable] = edges[place]
+                    if expansion.edge_variable is not None:
+                        extended[expansion.edge_variable] = edges[place]
                     found.append(extended)
-        bound.update((one.source, one.target))
+        bound.update((expansion.source, expansion.target))
         return found
 
     def _extended(self, row: Row, source: str, target: str, pair: tuple[str, str]) -> Row | None:
@@ -180,9 +187,9 @@ class _Direct:
 
         for condition in self.form.conditions:
             types = {
-                (one.variable, one.column): arrow_type(one.type)
-                for one in walk(condition)
-                if isinstance(one, PropertyRef)
+                (inner.variable, inner.column): arrow_type(inner.type)
+                for inner in walk(condition)
+                if isinstance(inner, PropertyRef)
             }
 
             def cells(variable: str, name: str, rows: list[Row] = rows, types: Any = types) -> pa.Array:

@@ -53,10 +53,12 @@ class FactoredForm:
     def named(self, catalog: Catalog) -> set[str]:
         """The variables whose nodes the group key tells apart: by their id, or by their key."""
         found = set()
-        for one in (one.expression for one in self.plan.projections):
-            is_key = isinstance(one, PropertyRef) and catalog.nodes[self.types[one.variable]].key == (one.column,)
-            if isinstance(one, EntityRef) or is_key:
-                found.add(one.variable)  # type: ignore[union-attr]  # one of the two
+        for expression in (projection.expression for projection in self.plan.projections):
+            is_key = isinstance(expression, PropertyRef) and catalog.nodes[self.types[expression.variable]].key == (
+                expression.column,
+            )
+            if isinstance(expression, EntityRef) or is_key:
+                found.add(expression.variable)  # type: ignore[union-attr]  # one of the two
         return found
 
 
@@ -66,17 +68,21 @@ def factored_form(plan: ReadPlan) -> FactoredForm | None:
         return None
     if any(len(binding.types) > 1 for binding in pattern.bindings):
         return None
-    edges = {one.edge_variable for one in pattern.expansions if one.edge_variable is not None}
+    edges = {expansion.edge_variable for expansion in pattern.expansions if expansion.edge_variable is not None}
     for condition in pattern.filters:
         used = variables(condition)
         if len(used) != 1 or used & edges or blocks(condition) or any(searches(condition)):
             return None
-    keys = [one.expression for one in plan.projections if not isinstance(one.expression, Aggregate)]
+    keys = [
+        projection.expression for projection in plan.projections if not isinstance(projection.expression, Aggregate)
+    ]
     owners = {variable for key in keys for variable, _ in references(key)}
     if owners & edges or not all(isinstance(key, EntityRef | PropertyRef) for key in keys):
         return None
-    aggregates = [one.expression for one in plan.projections if isinstance(one.expression, Aggregate)]
-    if not all(_is_additive(one, edges) for one in aggregates):
+    aggregates = [
+        projection.expression for projection in plan.projections if isinstance(projection.expression, Aggregate)
+    ]
+    if not all(_is_additive(aggregate, edges) for aggregate in aggregates):
         return None
     links = _links(plan, owners)
     if any(link.expansion.edge_variable is not None for link in links):
@@ -91,12 +97,12 @@ def _links(plan: ReadPlan, owners: set[str]) -> list[Branch]:
     def connects(variable: str, parent: str) -> bool:
         """Is there an owner at or behind this variable? Notes the branches that lead to one."""
         needed = variable in owners
-        for one in plan.pattern.expansions:
-            far = one.target if one.source == variable else one.source
-            if variable in (one.source, one.target) and far != parent:
+        for expansion in plan.pattern.expansions:
+            far = expansion.target if expansion.source == variable else expansion.source
+            if variable in (expansion.source, expansion.target) and far != parent:
                 place = len(found)
                 if connects(far, variable):
-                    found.insert(place, branch(one, variable))
+                    found.insert(place, branch(expansion, variable))
                     needed = True
         return needed
 
@@ -112,25 +118,26 @@ def _is_tree(plan: ReadPlan) -> bool:
         return False
     reached = {pattern.expansions[0].source}
     for _ in pattern.expansions:
-        for one in pattern.expansions:
-            if {one.source, one.target} & reached:
-                reached |= {one.source, one.target}
+        for expansion in pattern.expansions:
+            if {expansion.source, expansion.target} & reached:
+                reached |= {expansion.source, expansion.target}
     simple = all(
-        one.max_hops == 1 and (one.edge_variable is None or one.direction != "both") for one in pattern.expansions
+        expansion.max_hops == 1 and (expansion.edge_variable is None or expansion.direction != "both")
+        for expansion in pattern.expansions
     )
     return reached == names and simple
 
 
-def _is_additive(one: Aggregate, edges: set[str]) -> bool:
-    if one.distinct or not isinstance(one.operand, EntityRef | PropertyRef):
+def _is_additive(aggregate: Aggregate, edges: set[str]) -> bool:
+    if aggregate.distinct or not isinstance(aggregate.operand, EntityRef | PropertyRef):
         return False
-    if isinstance(one.operand, EntityRef):
-        return one.function == "count"
-    if one.operand.variable in edges:
+    if isinstance(aggregate.operand, EntityRef):
+        return aggregate.function == "count"
+    if aggregate.operand.variable in edges:
         return False
-    type_ = one.operand.type
+    type_ = aggregate.operand.type
     narrow = type_.scalar.value in ("I32", "U32", "I64") and not type_.is_list
-    return one.function == "count" or (one.function in ("sum", "avg") and narrow)
+    return aggregate.function == "count" or (aggregate.function in ("sum", "avg") and narrow)
 
 
 # ---------------------------------------------------------------- numbers
@@ -188,7 +195,7 @@ class _Factored:
         linked = {frozenset((link.near, link.far)) for link in self.form.links}
         result = np.ones(len(next(iter(matches.values()))), np.int64)
         for variable, places in matches.items():
-            ways = [one for one in counting.branches(variable) if frozenset((one.near, one.far)) not in linked]
+            ways = [way for way in counting.branches(variable) if frozenset((way.near, way.far)) not in linked]
             local = counting.local(variable, ways, weight, operand if isinstance(operand, PropertyRef) else None)
             if local is not None:
                 result = _multiplied(result, local[places])
@@ -201,12 +208,12 @@ class _Factored:
         import pyarrow as pa
 
         counting = self.counting
-        root = min(self.form.types, key=lambda one: (counting.count(one), one))
+        root = min(self.form.types, key=lambda variable: (counting.count(variable), variable))
         everything = {root: np.arange(counting.count(root))}
         arrays = {}
         for place, projection in enumerate(self.plan.projections):
             assert isinstance(projection.expression, Aggregate)
-            total, count = (_exact_sum(one) for one in self._measures(projection.expression, everything))
+            total, count = (_exact_sum(measure) for measure in self._measures(projection.expression, everything))
             function = projection.expression.function
             if function == "avg":
                 arrays[f"r{place}"] = pa.array([float(total) / count if count else None], pa.float64())
@@ -247,7 +254,9 @@ class _Factored:
         import numpy as np
 
         named = self.form.named(self.view.catalog)
-        return named == set(matches) or any(np.bincount(matches[one]).max(initial=0) <= 1 for one in sorted(named))
+        return named == set(matches) or any(
+            np.bincount(matches[variable]).max(initial=0) <= 1 for variable in sorted(named)
+        )
 
     def _nodes(self, variable: str, matches: dict[str, np.ndarray]) -> np.ndarray:
         """The ordinals of a variable's nodes, per match."""

@@ -63,7 +63,11 @@ class Grouping:
     @cached_property
     def _keys(self) -> list[int]:
         """The places of the group key among the projections."""
-        return [place for place, one in enumerate(self.plan.projections) if not isinstance(one.expression, Aggregate)]
+        return [
+            place
+            for place, projection in enumerate(self.plan.projections)
+            if not isinstance(projection.expression, Aggregate)
+        ]
 
     # ------------------------------------------------------------ by hand
 
@@ -87,13 +91,15 @@ class Grouping:
                 types[place] = pa.float64() if projection.expression.function == "avg" else pa.int64()
         offset, limit = cut
         kept = self._order(columns)[offset : None if limit is None else offset + limit]
-        arrays = [pa.array([one[place] for place in kept], type_) for one, type_ in zip(columns, types, strict=True)]
+        arrays = [
+            pa.array([values[place] for place in kept], type_) for values, type_ in zip(columns, types, strict=True)
+        ]
         return pa.table(arrays, names=[f"r{place}" for place in range(len(columns))])
 
     def _order(self, columns: list[list[Any]]) -> list[int]:
         """The groups in the plan's order, then by their keys. Least significant first: sorting is stable."""
-        shown = [one.expression for one in self.plan.projections]
-        order = [(shown.index(one.expression), one.descending) for one in self.plan.order]
+        shown = [projection.expression for projection in self.plan.projections]
+        order = [(shown.index(key.expression), key.descending) for key in self.plan.order]
         found = list(range(len(columns[0])))
         for place, descending in reversed([*order, *((place, False) for place in self._keys)]):
             found.sort(key=_nulls_first(columns[place]), reverse=descending)
@@ -114,7 +120,7 @@ class Grouping:
         return _ungrouped(query) if self.unique else query.group_by(*keys)
 
     def _ordered(self, query: exp.Select, offset: int, limit: int | None) -> exp.Select:
-        shown = [one.expression for one in self.plan.projections]
+        shown = [projection.expression for projection in self.plan.projections]
         keys: list[exp.Expression] = []
         for order in self.plan.order:
             name = f"r{shown.index(order.expression)}"

@@ -82,7 +82,7 @@ class _Named:
 
     @cached_property
     def ids(self) -> list[str]:
-        return [canonical_text(one, self.property_type) for one in self.values]
+        return [canonical_text(value, self.property_type) for value in self.values]
 
     @property
     def type(self) -> pa.DataType:
@@ -206,7 +206,7 @@ class _Reduction:
         if any(column.stored != named.column for column in node.columns):
             return None
         keys = pa.array(named.ids, pa.utf8())
-        return pa.table({KEY: keys, **{one.alias: pa.array(named.values, named.type) for one in node.columns}})
+        return pa.table({KEY: keys, **{column.alias: pa.array(named.values, named.type) for column in node.columns}})
 
     def _joins(self, place: str) -> bool:
         return any(place in hop.places for hop in self.query.hops)
@@ -230,7 +230,7 @@ class _Reduction:
         while pending:
             ready = [hop for hop in pending if any(place in self._ids for place in hop.places)]
             if ready:
-                hop = min(ready, key=lambda one: self._frontier(one)[1])
+                hop = min(ready, key=lambda candidate: self._frontier(candidate)[1])
                 end, _ = self._frontier(hop)
                 ids = list(dict.fromkeys(self._ids[hop.places[end]]))
             elif self.forced:
@@ -254,7 +254,7 @@ class _Reduction:
     def _frontier(self, hop: HopInput) -> tuple[int, int]:
         """(which end to start from, how many nodes are there): the smaller of the known ends."""
         sizes = [(end, len(self._ids[place])) for end, place in enumerate(hop.places) if place in self._ids]
-        return min(sizes, key=lambda one: one[1])
+        return min(sizes, key=lambda size: size[1])
 
     def _expand(self, hop: HopInput, end: int, ids: list[str]) -> None:
         self.arguments.deadline.check()
@@ -276,7 +276,7 @@ class _Reduction:
     def _narrow(self, place: str, ids: list[str]) -> None:
         found = set(ids)
         known = self._ids.get(place)
-        self._ids[place] = [one for one in known if one in found] if known is not None else list(found)
+        self._ids[place] = [id_ for id_ in known if id_ in found] if known is not None else list(found)
         for node in self.query.inputs:
             if node.place == place and node.name not in self.relations:
                 if len(found) > MAX_FRONTIER and not self.forced:
@@ -285,18 +285,18 @@ class _Reduction:
 
     def _choose(self, hop: HopInput, end: int, size: int) -> tuple[Path, str]:
         """The cost rule for one expansion."""
-        one = hop.expansion
+        expansion = hop.expansion
         edges = self.view.rows(hop.table_key)
-        type_ = self.view.catalog.edges[one.edge]
+        type_ = self.view.catalog.edges[expansion.edge]
         nodes = max(self.view.rows(f"node:{type_.source}"), 1)
-        lookups = one.max_hops * size * edges / nodes
-        cached = self.compact.has_neighbours(one.edge, self._direction(hop, end))
+        lookups = expansion.max_hops * size * edges / nodes
+        cached = self.compact.has_neighbours(expansion.edge, self._direction(hop, end))
         build = 0.0 if cached else BUILD_FACTOR * edges
         estimate = f"{size} from, {lookups:.0f} by index, {build:.0f} by adjacency"
         if self.forced:
             return "index", estimate
-        deep = size > MAX_FRONTIER or one.max_hops > MAX_HOPS
-        if one.edge_variable is not None:
+        deep = size > MAX_FRONTIER or expansion.max_hops > MAX_HOPS
+        if expansion.edge_variable is not None:
             if deep:
                 raise TooLarge
             return "index", estimate
@@ -321,15 +321,15 @@ class _Reduction:
     def _pairs_by_adjacency(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
         import pyarrow as pa
 
-        one, direction = hop.expansion, self._direction(hop, end)
-        type_ = self.view.catalog.edges[one.edge]
+        expansion, direction = hop.expansion, self._direction(hop, end)
+        type_ = self.view.catalog.edges[expansion.edge]
         near, far = (type_.target, type_.source) if direction == "in" else (type_.source, type_.target)
         near_nodes, far_nodes = self.compact.nodes(near), self.compact.nodes(far)
         frontier = near_nodes.ordinals(pa.array(ids, pa.utf8()))
         frontier = distinct(frontier[frontier >= 0])
-        adjacency = self.compact.neighbours(one.edge, direction)
+        adjacency = self.compact.neighbours(expansion.edge, direction)
         first, second = reachable(
-            adjacency, frontier, one.min_hops, one.max_hops, max(len(far_nodes), 1), self.arguments.deadline
+            adjacency, frontier, expansion.min_hops, expansion.max_hops, max(len(far_nodes), 1), self.arguments.deadline
         )
         ends = [near_nodes.ids.take(pa.array(first)), far_nodes.ids.take(pa.array(second))]
         return pa.table(dict(zip(_names(end), ends, strict=True)))
@@ -337,9 +337,9 @@ class _Reduction:
     def _pairs_by_lookup(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
         import pyarrow as pa
 
-        one, ways = hop.expansion, self._ways(hop, end)
+        expansion, ways = hop.expansion, self._ways(hop, end)
         pairs = self._neighbours(hop, ways, ids)
-        if one.max_hops > 1:
+        if expansion.max_hops > 1:
             pairs = self._levels(hop, ways, ids, pairs)
         first, second = [list(side) for side in zip(*pairs, strict=True)] if pairs else ([], [])
         near, far = _names(end)
@@ -348,10 +348,10 @@ class _Reduction:
     def _levels(
         self, hop: HopInput, ways: list[tuple[str, str]], ids: list[str], first: list[tuple[str, str]]
     ) -> list[tuple[str, str]]:
-        one = hop.expansion
+        expansion = hop.expansion
         seen = {*first, *((start, start) for start in ids)}
-        level, kept = first, list(first) if one.min_hops == 1 else []
-        for distance in range(2, one.max_hops + 1):
+        level, kept = first, list(first) if expansion.min_hops == 1 else []
+        for distance in range(2, expansion.max_hops + 1):
             self.arguments.deadline.check()
             onwards: dict[str, list[str]] = {}
             for near, far in self._neighbours(hop, ways, list({node for _, node in level})):
@@ -359,7 +359,7 @@ class _Reduction:
             found = {(start, far): None for start, node in level for far in onwards.get(node, ())}
             level = [pair for pair in found if pair not in seen]
             seen.update(level)
-            kept += level if distance >= one.min_hops else []
+            kept += level if distance >= expansion.min_hops else []
             if not level:
                 break
             if len(seen) > MAX_PAIRS and not self.forced:
