@@ -1,0 +1,178 @@
+"""What a schema declares, with everything that it names named by its stable id: two schemas of one graph can be compared
+and merged value by value, whatever was renamed. `to_catalog` leads back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.language.catalog import (
+    Catalog,
+    Constraint,
+    ConstraintKind,
+    EdgeType,
+    Embed,
+    InterfaceType,
+    NodeType,
+    Property,
+)
+from omnigraph.language.schema.stable_ids import AnyType
+from omnigraph.language.schema.syntax import DeclarationKind
+from omnigraph.values.types import PropertyType
+
+Values = Mapping[str, Any]
+"""What a type or a property is declared to be, by the words that a message uses."""
+
+Member = int | str
+"""A property by its id, or an end of an edge by its column."""
+
+ConstraintGroup = tuple[ConstraintKind, tuple[Member, ...]]
+"""The kind of some constraints and what they are about. A type has one key at most, whatever it is about."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One type. `constraints` are the bounds and patterns of each group; of a key, its members in order."""
+
+    kind: DeclarationKind
+    values: Values
+    constraints: Mapping[ConstraintGroup, Any]
+    properties: Mapping[int, Values]
+
+    def about(self, property_id: int) -> tuple[Values, Mapping[ConstraintGroup, Any]]:
+        """All that is said of a property."""
+        said = {group: value for group, value in self.constraints.items() if property_id in _members(group, value)}
+        return self.properties[property_id], said
+
+
+def _members(group: ConstraintGroup, value: Any) -> tuple[Member, ...]:
+    return tuple(value) if group[0] == "key" else group[1]
+
+
+def declarations(catalog: Catalog) -> dict[int, Declared]:
+    """Every type by its id, in the order of the text: interfaces, nodes, edges."""
+    kinds: tuple[tuple[DeclarationKind, Mapping[str, AnyType]], ...] = (
+        ("interface", catalog.interfaces),
+        ("node", catalog.nodes),
+        ("edge", catalog.edges),
+    )
+    return {each.id: _declared(catalog, kind, each) for kind, types in kinds for each in types.values()}
+
+
+def _declared(catalog: Catalog, kind: DeclarationKind, type: AnyType) -> Declared:
+    values: dict[str, Any] = {"name": type.name, "description": type.description}
+    match type:
+        case NodeType():
+            values["interfaces"] = frozenset(_type_id(catalog, name) for name in type.implements)
+        case EdgeType():
+            values["ends"] = (_type_id(catalog, type.source), _type_id(catalog, type.target))
+            values["cardinality"] = (type.min_out, type.max_out)
+    if isinstance(type, NodeType | EdgeType):
+        values["instruction"] = type.instruction
+        values["annotations"] = frozenset(type.annotations)
+        values["table"] = type.table_id
+    properties = {each.id: _property_values(each, type) for each in type.properties.values()}
+    return Declared(kind, values, _constraints(type), properties)
+
+
+def _type_id(catalog: Catalog, name: str) -> int:
+    types: Mapping[str, AnyType] = {**catalog.interfaces, **catalog.nodes}
+    return types[name].id
+
+
+def _property_values(property: Property, owner: AnyType) -> Values:
+    embed = property.embed
+    return {
+        "name": property.name,
+        "type": (property.type.scalar, property.type.is_list, property.type.dimension),
+        "nullability": property.type.nullable,
+        "words": frozenset(property.type.enum),
+        "default": property.default,
+        "description": property.description,
+        "embedding": embed and (owner.properties[embed.source].id, embed.model),
+        "metric": property.metric,
+        "language": property.language,
+        "annotations": frozenset(property.annotations),
+        "declaration": property.declared_directly,
+    }
+
+
+def _constraints(type: AnyType) -> dict[ConstraintGroup, Any]:
+    found: dict[ConstraintGroup, Any] = {}
+    for each in type.constraints:
+        members = tuple(type.properties[name].id if name in type.properties else name for name in each.fields)
+        if each.kind == "key":
+            found["key", ()] = members
+            continue
+        group = (each.kind, tuple(sorted(members, key=str)))
+        found[group] = found.get(group, frozenset()) | {(each.minimum, each.maximum, each.pattern)}
+    return found
+
+
+# ---------------------------------------------------------------- the way back
+
+
+def to_catalog(types: Mapping[int, Declared], next_id: int, retired: Iterable[int]) -> Catalog:
+    """The catalog of these declarations, as far as they say it: what nodes take over from interfaces is left to a compiler."""
+    names = {id: str(each.values["name"]) for id, each in types.items()}
+    interfaces: dict[str, InterfaceType] = {}
+    nodes: dict[str, NodeType] = {}
+    edges: dict[str, EdgeType] = {}
+    for id, each in types.items():
+        values, name = each.values, names[id]
+        properties = {str(said["name"]): _property(pid, said, each) for pid, said in each.properties.items()}
+        constraints = tuple(_constraints_of(each))
+        if each.kind == "interface":
+            interfaces[name] = InterfaceType(name, id, properties, values["description"], constraints)
+            continue
+        common: dict[str, Any] = {
+            "name": name,
+            "id": id,
+            "table_id": values["table"],
+            "properties": properties,
+            "constraints": constraints,
+            "description": values["description"],
+            "instruction": values["instruction"],
+            "annotations": _in_order(values["annotations"]),
+        }
+        if each.kind == "node":
+            nodes[name] = NodeType(**common, implements=tuple(sorted(names[other] for other in values["interfaces"])))
+        else:
+            source, target = (names[other] for other in values["ends"])
+            low, high = values["cardinality"]
+            edges[name] = EdgeType(**common, source=source, target=target, min_out=low, max_out=high)
+    return Catalog(nodes, edges, interfaces, source="", hash="", next_id=next_id, retired=tuple(sorted(retired)))
+
+
+def _property(id: int, values: Values, owner: Declared) -> Property:
+    scalar, is_list, dimension = values["type"]
+    embedding = values["embedding"]
+    return Property(
+        name=values["name"],
+        type=PropertyType(scalar, values["nullability"], is_list, tuple(sorted(values["words"])), dimension),
+        id=id,
+        default=values["default"],
+        description=values["description"],
+        embed=embedding and Embed(str(owner.properties[embedding[0]]["name"]), embedding[1]),
+        metric=values["metric"],
+        language=values["language"],
+        annotations=_in_order(values["annotations"]),
+        declared_directly=values["declaration"],
+    )
+
+
+def _constraints_of(type: Declared) -> Iterable[Constraint]:
+    for group, value in type.constraints.items():
+        names = tuple(
+            each if isinstance(each, str) else str(type.properties[each]["name"]) for each in _members(group, value)
+        )
+        if group[0] == "key":
+            yield Constraint("key", names)
+            continue
+        for low, high, pattern in sorted(value, key=repr):
+            yield Constraint(group[0], names, low, high, pattern)
+
+
+def _in_order(annotations: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(annotations, key=repr))

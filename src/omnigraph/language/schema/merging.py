@@ -1,0 +1,359 @@
+"""The three-way merge of schemas: what both branches declare, by stable ids, or the contradictions between them.
+
+A declaration that one branch changed is taken from it; what both changed is merged value by value. Sets (the words of an enum,
+implemented interfaces, annotations) take what either branch added and lose what either removed. What one branch dropped is gone,
+unless the other changed it, or gave it values meanwhile. Several bases, where merges crossed: a branch kept what one of them
+has. A pure function of catalogs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from omnigraph.errors import SchemaError
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.declarations import ConstraintGroup, Declared, Values, declarations, to_catalog
+from omnigraph.language.schema.parser import parse_schema
+from omnigraph.language.schema.printer import format_schema
+from omnigraph.language.schema.stable_ids import FIRST_DERIVED_ID, ids_of
+from omnigraph.language.schema.syntax import ConstraintSyntax, PropertySyntax
+
+Side = Literal["ours", "theirs"]
+Strategy = Literal["fail", "ours", "theirs"]
+
+SchemaConflictKind = Literal["divergent_change", "drop_vs_change", "drop_vs_values", "name_clash", "broken_schema"]
+
+HasNewValues = Callable[[Side, int, int | None], bool]
+"""Whether a branch changed entities of a type (by id) in a property (None: in anything) since the base."""
+
+_SETS = frozenset({"interfaces", "annotations"})
+_NO_STRATEGY = frozenset({"type", "ends", "@key"})
+"""What one branch stored does not always fit the other's declaration."""
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A line of a branch's schema.
+
+    >>> statement = og.Statement("age: I32?", 2)
+    >>> assert str(statement) == "line 2: age: I32?"
+    """
+
+    text: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}"
+
+
+@dataclass(frozen=True)
+class SchemaConflict:
+    """One declaration that two branches changed in contradicting ways. `ours` is what the target's schema says, `theirs` what the
+    source's says; None where it no longer says anything.
+
+    >>> conflict = og.SchemaConflict("divergent_change", "node:Person.age", "both changed it", statement, None)
+    >>> assert conflict.to_json()["ours"] == {"text": "age: I32?", "line": 2}
+    """
+
+    kind: SchemaConflictKind
+    entity: str
+    """`node:Person`, `node:Person.age`, `edge:Knows`, `interface:Named`, or `schema`."""
+    message: str
+    ours: Statement | None = None
+    theirs: Statement | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """{kind, entity, message, ours?, theirs?}, the last two as {text, line}."""
+        sides = {"ours": self.ours, "theirs": self.theirs}
+        said = {side: {"text": each.text, "line": each.line} for side, each in sides.items() if each is not None}
+        return {"kind": self.kind, "entity": self.entity, "message": self.message, **said}
+
+
+@dataclass(frozen=True)
+class SchemaMerge:
+    """The merged schema, or why there is none."""
+
+    catalog: Catalog | None
+    conflicts: tuple[SchemaConflict, ...] = ()
+
+
+def merge_schemas(
+    bases: Sequence[Catalog],
+    ours: Catalog,
+    theirs: Catalog,
+    *,
+    strategy: Strategy = "fail",
+    has_new_values: HasNewValues = lambda _side, _type, _property: False,
+) -> SchemaMerge:
+    """One of the two catalogs where the other adds nothing to it; else a new one, whose text is printed anew."""
+    for one, other in ((ours, theirs), (theirs, ours)):
+        if any(base.hash == one.hash for base in bases) and not _loses(one, other):
+            return SchemaMerge(other)
+    return _Merge(bases, ours, theirs, strategy, has_new_values).run()
+
+
+def _loses(kept: Catalog, other: Catalog) -> bool:
+    """Whether the other schema lacks something that this one has, to which somebody may have given values, or had."""
+    return not (ids_of(kept) <= ids_of(other) and {*kept.retired} <= {*other.retired})
+
+
+class _Merge:
+    def __init__(
+        self,
+        bases: Sequence[Catalog],
+        ours: Catalog,
+        theirs: Catalog,
+        strategy: Strategy,
+        has_new_values: HasNewValues,
+    ) -> None:
+        self.catalogs: Mapping[Side, Catalog] = {"ours": ours, "theirs": theirs}
+        self.bases = [declarations(base) for base in bases]
+        self.sides: dict[Side, dict[int, Declared]] = {"ours": declarations(ours), "theirs": declarations(theirs)}
+        self.strategy = strategy
+        self.has_new_values = has_new_values
+        self.conflicts: list[SchemaConflict] = []
+
+    def run(self) -> SchemaMerge:
+        types: dict[int, Declared] = {}
+        for id in dict.fromkeys([*self.sides["ours"], *self.sides["theirs"]]):
+            merged = self._type(id)
+            if merged is not None:
+                types[id] = merged
+        types = dict(sorted(types.items(), key=lambda item: ("interface", "node", "edge").index(item[1].kind)))
+        self._check_names(types)
+        self._check_uses(types)
+        if self.conflicts:
+            return SchemaMerge(None, tuple(sorted(self.conflicts, key=lambda each: (each.entity, each.message))))
+        return self._compiled(types)
+
+    def _compiled(self, types: Mapping[int, Declared]) -> SchemaMerge:
+        ours, theirs = self.catalogs["ours"], self.catalogs["theirs"]
+        used = {*ours.retired, *theirs.retired, *ids_of(ours), *ids_of(theirs)}
+        retired = [id for id in used if id >= FIRST_DERIVED_ID]
+        draft = to_catalog(types, max(ours.next_id, theirs.next_id), retired)
+        try:
+            catalog = compile_schema(format_schema(draft), None, previous=draft)
+        except SchemaError as error:
+            message = f"the two schemas do not fit together: {error.message}"
+            return SchemaMerge(None, (SchemaConflict("broken_schema", "schema", message),))
+        for side in (ours, theirs):
+            if (side.hash, side.retired) == (catalog.hash, catalog.retired):
+                return SchemaMerge(side)
+        return SchemaMerge(catalog)
+
+    # ------------------------------------------------------------ types
+
+    def _type(self, id: int) -> Declared | None:
+        bases = [base[id] for base in self.bases if id in base]
+        ours, theirs = self.sides["ours"].get(id), self.sides["theirs"].get(id)
+        if ours is None or theirs is None:
+            return self._one_sided(id, bases, ours, theirs)
+        where = _Where(id, None, bool(bases))
+        values = self._values(where, [base.values for base in bases], ours.values, theirs.values)
+        properties: dict[int, Values] = {}
+        for property_id in dict.fromkeys([*ours.properties, *theirs.properties]):
+            merged = self._property(id, property_id, bases, ours, theirs)
+            if merged is not None:
+                properties[property_id] = merged
+        constraints = self._constraints(id, bases, ours, theirs, properties)
+        return Declared(ours.kind, values, constraints, properties)
+
+    def _one_sided(
+        self, id: int, bases: Sequence[Declared], ours: Declared | None, theirs: Declared | None
+    ) -> Declared | None:
+        """A type that one branch alone has: it added it, or the other dropped it."""
+        holder: Side = "ours" if ours is not None else "theirs"
+        declared = ours or theirs
+        assert declared is not None, "one of the branches has it"
+        is_kept = self._is_kept(_Where(id, None, bool(bases)), holder, is_changed=declared not in bases)
+        return declared if is_kept else None
+
+    def _is_kept(self, where: _Where, holder: Side, *, is_changed: bool) -> bool:
+        """Whether what one branch alone has stays. A change of it, or new values, contradict the other's drop."""
+        if not where.had_base:
+            return True
+        has_values = self.has_new_values(holder, where.type_id, where.property_id)
+        if not is_changed and not has_values:
+            return False
+        if self.strategy != "fail":
+            return self.strategy == holder
+        kind: SchemaConflictKind = "drop_vs_change" if is_changed else "drop_vs_values"
+        did = "changed its declaration" if is_changed else "gave it new values"
+        self._conflict(kind, where, f"one branch dropped {self._entity(where)} and the other {did}")
+        return True
+
+    # ------------------------------------------------------------ properties
+
+    def _property(
+        self, type_id: int, id: int, bases: Sequence[Declared], ours: Declared, theirs: Declared
+    ) -> Values | None:
+        known = [base for base in bases if id in base.properties]
+        where = _Where(type_id, id, bool(known))
+        if id in ours.properties and id in theirs.properties:
+            before = [base.properties[id] for base in known]
+            return self._values(where, before, ours.properties[id], theirs.properties[id])
+        holder: Side = "ours" if id in ours.properties else "theirs"
+        declared = ours if holder == "ours" else theirs
+        is_changed = all(base.about(id) != declared.about(id) for base in known)
+        return declared.properties[id] if self._is_kept(where, holder, is_changed=is_changed) else None
+
+    def _constraints(
+        self,
+        type_id: int,
+        bases: Sequence[Declared],
+        ours: Declared,
+        theirs: Declared,
+        properties: Mapping[int, Values],
+    ) -> dict[ConstraintGroup, Any]:
+        merged: dict[ConstraintGroup, Any] = {}
+        for group in dict.fromkeys([*ours.constraints, *theirs.constraints]):
+            value = self._constraint(type_id, group, bases, ours, theirs)
+            members = value if group[0] == "key" and value is not _MISSING else group[1]
+            if value is not _MISSING and all(isinstance(each, str) or each in properties for each in members):
+                merged[group] = value
+        return merged
+
+    def _constraint(
+        self, type_id: int, group: ConstraintGroup, bases: Sequence[Declared], ours: Declared, theirs: Declared
+    ) -> Any:
+        """A constraint goes with its properties: where one branch dropped one of them, it is the other's."""
+        for side, other in ((ours, theirs), (theirs, ours)):
+            if any(isinstance(each, int) and each not in side.properties for each in group[1]):
+                return other.constraints.get(group, _MISSING)
+        return self._picked(
+            _Where(type_id, None, bool(bases), group),
+            f"@{group[0]}",
+            [base.constraints.get(group, _MISSING) for base in bases] or [_MISSING],
+            ours.constraints.get(group, _MISSING),
+            theirs.constraints.get(group, _MISSING),
+        )
+
+    # ------------------------------------------------------------ values
+
+    def _values(self, where: _Where, bases: Sequence[Values], ours: Values, theirs: Values) -> dict[str, Any]:
+        return {
+            name: self._value(where, name, [base[name] for base in bases], ours[name], theirs[name]) for name in ours
+        }
+
+    def _value(self, where: _Where, name: str, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:
+        if name in _SETS or (name == "words" and ours and theirs and all(bases)):
+            merged = _merged_sets(bases, ours, theirs)
+            if merged or name != "words":
+                return merged
+        if name == "table" and ours != theirs:
+            return ours  # Both added the type, with other columns: rows of theirs are written anew.
+        return self._picked(where, name, bases, ours, theirs)
+
+    def _picked(self, where: _Where, name: str, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:
+        """The value of the branch that changed it."""
+        kept = {"ours": ours in bases, "theirs": theirs in bases}
+        if ours == theirs or kept["theirs"] > kept["ours"]:
+            return ours
+        if kept["ours"] > kept["theirs"]:
+            return theirs
+        if self.strategy != "fail" and name not in _NO_STRATEGY:
+            return ours if self.strategy == "ours" else theirs
+        did = "changed" if where.had_base else "added"
+        said = f"both branches {did} {self._entity(where)}, with another {name}"
+        self._conflict("divergent_change", where, said)
+        return ours
+
+    # ------------------------------------------------------------ the whole
+
+    def _check_names(self, types: Mapping[int, Declared]) -> None:
+        """No two types of a kind, and no two properties of a type, have one name: a strategy cannot choose between them."""
+        self._check_unique(
+            (_Where(id, None), _namespace(each.kind), str(each.values["name"])) for id, each in types.items()
+        )
+        for id, each in types.items():
+            self._check_unique(
+                (_Where(id, property_id), "property", str(values["name"]))
+                for property_id, values in each.properties.items()
+            )
+
+    def _check_unique(self, names: Iterator[tuple[_Where, str, str]]) -> None:
+        seen: dict[tuple[str, str], _Where] = {}
+        for where, space, name in names:
+            # Edges are named whatever the case in queries, properties in SQL.
+            key = (space, name if space == "type" else name.lower())
+            first = seen.setdefault(key, where)
+            if first is not where:
+                entity = self._entity(where)
+                message = f"the branches have different things named {entity}: rename one of them"
+                ours, theirs = self._statement("ours", first), self._statement("theirs", where)
+                self.conflicts.append(SchemaConflict("name_clash", entity, message, ours, theirs))
+
+    def _check_uses(self, types: Mapping[int, Declared]) -> None:
+        """A type that one branch dropped is not used by what the other declares."""
+        for id, each in types.items():
+            for used in (*each.values.get("ends", ()), *each.values.get("interfaces", ())):
+                if used not in types:
+                    where, gone = _Where(id, None), _Where(used, None)
+                    message = f"one branch dropped {self._entity(gone)}, which {self._entity(where)} of the other uses"
+                    self._conflict("drop_vs_change", where, message)
+
+    # ------------------------------------------------------------ words
+
+    def _conflict(self, kind: SchemaConflictKind, where: _Where, message: str) -> None:
+        ours, theirs = self._statement("ours", where), self._statement("theirs", where)
+        self.conflicts.append(SchemaConflict(kind, self._entity(where), message, ours, theirs))
+
+    def _entity(self, where: _Where) -> str:
+        """As ours calls it, if ours has it."""
+        for types in (*self.sides.values(), *self.bases):
+            declared = types.get(where.type_id)
+            if declared is not None and (where.property_id is None or where.property_id in declared.properties):
+                name = f"{declared.kind}:{declared.values['name']}"
+                return name if where.property_id is None else f"{name}.{declared.properties[where.property_id]['name']}"
+        raise AssertionError("what is named is declared somewhere")
+
+    def _statement(self, side: Side, where: _Where) -> Statement | None:
+        declared = self.sides[side].get(where.type_id)
+        if declared is None or (where.property_id is not None and where.property_id not in declared.properties):
+            return None
+        return _statement(self.catalogs[side].source, declared, where)
+
+
+@dataclass(frozen=True)
+class _Where:
+    """What is merged: a type, one of its properties, or some of its constraints."""
+
+    type_id: int
+    property_id: int | None
+    had_base: bool = False
+    constraints: ConstraintGroup | None = None
+
+
+def _namespace(kind: str) -> str:
+    return "edge" if kind == "edge" else "type"
+
+
+def _merged_sets(bases: Sequence[frozenset[Any]], ours: frozenset[Any], theirs: frozenset[Any]) -> frozenset[Any]:
+    """With what either added and without what either removed."""
+    base: frozenset[Any] = frozenset().union(*bases)
+    return (ours & theirs) | ((ours | theirs) - base)
+
+
+def _statement(source: str, declared: Declared, where: _Where) -> Statement | None:
+    """The line of a schema's text that declares something; for what comes from an interface, that of the type."""
+    for declaration in parse_schema(source).declarations:
+        kind = type(declaration).__name__.removesuffix("Syntax").lower()
+        if (kind, declaration.name) != (declared.kind, declared.values["name"]):
+            continue
+        place = declaration.place
+        for member in declaration.members:
+            if _is_about(member, declared, where):
+                place = member.place
+        return Statement(source.splitlines()[place.line - 1].strip(), place.line)
+    return None
+
+
+def _is_about(member: PropertySyntax | ConstraintSyntax, declared: Declared, where: _Where) -> bool:
+    if isinstance(member, PropertySyntax):
+        ids = (where.property_id,) if where.constraints is None else where.constraints[1]
+        return member.name in [declared.properties[id]["name"] for id in ids if isinstance(id, int)]
+    return where.constraints is not None and member.kind == where.constraints[0]
