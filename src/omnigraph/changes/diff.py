@@ -69,6 +69,15 @@ def diff(
     Under different schemas, properties with the same identity are compared and a new property counts as having its
     default before. SchemaBoundary when a type with rows is gone in the later schema.
     """
+    for earlier, later in changed_types(before, after, only, resume):
+        inside = resume is not None and type_order(later.entity) == resume.type_order
+        yield from _type_changes(earlier, later, only, resume if inside else None, workers)
+
+
+def changed_types(
+    before: View, after: View, only: ChangeFilter, resume: ChangePosition | None = None
+) -> Iterator[tuple[TypeRows, TypeRows]]:
+    """The types that are asked for and may have changed, in order, with their rows on both sides."""
     pairs = sorted(type_pairs(before.catalog, after.catalog), key=lambda pair: type_order(pair.entity))
     for pair in pairs:
         order = type_order(pair.entity)
@@ -76,8 +85,7 @@ def diff(
             continue
         sides = _sides(before, after, pair)
         if sides is not None:
-            position = resume if resume is not None and order == resume.type_order else None
-            yield from _type_changes(*sides, only, position, workers)
+            yield sides
 
 
 def type_order(entity: EntityType) -> tuple[int, str]:
@@ -111,9 +119,25 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
     return earlier, rows_in(after, pair.after)
 
 
+def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:
+    """How many changes lead from one snapshot to the other. Reads ids, and rows that were stored anew to compare them."""
+    types = changed_types(before, after, only)
+    return sum(_wanted_rows(earlier, later, only, IN_PROCESS).num_rows for earlier, later in types)
+
+
 def _type_changes(
     before: TypeRows, after: TypeRows, only: ChangeFilter, resume: ChangePosition | None, workers: Workers
 ) -> Iterator[EntityChange]:
+    rows = _wanted_rows(before, after, only, workers)
+    if resume is not None:
+        rows = rows.slice(resume.first_after(rows.column("id").to_pylist()))
+    step = min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
+    for start in range(0, rows.num_rows, step):
+        yield from _entity_changes(before, after, rows.slice(start, step))
+
+
+def _wanted_rows(before: TypeRows, after: TypeRows, only: ChangeFilter, workers: Workers) -> pa.Table:
+    """The changed rows of a type, as `changed_rows` gives them, with an operation that is asked for."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -122,11 +146,7 @@ def _type_changes(
     if only.ops is not None:
         wanted = [number for number, op in enumerate(OPS) if op in only.ops]
         rows = rows.filter(pc.is_in(rows.column("op"), pa.array(wanted, pa.int8())))
-    if resume is not None:
-        rows = rows.slice(resume.first_after(rows.column("id").to_pylist()))
-    step = min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
-    for start in range(0, rows.num_rows, step):
-        yield from _entity_changes(before, after, rows.slice(start, step))
+    return rows
 
 
 def _entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[EntityChange]:

@@ -130,7 +130,7 @@ def commit_changes(
         if token.commit != commit.id:
             raise CursorRejected("it belongs to another commit")
         resume = token.position
-    before, after = _states(repository, commit, check_parent=True)
+    before, after = states_of(repository, commit, check_parent=True)
     part = _take(diff(before, after, only=only, resume=resume), _Budget(_limited(limit)))
     next_page = None
     if part.rest_after is not None:
@@ -138,7 +138,7 @@ def commit_changes(
     return CommitPage(commit, part.changes, next_page)
 
 
-def _states(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
+def states_of(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
     """The snapshots before and after a commit: both stand in its entry. The rows before it may be swept with its parent."""
     if commit.parent is None:
         raise ParentlessCommit(f"commit {commit.id} is the first of the graph", hint="ask for a later commit")
@@ -190,10 +190,10 @@ def poll(
         at = (
             decode_token(cursor, "feed-cursor", scope)
             if cursor is not None
-            else _started(repository, head, scope, start)
+            else started(repository, head, scope, start)
         )
         at = Token("feed-page", scope, at.seq, at.commit, min(head.head.commit.ref.seq, at.seq + max_commits))
-    _check_commit(repository, head, at)
+    check_commit(repository, head, at)
     return _page(repository, head, at, only, _Budget(_limited(limit)))
 
 
@@ -206,7 +206,7 @@ def cursor_at(repository: Repository, head: Entry, commit: Commit, only: ChangeF
     return Token("feed-cursor", feed_scope(repository, head, only), commit.ref.seq, commit.id).encode()
 
 
-def _started(repository: Repository, head: Entry, scope: tuple[str, ...], start: str | None) -> Token:
+def started(repository: Repository, head: Entry, scope: tuple[str, ...], start: str | None) -> Token:
     log = repository.history.log
     commit: Commit | None
     if start in (None, "now"):
@@ -223,7 +223,7 @@ def _started(repository: Repository, head: Entry, scope: tuple[str, ...], start:
     return Token("feed-cursor", scope, commit.ref.seq, commit.id)
 
 
-def _check_commit(repository: Repository, head: Entry, at: Token) -> None:
+def check_commit(repository: Repository, head: Entry, at: Token) -> None:
     if at.seq == head.head.commit.ref.seq and at.commit == head.head.commit.id:
         return
     known = repository.history.log.by_seq(head, at.seq)
@@ -236,7 +236,7 @@ def _page(repository: Repository, head: Entry, at: Token, only: ChangeFilter, bu
     blocks: list[CommitChanges] = []
     seq, last, resume = at.seq, at.commit, at.position
     for commit in repository.history.log.after(head, at.seq, limit=at.cut - at.seq):
-        before, after = _states(repository, commit, check_parent=seq == at.seq)
+        before, after = states_of(repository, commit, check_parent=seq == at.seq)
         part = _take(diff(before, after, only=only, resume=resume), budget)
         if part.rest_after is None or part.changes:
             blocks.append(CommitChanges(commit, part.changes))

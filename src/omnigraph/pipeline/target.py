@@ -34,6 +34,11 @@ class Address:
     def store(self) -> Store:
         return open_store(self.root, storage_options=dict(self.options))
 
+    @property
+    def repository(self) -> Repository:
+        """The graph with its history."""
+        return _repository(self.root, self.options)
+
     def open(self, place: TableVersion) -> Table:
         return self.tables.open(place.path, place.version)
 
@@ -94,3 +99,8 @@ def _catalog(data: bytes) -> Catalog:
 @lru_cache(maxsize=4)
 def _tables(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
     return Tables(root, storage_options=dict(options))
+
+
+@lru_cache(maxsize=4)
+def _repository(root: str, options: tuple[tuple[str, str], ...]) -> Repository:
+    return Repository.open(root, dict(options) or None)

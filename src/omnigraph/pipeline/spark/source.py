@@ -5,10 +5,11 @@
     frame.write.format("omnigraph").option("graph", uri).option("type", "Person").mode("append").save()
 
 Options: graph, type; to read: revision (a branch, tag, commit id or branch~N), as_of (a time on that branch), columns (names
-joined by commas); to write: branch, actor, message, and a write key: once (a text) or sequence ("orders 17");
-filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; `storage.<name>` for the store. Spark tells a
-Python source no required columns, and the filters it does tell stick to a DataFrame: a later query of the same DataFrame
-without filters would still get the earlier ones. So both are chosen by options, and Spark's own filters stay with Spark.
+joined by commas), filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; to write: branch, actor, message,
+and a write key: once (a text) or sequence ("orders 17"); `storage.<name>` for the store. With changes, what commits changed
+is read instead (`change_source`). Spark tells a Python source no required columns, and the filters it does tell stick to a
+DataFrame: a later query of the same DataFrame without filters would still get the earlier ones. So both are chosen by
+options, and Spark's own filters stay with Spark.
 
 A relative path of a graph starts in the folder where the source was registered.
 
@@ -18,30 +19,40 @@ leaves nothing visible.
 
 from __future__ import annotations
 
-import functools
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
     InputPartition,
     WriterCommitMessage,
 )
 
-from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
+from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.history import MAIN, Once, check_attribution, new_ulid
 from omnigraph.pipeline.engines import refuse_memory
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
+from omnigraph.pipeline.spark.change_rows import spark_schema
+from omnigraph.pipeline.spark.change_source import (
+    ChangesReader,
+    ChangesStreamReader,
+    RefusedStream,
+    check_options,
+    feed_of,
+    reads_changes,
+)
 from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, fragment_groups
+from omnigraph.pipeline.spark.sentences import in_one_sentence, items_in_one_sentence
 from omnigraph.pipeline.spark.types import struct_type
-from omnigraph.pipeline.target import TableVersion, Target, table_versions_of
+from omnigraph.pipeline.target import Address, TableVersion, Target, table_versions_of
 from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
@@ -57,30 +68,6 @@ def register(spark: SparkSession) -> None:
         folder = os.getcwd()
 
     spark.dataSource.register(RegisteredSource)
-
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def in_one_sentence(method: Method) -> Method:
-    """For methods that Spark calls in a Python worker: an error of ours reaches the user as a sentence, without the
-    tracebacks of the worker. The worker ends with it, so nobody else's tracebacks are lost."""
-
-    @functools.wraps(method)
-    def call(*args: Any, **named: Any) -> Any:
-        try:
-            return method(*args, **named)
-        except OmnigraphError as error:
-            raise _as_sentence(error) from None
-
-    return call  # type: ignore[return-value]
-
-
-def _as_sentence(error: OmnigraphError) -> OmnigraphError:
-    os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-    if error.hint and not isinstance(error, RejectedRecords):  # whose hint is about another way to load
-        error.args = (f"{error.message} ({error.hint})",)
-    return error
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
@@ -118,6 +105,9 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             )
         return application, int(number)
 
+    def _address(self) -> Address:
+        return Address.of_graph(self._repository())
+
     def _view(self) -> View:
         repository = self._repository()
         return repository.resolve(self.options.get("revision", MAIN), self.options.get("as_of"))
@@ -134,6 +124,10 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
     def schema(self) -> StructType:
         import pyarrow as pa
 
+        if reads_changes(self.options):
+            check_options(self.options)
+            feed_of(self._address(), self.options)
+            return spark_schema()
         view = self._view()
         key = table_key(view.catalog, self._option("type"))
         stored = view.schema(key)
@@ -141,6 +135,8 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     @in_one_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
+        if reads_changes(self.options):
+            return ChangesReader(self._address(), self.options, schema)
         view = self._view()
         key = table_key(view.catalog, self._option("type"))
         known = view.schema(key).names
@@ -155,6 +151,21 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         return TableReader(
             Target.of(view.repository, view), place, groups, list(schema.names), self.options.get("filter")
         )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        # Spark loses an error that is raised here; one that a method of the reader raises reaches the user.
+        try:
+            return self._stream_reader(schema)
+        except OmnigraphError as error:
+            return RefusedStream(error)
+
+    def _stream_reader(self, schema: StructType) -> ChangesStreamReader:
+        if not reads_changes(self.options):
+            raise UsageError(
+                "a stream reads the changes of a branch, not its rows",
+                hint='.option("changes", "true"); .option("start", "baseline") begins with every row',
+            )
+        return ChangesStreamReader(self._address(), self.options, schema)
 
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -213,10 +224,8 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, _Group)
         if self.place is None or not partition.fragments:
             return
-        try:
-            yield from FragmentsReader(self.target, self.place, self.columns, self.filter).batches(partition.fragments)
-        except OmnigraphError as error:
-            raise _as_sentence(error) from None
+        reader = FragmentsReader(self.target, self.place, self.columns, self.filter)
+        yield from items_in_one_sentence(reader.batches(partition.fragments))
 
 
 # ---------------------------------------------------------------- writing

@@ -1,0 +1,275 @@
+"""Changes through the Spark data source: a span of commits as a DataFrame, the feed of a branch as a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from merge import model
+
+import omnigraph as og
+from omnigraph.history import sweep_chain
+from omnigraph.values.json_values import json_value
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def session(spark: Any) -> Any:
+    from omnigraph.pipeline.spark.source import register
+
+    register(spark)
+    return spark
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    """Three commits on main: people and an edge; an update and an insert; a merge that deletes."""
+    graph = og.init(tmp_path / "g", schema=model.SCHEMA, durability="process")
+    with graph.transaction(actor="ada") as tx:
+        for name in "abc":
+            tx.insert("Person", name=name, age=1)
+        tx.insert("Knows", {"id": "e1"}, from_="a", to="b")
+    graph.branches.create("work")
+    with graph.transaction() as tx:
+        tx.update("Person", "a", age=2)
+        tx.insert("Person", name="d")
+    with graph.transaction("work") as tx:
+        tx.delete("Person", "b")
+    graph.branches.merge("work", actor="bob")
+    return graph
+
+
+def reader(session: Any, graph: og.Graph, way: str = "read", **options: str) -> Any:
+    return getattr(session, way).format("omnigraph").options(**{"graph": graph.uri, "changes": "true", **options})
+
+
+def expected(graph: og.Graph, **arguments: Any) -> list[tuple[Any, ...]]:
+    """The feed as the library gives it, in the form of rows."""
+
+    def text(entity: Any) -> Any:
+        return None if entity is None else json_value(entity)
+
+    page = graph.changes(**arguments, limit=8_192)
+    assert page.caught_up
+    return sorted(
+        (c.op, c.type_name, c.id, text(c.before), text(c.after), block.commit.id, block.commit.actor, block.commit.at)
+        for block in page.blocks
+        for c in block.changes
+    )  # fmt: skip
+
+
+def rows_of(frame: Any) -> list[tuple[Any, ...]]:
+    import datetime as dt
+
+    def text(value: str | None) -> Any:
+        return None if value is None else json.loads(value)
+
+    return sorted(
+        (r.op, r.type, r.id, text(r.before), text(r.after), r.commit, r.actor, r.time.astimezone(dt.UTC))
+        for r in frame.collect()
+    )
+
+
+# ---------------------------------------------------------------- batch
+
+
+def test_a_span_of_commits_is_the_feed_as_rows(session: Any, graph: og.Graph) -> None:
+    frame = reader(session, graph).load()
+    assert frame.columns == ["op", "type", "id", "before", "after", "commit", "actor", "time"]
+    found = rows_of(frame)
+    assert found == expected(graph, start="beginning")
+    assert len(found) == 8
+    (edge,) = [row for row in found if row[:2] == ("insert", "Knows")]
+    assert edge[4] == {"id": "e1", "from": "a", "to": "b", "since": None}
+
+
+def test_from_and_to_name_revisions_of_the_branch(session: Any, graph: og.Graph) -> None:
+    second = graph.commit("main~1")
+    graph.tags.create("first", "main~2")
+    everything = expected(graph, start="beginning")
+    of_second = [row for row in everything if row[5] == second.id]
+    for options in (
+        {"from": "main~2", "to": "main~1"},
+        {"from": "first", "to": second.id},
+        {"from_time": graph.commit("main~2").at.isoformat(), "to": "main~1"},
+        {"cursor": graph.changes(start="beginning", max_commits=1).cursor, "to": "main~1"},
+    ):
+        assert rows_of(reader(session, graph, **options).load()) == of_second, options
+    assert rows_of(reader(session, graph, **{"from": "main"}).load()) == []
+    work = rows_of(reader(session, graph, branch="work", **{"from": "main~2"}).load())
+    assert [row[:3] for row in work] == [("delete", "Knows", "e1"), ("delete", "Person", "b")]
+
+
+def test_types_kinds_and_operations_can_be_chosen(session: Any, graph: og.Graph) -> None:
+    frame = reader(session, graph, type="Person, Knows", kind="node", op="update,delete").load()
+    assert rows_of(frame) == expected(graph, start="beginning", kinds=["node"], ops=["update", "delete"])
+    narrow = reader(session, graph).schema("id string, op string").load()
+    assert ("a", "update") in {tuple(row) for row in narrow.collect()}
+
+
+FAILING: dict[str, tuple[str, dict[str, str], str]] = {
+    "an option of tables": ("read", {"revision": "main"}, "UsageError: changes are not read with the option 'revision'"),
+    "an option of streams": ("read", {"max_commits": "3"}, "UsageError: the option 'max_commits' is for spark.readStream"),
+    "an option of reads": ("readStream", {"to": "main"}, "UsageError: the option 'to' is for spark.read "),
+    "two beginnings": (
+        "read", {"from": "main", "from_time": "2026-01-01"},
+        "UsageError: the options 'from' and 'from_time' both say where the changes begin (give one)",
+    ),
+    "no start": (
+        "readStream", {"start": "yesterday"},
+        "UsageError: 'yesterday' is not a value of the option 'start' (now, beginning, baseline; ",
+    ),
+    "no number": (
+        "readStream", {"max_rows": "many"}, "UsageError: the option 'max_rows' is a number of at least 1, not 'many'",
+    ),
+    "an unknown type": ("read", {"type": "Persn"}, "UsageError: 'Persn' is not a type of changes"),
+    "an unknown word": ("read", {"changes": "yes"}, "UsageError: 'yes' is not a value of the option 'changes'"),
+    "the wrong order": (
+        "read", {"from": "main", "to": "main~1"}, "UsageError: the changes end at commit ",
+    ),
+    "a commit of another branch": ("read", {"from": "work"}, "CommitNotFound: commit "),
+    "a broken cursor": ("readStream", {"cursor": "x"}, "CursorRejected: change cursor rejected: it is not a cursor"),
+    "a stream of rows": (
+        "readStream", {"changes": "false", "type": "Person"},
+        "UsageError: a stream reads the changes of a branch, not its rows (.option(\"changes\", \"true\")",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_what_cannot_work_says_so_in_one_sentence(case: str, session: Any, graph: og.Graph, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    way, options, sentence = FAILING[case]
+
+    def read() -> None:
+        frame = reader(session, graph, way, **options).load()
+        if way == "readStream":
+            run(frame, tmp_path / "checkpoint", lambda _frame, _batch: None)
+        else:
+            frame.collect()
+
+    with pytest.raises(PySparkException) as caught:
+        read()
+    message = str(caught.value)
+    assert f"omnigraph.errors.{sentence}" in message
+    assert "Traceback" not in message
+
+
+# ---------------------------------------------------------------- streams
+
+
+def run(frame: Any, checkpoint: Path, each: Callable[[Any, int], None]) -> None:
+    """Everything that is there now, batch by batch, as a query that is started again with its checkpoint."""
+    query = (
+        frame.writeStream.foreachBatch(each)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+class Collected:
+    """What a query gave, batch by batch; a batch that comes again replaces what it gave before."""
+
+    def __init__(self, session: Any, graph: og.Graph, checkpoint: Path, **options: str) -> None:
+        self.reader = reader(session, graph, "readStream", **options)
+        self.checkpoint = checkpoint
+        self.batches: dict[int, list[tuple[Any, ...]]] = {}
+
+    def start(self, fail_at: int | None = None) -> None:
+        def each(frame: Any, batch: int) -> None:
+            self.batches[batch] = rows_of(frame)
+            if batch == fail_at:
+                raise RuntimeError("the consumer died")
+
+        run(self.reader.load(), self.checkpoint, each)
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted(row for rows in self.batches.values() for row in rows)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(rows) for _, rows in sorted(self.batches.items())]
+
+
+def add(graph: og.Graph, name: str) -> None:
+    with graph.transaction() as tx:
+        tx.insert("Person", name=name)
+
+
+def test_a_stream_goes_on_where_it_stopped(session: Any, graph: og.Graph, tmp_path: Path) -> None:
+    stream = Collected(session, graph, tmp_path / "checkpoint", start="beginning")
+    stream.start()
+    assert stream.rows == expected(graph, start="beginning")
+    add(graph, "e")
+    stream.start()
+    stream.start()
+    assert stream.sizes == [8, 1]
+    assert stream.rows == expected(graph, start="beginning")
+    # The offset is the cursor of the feed.
+    (last,) = [path for path in (tmp_path / "checkpoint" / "offsets").iterdir() if path.name == "1"]
+    cursor = json.loads(last.read_text().splitlines()[-1])["cursor"]
+    assert graph.changes(since=cursor).caught_up
+
+
+def test_a_batch_has_so_many_commits_or_rows(session: Any, graph: og.Graph, tmp_path: Path) -> None:
+    for limits, sizes in ({"max_commits": "2"}, [6, 2]), ({"max_rows": "4"}, [4, 4]), ({"max_rows": "1"}, [4, 2, 2]):
+        stream = Collected(session, graph, tmp_path / str(limits), start="beginning", **limits)
+        stream.start()
+        assert stream.sizes == sizes, limits
+        assert stream.rows == expected(graph, start="beginning")
+
+
+@pytest.mark.parametrize("start", ["now", "baseline"])
+def test_a_first_batch_that_is_tried_again_is_the_same(
+    start: str, session: Any, graph: og.Graph, tmp_path: Path
+) -> None:
+    """Spark asks for the beginning of the first batch again, when it may mean something else."""
+    from pyspark.errors import PySparkException
+
+    stream = Collected(session, graph, tmp_path / "checkpoint", start=start)
+    with pytest.raises(PySparkException, match="the consumer died"):
+        stream.start(fail_at=0)
+    first = {0: list(stream.batches[0])}
+    later = graph.changes().cursor
+    add(graph, "e")
+    stream.start()
+    assert stream.batches[0] == first[0]
+    assert [row for batch, rows in stream.batches.items() if batch for row in rows] == expected(graph, since=later)
+
+
+def test_a_baseline_is_every_row_and_then_the_changes(session: Any, graph: og.Graph, tmp_path: Path) -> None:
+    head = graph.commit()
+    stream = Collected(session, graph, tmp_path / "checkpoint", start="baseline", type="Person")
+    stream.start()
+    assert [(row[0], row[2], row[5], row[6]) for row in stream.rows] == [
+        ("insert", name, head.id, "bob") for name in "acd"
+    ]
+    assert stream.rows[0][4] == {"id": "a", "name": "a", "age": 2, "nick": None, "mail": None}
+    with graph.transaction() as tx:
+        tx.delete("Person", "a")
+    stream.start()
+    assert [row[:3] for row in stream.batches[1]] == [("delete", "Person", "a")]
+
+
+def test_a_stream_below_the_watermark_fails_with_the_gap(session: Any, graph: og.Graph, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    stream = Collected(session, graph, tmp_path / "checkpoint", start="beginning", max_commits="1")
+    with pytest.raises(PySparkException, match="the consumer died"):
+        stream.start(fail_at=1)
+    chain = graph._repository.history.chain
+    chain.clock = lambda: 4e9
+    sweep_chain(chain, "main", keep=1, protected=list)
+    with pytest.raises(PySparkException, match=r"omnigraph\.errors\.HistoryGap: .* was swept"):
+        stream.start()
