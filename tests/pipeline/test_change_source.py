@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from merge import model
 
 import omnigraph as og
 from omnigraph.history import sweep_chain
+from omnigraph.pipeline.spark.change_rows import entity_text
 from omnigraph.values.json_values import json_value
 
 pytestmark = pytest.mark.spark
@@ -63,7 +66,6 @@ def expected(graph: og.Graph, **arguments: Any) -> list[tuple[Any, ...]]:
 
 
 def rows_of(frame: Any) -> list[tuple[Any, ...]]:
-    import datetime as dt
 
     def text(value: str | None) -> Any:
         return None if value is None else json.loads(value)
@@ -273,3 +275,51 @@ def test_a_stream_below_the_watermark_fails_with_the_gap(session: Any, graph: og
     sweep_chain(chain, "main", keep=1, protected=list)
     with pytest.raises(PySparkException, match=r"omnigraph\.errors\.HistoryGap: .* was swept"):
         stream.start()
+
+
+# ---------------------------------------------------------------- diffs
+
+
+def test_a_diff_as_a_dataframe_is_the_diff(session: Any, graph: og.Graph) -> None:
+    graph.optimize()  # rows that are only stored anew are no changes
+    tables = graph.spark(session)
+    for a, b in ("main~4", "main"), ("main~3", "main~1"), ("main", "main~3"), ("work", "main"), ("main~1", "main"):
+        found = sorted(tuple(row) for row in tables.diff(a, b).collect())
+        assert found == sorted(
+            (each.op, each.type_name, each.id, entity_text(each.before), entity_text(each.after))
+            for each in graph.diff(a, b)
+        ), (a, b)
+    assert tables.diff("main~4", "main").count() == 3
+
+
+def test_a_diff_of_one_type_has_typed_columns(session: Any, tmp_path: Path) -> None:
+    from pipeline.conftest import SCHEMA as EVERY_TYPE
+
+    graph = og.init(tmp_path / "typed", schema=EVERY_TYPE, durability="process")
+    values: dict[str, Any] = {
+        "age": 3, "tier": "pro", "tags": ["x"], "vec": [1, 2], "photo": b"hi", "big": 2**64 - 1, "score": 0.5, "active": True,
+        "joined": dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC), "born": dt.date(2000, 2, 29),
+    }  # fmt: skip
+    with graph.transaction() as tx:
+        tx.insert("Person", email="a", **values)
+        tx.insert("Person", email="b")
+        tx.insert("Person", email="c")
+    with graph.transaction() as tx:
+        tx.update("Person", "a", age=4)
+        tx.delete("Person", "b")
+        tx.insert("Knows", {"id": "k"}, from_="a", to="c", weight=1.5)
+    tables = graph.spark(session)
+    people = {row.id: row for row in tables.diff("main~1", "main", type="Person").collect()}
+    assert {id: row.op for id, row in people.items()} == {"a": "update", "b": "delete"}
+    before, after = people["a"].before.asDict(), people["a"].after.asDict()
+    joined = before["joined"].astimezone(dt.UTC)
+    assert {**before, "joined": joined}.items() >= {**values, "big": Decimal(2**64 - 1), "age": 3}.items()
+    assert (after["age"], after["born"]) == (4, values["born"])
+    assert (people["b"].before.email, people["b"].after) == ("b", None)
+    (edge,) = tables.diff("main~1", "main", type="Knows").collect()
+    assert (edge.before, edge.after["from"], edge.after["to"], edge.after.weight) == (None, "a", "c", 1.5)
+    assert tables.diff("main~1", "main", type="City").count() == 0
+    assert tables.diff("main~1", "main", type="Person").schema["after"].dataType.names == ["id", "email", *PROPERTIES]
+
+
+PROPERTIES = ["age", "tier", "handle", "tags", "vec", "photo", "joined", "born", "big", "score", "small", "active"]

@@ -131,25 +131,38 @@ def _type_changes(
     rows = _wanted_rows(before, after, only, workers)
     if resume is not None:
         rows = rows.slice(resume.first_after(rows.column("id").to_pylist()))
-    step = min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
-    for start in range(0, rows.num_rows, step):
-        yield from _entity_changes(before, after, rows.slice(start, step))
+    for step in in_steps(before, after, rows):
+        yield from entity_changes(before, after, step)
 
 
 def _wanted_rows(before: TypeRows, after: TypeRows, only: ChangeFilter, workers: Workers) -> pa.Table:
-    """The changed rows of a type, as `changed_rows` gives them, with an operation that is asked for."""
+    """The changed rows of a type with an operation that is asked for."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = changed_rows(before, after, workers)
-    rows = rows.filter(pc.not_equal(rows.column("op"), SAME))
+    rows = really_changed(changed_rows(before, after, workers))
     if only.ops is not None:
         wanted = [number for number, op in enumerate(OPS) if op in only.ops]
         rows = rows.filter(pc.is_in(rows.column("op"), pa.array(wanted, pa.int8())))
     return rows
 
 
-def _entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[EntityChange]:
+def really_changed(rows: pa.Table) -> pa.Table:
+    """Without those that were only stored anew."""
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.not_equal(rows.column("op"), SAME))
+
+
+def in_steps(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[pa.Table]:
+    """Changed rows in pieces whose content fits memory."""
+    step = min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[EntityChange]:
+    """Changed rows, as `changed_rows` gives them, with what stood and stands in them."""
     entity = after.entity
     old = _entities(before, rows.column("before"), entity)
     new = _entities(after, rows.column("after"), entity)

@@ -6,6 +6,7 @@ changed ids; rows are compared in bounded chunks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.equality import differing
@@ -27,12 +28,17 @@ IDS_PER_TASK = 1_048_576
 
 def changed_rows(before: TypeRows, after: TypeRows, workers: Workers = IN_PROCESS) -> pa.Table:
     """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     gone = unshared_rows(before, after, workers).rename_columns(["id", "before"])
     come = unshared_rows(after, before, workers).rename_columns(["id", "after"])
     joined = gone.join(come, "id", join_type="full outer").sort_by("id").combine_chunks()
+    return with_ops(before, after, joined, workers)
+
+
+def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: Workers = IN_PROCESS) -> pa.Table:
+    """What happened to rows (id, before, after) that are not stored alike on both sides: columns id, op, before, after."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     old, new = joined.column("before"), joined.column("after")
     both = joined.filter(pc.and_(pc.is_valid(old), pc.is_valid(new)))
     different = differing_ids(before, after, both, workers)
@@ -55,43 +61,56 @@ def unshared_rows(side: TypeRows, against: TypeRows, workers: Workers) -> pa.Tab
     """Ids and addresses of the rows of one side that are not, as stored, rows of the other."""
     import pyarrow as pa
 
-    table, other = side.table, against.table
     empty = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
-    if table is None:
-        return empty
+    pieces = workers.map("read ids", unshared_ids, unshared_runs(side, against))
+    return pa.concat_tables([empty, *pieces])
+
+
+@dataclass(frozen=True)
+class FragmentRun:
+    """Fragments of one side that the other does not have as they are; what one task reads."""
+
+    side: TypeRows
+    against: TypeRows
+    fragments: tuple[int, ...]
+
+
+def unshared_runs(side: TypeRows, against: TypeRows) -> list[FragmentRun]:
+    """The fragments that are not shared, in runs of bounded size. Reads metadata only."""
+    theirs = fragments_by_files(against.table)
+    runs: list[list[int]] = []
+    room = 0
+    for fragment in side.table.fragments if side.table is not None else ():
+        twin = theirs.get(fragment.files)
+        if twin is not None and twin.deletions == fragment.deletions:
+            continue
+        if not runs or fragment.rows > room:
+            runs.append([])
+            room = IDS_PER_TASK
+        runs[-1].append(fragment.id)
+        room -= fragment.rows
+    return [FragmentRun(side, against, tuple(run)) for run in runs]
+
+
+def unshared_ids(run: FragmentRun) -> pa.Table:
+    """Ids and addresses of the rows of these fragments that the other side does not have."""
+    import pyarrow as pa
+
+    table, other = run.side.table, run.against.table
+    assert table is not None, "a run has fragments of a table"
     theirs = fragments_by_files(other)
     whole: list[int] = []
-    pieces = [empty]
-    for fragment in table.fragments:
+    pieces = []
+    for fragment in (fragment for fragment in table.fragments if fragment.id in run.fragments):
         twin = theirs.get(fragment.files)
         if twin is None or other is None:
             whole.append(fragment.id)
-        elif twin.deletions != fragment.deletions:
-            addresses = _only_here(table, fragment, other, twin)
-            if len(addresses):
-                pieces.append(rows_at(table, addresses, ["id"]).select(["id", ROW_ADDRESS]))
-    pieces += workers.map("read ids", _ids_of, [(side, run) for run in _runs(table, whole)])
-    return pa.concat_tables([piece.cast(empty.schema) for piece in pieces])
-
-
-def _runs(table: Table, fragments: list[int]) -> list[list[int]]:
-    """The fragments in runs of bounded size, each for one task."""
-    rows = {fragment.id: fragment.rows for fragment in table.fragments}
-    runs: list[list[int]] = []
-    room = 0
-    for fragment in fragments:
-        if not runs or rows[fragment] > room:
-            runs.append([])
-            room = IDS_PER_TASK
-        runs[-1].append(fragment)
-        room -= rows[fragment]
-    return runs
-
-
-def _ids_of(task: tuple[TypeRows, list[int]]) -> pa.Table:
-    side, fragments = task
-    assert side.table is not None
-    return side.table.read(["id"], fragments=fragments, with_address=True).select(["id", ROW_ADDRESS])
+        else:
+            pieces.append(rows_at(table, _only_here(table, fragment, other, twin), ["id"]))
+    if whole:
+        pieces.append(table.read(["id"], fragments=whole, with_address=True))
+    schema = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())])
+    return pa.concat_tables([piece.select(schema.names).cast(schema) for piece in pieces])
 
 
 def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -> np.ndarray[Any, Any]:

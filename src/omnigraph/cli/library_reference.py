@@ -84,7 +84,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 SPOKEN_OF = {"errors": "its own page"}
 """Public names that are not on this page, and why."""
 
-ON_SPARK = {"Graph.spark", "GraphTables", "GraphTables.table"}
+ON_SPARK = {"Graph.spark", "GraphTables", "GraphTables.table", "GraphTables.diff"}
 """Examples that need Spark."""
 
 

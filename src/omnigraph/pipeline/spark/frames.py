@@ -101,3 +101,17 @@ class GraphTables:
                     yield from reader.batches(groups[number])
 
         return self._spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
+
+    def diff(self, a: str, b: str, type: str | None = None) -> DataFrame:
+        """What changed from one revision to another: op, type, id, and the entity before and after as JSON text. Of one
+        `type`: op, id, and the entity as a struct with the columns of that type at `b`. In no order.
+
+        >>> changed = tables.diff("main~1", "main", type="Person")
+        >>> assert changed.columns == ["op", "id", "before", "after"]
+        """
+        from omnigraph.pipeline.spark.diff_frames import diff_frame, type_diff_frame
+
+        before, after = self._view.repository.resolve(a), self._view.repository.resolve(b)
+        if type is None:
+            return diff_frame(self._spark, before, after)
+        return type_diff_frame(self._spark, before, after, after.entity(table_key(after.catalog, type)))
