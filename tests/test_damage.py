@@ -5,15 +5,22 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.errors import Damaged, GraphNotFound, HistoryGap, OmnigraphError
+from omnigraph.errors import Damaged, GraphNotFound, HistoryGap, OmnigraphError, PreconditionFailed, UsageError
+from omnigraph.graph.graph import Lost
 from omnigraph.history import Prepared, PublishPlan, lineage, sweep_chain
 from omnigraph.history.log import MAX_TAIL
+from omnigraph.pipeline.repair.commits import reset_to
+from omnigraph.pipeline.repair.job import RepairJob
+from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.read.search import candidates
+
+Repaired = Literal["cannot be opened", "named", "rebuilt", "built again", "reset", "dropped"]
 
 SCHEMA = "node Person { name: String @key  age: I32?  body: String? @index }\nedge Knows: Person -> Person"
 PEOPLE = 50
@@ -92,11 +99,13 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "graph.json": lambda folder: folder / "graph.json",
     "newest entry": lambda folder: entry(folder, "main", 0),
     "older entry": lambda folder: entry(folder, "main", 1),
+    "first entry": lambda folder: entry(folder, "main", -1),
     "schema": lambda folder: next((folder / "schemas").iterdir()),
     "tag": lambda folder: folder / "tags" / "before.json",
     "log segment": lambda folder: next(f for f in (folder / "history").iterdir() if "ancestry" not in f.name),
     "ancestry": lambda folder: next((folder / "history").glob("*.ancestry.json")),
     "prepared plan": lambda folder: next((folder / "recovery").iterdir()),
+    "watermark": lambda folder: next((folder / "retention" / "old").iterdir()),
     "manifest": lambda folder: of_table(folder, "manifest"),
     "data file": lambda folder: of_table(folder, "data"),
     "deletion file": lambda folder: of_table(folder, "deletions"),
@@ -122,6 +131,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "query": lambda folder: og.open(folder).query(ALL).rows,
     "search": lambda folder: og.open(folder).query(FOUND, revision="before").rows,
     "query the tag": lambda folder: og.open(folder).query(ALL, revision="before").rows,
+    "query the first commit": lambda folder: og.open(folder).query(ALL, revision="main~4").rows,
     "query an older commit": lambda folder: og.open(folder).query(ALL, revision="main~1").rows,
     "export": lambda folder: og.open(folder).export(folder.parent / "out.jsonl", force=True),
     "log": lambda folder: [commit.id for commit in og.open(folder).commits("work", limit=1_000)],
@@ -134,8 +144,9 @@ CALLS: dict[str, Callable[[Path], object]] = {
 
 NEEDED_BY = {
     "graph.json": {"open", "query", "export", "log", "diff"},
-    "newest entry": {"open", "query", "export", "diff"},
+    "newest entry": {"query", "export", "diff"},
     "older entry": {"query an older commit", "history"},
+    "first entry": {"query the first commit"},
     "schema": {"query", "export", "diff", "entity"},
     "tag": {"query the tag", "diff"},
     "log segment": {"log"},
@@ -151,8 +162,16 @@ NEEDED_BY = {
 UNSEEN = {("newest entry", "deleted"), ("tag", "deleted"), ("prepared plan", "deleted")}
 """Nothing else names these files: without them the graph is what it was before they were made."""
 
-FOUND_BY_FULL_VERIFY_ONLY = {("data file", "one bit flipped"), ("index", "one bit flipped")}
-"""What is in large files is looked at on demand."""
+FOUND_BY_VERIFY_ONLY = {
+    ("data file", "one bit flipped"),
+    ("index", "one bit flipped"),
+    ("watermark", "cut short"),
+    ("watermark", "one bit flipped"),
+}
+"""What is in large files is looked at on demand, and of a watermark everybody reads the name only."""
+
+FOUND_AS_OTHERS = {("watermark", "deleted")}
+"""Without its watermark swept history is missing history."""
 
 
 @pytest.mark.parametrize("harm", HARMS)
@@ -166,8 +185,12 @@ def test_damage_names_the_file(kind: str, harm: str, folder: Path, answers: dict
     if (kind, harm) in UNSEEN:
         assert not named
         return
-    if (kind, harm) in FOUND_BY_FULL_VERIFY_ONLY:
+    if (kind, harm) in FOUND_BY_VERIFY_ONLY:
         assert named == {"open in full"}
+        return
+    if (kind, harm) in FOUND_AS_OTHERS:
+        assert not named
+        assert others.keys() == {"open in full"}
         return
     assert named >= NEEDED_BY[kind] | {"open in full"}
     assert others == {}
@@ -193,6 +216,140 @@ def outcome(call: Callable[[Path], object], folder: Path, file: Path, expected: 
 
 def shown(answer: object) -> object:
     return None if isinstance(answer, og.Graph) else answer
+
+
+# ---------------------------------------------------------------- verify and repair
+
+REPAIRS: dict[str, tuple[Repaired, ...]] = {
+    "graph.json": ("cannot be opened",),
+    "newest entry": ("reset",),
+    "older entry": ("named",),
+    "first entry": ("rebuilt",),
+    "schema": ("named",),
+    "tag": ("named",),
+    "log segment": ("rebuilt",),
+    "ancestry": ("rebuilt",),
+    "prepared plan": ("named",),
+    "watermark": ("rebuilt",),
+    "manifest": ("reset", "dropped"),
+    "data file": ("reset", "dropped"),
+    "deletion file": ("reset", "dropped"),
+    "index": ("built again",),
+}
+"""What a repair does about each kind of file."""
+LOST_ROWS = {"manifest": 49, "data file": 48, "deletion file": 48}
+"""Rows of Person that main loses with the file."""
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("kind", FILES)
+def test_verify_finds_damage_and_repair_does_what_can_be_done(kind: str, harm: str, folder: Path) -> None:
+    file = FILES[kind](folder)
+    written = file.read_bytes()
+    HARMS[harm](file)
+    if kind == "graph.json":
+        with pytest.raises((Damaged, GraphNotFound)):
+            og.open(folder)
+        return
+    findings = og.open(folder).verify(all=True).findings
+    if (kind, harm) in UNSEEN:
+        assert findings == ()
+        return
+    found = folder / findings[0].object
+    assert len(findings) == (2 if (kind, harm) in FOUND_AS_OTHERS else 1)
+    if (kind, harm) in FOUND_AS_OTHERS:
+        assert {finding.object_kind for finding in findings} == {"entry"}
+        return
+    assert found in (file, file.parent)
+    for repaired in REPAIRS[kind]:
+        copy = folder.parent / repaired
+        shutil.copytree(folder, copy)
+        check_repair(copy, repaired, copy / file.relative_to(folder), written, LOST_ROWS.get(kind))
+
+
+def check_repair(folder: Path, repaired: Repaired, file: Path, written: bytes, lost_rows: int | None) -> None:
+    graph = og.open(folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    lost: Lost = "reset" if repaired == "reset" else "drop" if repaired == "dropped" else "report"
+    outline = graph.repair(lost=lost)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    report = graph.repair(lost=lost, yes=True, actor="ada")
+    assert [(step.kind, step.object) for step in report.steps] == [(step.kind, step.object) for step in outline.steps]
+    kinds = [step.kind for step in report.steps]
+    match repaired:
+        case "named":
+            assert kinds == []
+            assert report.remaining == report.findings
+        case "rebuilt":
+            assert kinds == ["rebuild_object"]
+            assert file.read_bytes() == written
+            assert report.is_whole
+        case "built again":
+            assert set(kinds) == {"rebuild_indexes"}
+            assert graph.verify("main~0", deep=True).is_whole
+            assert [row["name"] for row in graph.query(FOUND.replace("p.name }", "p.name as name }")).rows] == ["p7"]
+        case "reset" | "dropped":
+            assert kinds == ["reset_branch" if repaired == "reset" else "drop_rows"]
+            newest = graph.commit()
+            assert (newest.kind, newest.actor, newest.id) == ("repair", "ada", report.steps[0].commit.id)  # type: ignore[union-attr]
+            assert graph.verify("main~0", deep=True).is_whole
+            # The commits that are lost stay lost.
+            assert newest.id not in {commit for finding in report.remaining for commit in finding.commits}
+            assert {finding.object for finding in report.remaining} == {finding.object for finding in report.findings}
+            rows = len(graph.query(ALL).rows)
+            if repaired == "dropped":
+                assert rows == PEOPLE - 1 - (lost_rows or 0)
+                entities = {type.name: type.entities for type in graph.snapshot().types}
+                assert entities["Knows"] == 0  # Its only edge had lost an end.
+            with graph.transaction() as tx:
+                tx.upsert("Person", name="Zed")
+            assert len(graph.query(ALL).rows) == rows + 1
+            assert graph.repair(lost=lost, yes=True).steps == ()
+
+
+def guide_table() -> str:
+    """The table of the guide: what each kind of damage does, and what repair does about it."""
+    words: dict[Repaired, str] = {
+        "cannot be opened": "nothing: the graph cannot be opened without it",
+        "named": "names it",
+        "rebuilt": "writes it again, byte for byte",
+        "reset": "`--lost reset`",
+        "dropped": "`--lost drop`",
+        "built again": "builds it again at the heads of branches",
+    }
+    lines = [f"| file | {' | '.join(HARMS)} | `repair` |", "|---" * (len(HARMS) + 2) + "|"]
+    for kind in FILES:
+        seen = [
+            "unseen"
+            if (kind, harm) in UNSEEN
+            else "`verify`"
+            if (kind, harm) in FOUND_BY_VERIFY_ONLY | FOUND_AS_OTHERS
+            else "error"
+            for harm in HARMS
+        ]
+        lines.append(f"| {kind} | {' | '.join(seen)} | {' or '.join(words[one] for one in REPAIRS[kind])} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_in_the_guide_says_what_is_tested_here() -> None:
+    assert guide_table() in (Path(__file__).parents[1] / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def test_a_repair_of_a_branch_is_refused_when_somebody_wrote_meanwhile(folder: Path) -> None:
+    of_table(folder, "data").unlink()
+    graph = og.open(folder)
+    job = RepairJob.of(graph._repository, LocalRunner(), deep=False, actor=None)
+    head = graph._repository.head()[0].head
+    with og.open(folder).transaction() as tx:
+        tx.insert("Person", name="Zed")
+    with pytest.raises(PreconditionFailed):
+        reset_to(graph._repository, "main", job._newest_intact("main"), head, None)
+
+
+def test_a_graph_whose_schema_is_lost_is_not_reset(folder: Path) -> None:
+    FILES["schema"](folder).unlink()
+    with pytest.raises(UsageError, match="no commit that can be read in full"):
+        og.open(folder).repair(lost="reset", yes=True)
 
 
 def test_a_flipped_bit_in_a_deletion_file_or_manifest_is_found_before_lance_reads_it(folder: Path) -> None:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, NoValue, PropertyConflict, TypeSummary
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+    from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
     from omnigraph.read import EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
@@ -83,6 +84,7 @@ _HOMES = {
     "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "NoValue", "PropertyConflict", "TypeSummary"),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
+    "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
     "omnigraph.read": ("InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
@@ -141,6 +143,8 @@ __all__ = [
     "PropertyType",
     "QueryFinding",
     "Receipt",
+    "RepairReport",
+    "RepairStep",
     "Result",
     "ResultColumn",
     "Runtime",

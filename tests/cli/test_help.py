@@ -36,7 +36,7 @@ def test_the_verbs_are_these() -> None:
     assert sorted(LEAVES) == sorted(
         [
             *("init", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
-            *("demo", "warm-up", "version", "verify"),
+            *("demo", "warm-up", "version", "verify", "repair"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
             *(f"commit {verb}" for verb in ("list", "show", "changes")),

@@ -73,7 +73,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "History": (
         *("Commit", "CommitRef", "Branch", "Tag", "PreparedWrite", "GraphSnapshot", "TypeState", "EntityVersion"),
     ),
-    "Health": ("VerifyReport", "Finding"),
+    "Health": ("VerifyReport", "Finding", "RepairReport", "RepairStep"),
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),

@@ -20,7 +20,9 @@ _SHARED: dict[str, Callable[..., Any]] = {
         "--store", "--uri", "store", metavar="URI", help="The graph: a folder, or an s3://, gs:// or az:// address."
     ),
     "actor": click.option("--as", "actor", metavar="ACTOR", help="Who makes this change; recorded in the commit."),
-    "yes": click.option("--yes", is_flag=True, help="Agree to destroy data on storage that is not local."),
+    "yes": click.option(
+        "--yes", is_flag=True, help="Agree: to destroy data on storage that is not local, to a repair."
+    ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
     "quiet": click.option("--quiet", is_flag=True, help="Print only results and errors."),
     "debug": click.option("--debug", is_flag=True, help="Show a traceback when something fails."),

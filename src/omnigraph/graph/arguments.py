@@ -37,7 +37,9 @@ def _has_names(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
-_KINDS.update(dict.fromkeys(["LoadMode", "FileFormat", "Durability", "Verify", "Strategy", "By"], _KINDS["str"]))
+_KINDS.update(
+    dict.fromkeys(["LoadMode", "FileFormat", "Durability", "Verify", "Lost", "Strategy", "By"], _KINDS["str"])
+)
 _LISTS = frozenset(["Iterable[str]", "Sequence[str]"])
 
 

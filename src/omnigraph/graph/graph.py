@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.pipeline.repair.report import RepairReport
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.pipeline.verify.findings import VerifyReport
     from omnigraph.read import EntityVersion, Explanation, Result
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 LoadMode = Literal["append", "merge", "overwrite"]
 FileFormat = Literal["jsonl", "csv", "parquet"]
 Verify = Literal["used", "full"]
+Lost = Literal["report", "reset", "drop"]
 
 
 @checked
@@ -343,6 +345,40 @@ class Graph:
 
         return verify(
             self._repository, revision=revision, all=all, deep=deep, engine=engine, show_progress=show_progress
+        )
+
+    def repair(
+        self,
+        branch: str = MAIN,
+        *,
+        lost: Lost = "report",
+        deep: bool = False,
+        yes: bool = False,
+        actor: str | None = None,
+        engine: Engine = "local",
+        show_progress: bool = False,
+    ) -> RepairReport:
+        """Look for damage everywhere, and do what can be done about it; without `yes`, only say what that would be.
+
+        Segments of the log, stored ancestries and watermarks are written again; damaged indexes are built again at the heads
+        of branches (with `deep`, stale ones too). What is lost is named. If the head of `branch` cannot be read in full,
+        `lost="reset"` sets it to its newest intact commit, as a new commit, and `lost="drop"` commits it without the rows
+        whose files are lost and without the edges that ended in them.
+
+        >>> report = g.repair()
+        >>> assert report.is_whole and report.steps == ()
+        """
+        from omnigraph.pipeline.repair.job import repair
+
+        return repair(
+            self._repository,
+            branch,
+            lost=lost,
+            deep=deep,
+            yes=yes,
+            actor=actor,
+            engine=engine,
+            show_progress=show_progress,
         )
 
     # ------------------------------------------------------------ reading

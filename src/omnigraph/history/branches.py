@@ -50,7 +50,10 @@ class Branches:
         newest = self.chain.newest(name)
         if newest is not None and newest.alive:
             raise AlreadyExists(f"branch '{name}' exists already", hint="choose another name or delete it first")
-        position = 0 if newest is None else newest.position + 1
+        return self.opening_at(name, source, entry_id, 0 if newest is None else newest.position + 1)
+
+    def opening_at(self, name: str, source: Entry, entry_id: str, position: int) -> Entry:
+        """The entry that opens an incarnation of a branch at a position, at the last commit of `source`."""
         tail, segments = self.log.following(source)
         return Entry(
             id=entry_id,

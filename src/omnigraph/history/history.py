@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable
 
+from omnigraph.errors import Damaged
 from omnigraph.history import genesis
 from omnigraph.history.branches import Branches
 from omnigraph.history.chain import Chain
@@ -82,8 +84,12 @@ class History:
 
     @classmethod
     def open(cls, store: Store) -> History:
-        """An existing graph; GraphNotFound or UnsupportedFormat otherwise. One request."""
+        """An existing graph; GraphNotFound or UnsupportedFormat otherwise. One request.
+
+        A head of main that is damaged is an error of whoever reads it: the graph can be opened to be verified and repaired.
+        """
         history = cls(store, genesis.read_identity(store))
-        if history.chain.newest(genesis.MAIN) is None:
-            genesis.ensure_first_entry(store, history.identity)
+        with contextlib.suppress(Damaged):
+            if history.chain.newest(genesis.MAIN) is None:
+                genesis.ensure_first_entry(store, history.identity)
         return history

@@ -62,7 +62,10 @@ class Revisions:
         found = self._find(revision, as_of)
         if isinstance(found, Entry):
             return found
-        ref = found.ref if isinstance(found, Commit) else found
+        return self.entry_at(found.ref if isinstance(found, Commit) else found)
+
+    def entry_at(self, ref: CommitRef) -> Entry:
+        """An entry whose last commit is this one."""
         entry = self.lineage.entry_of(ref)
         # Merges stand alone in their entry, so only the own incarnation is reached less far.
         reached = {**entry.ancestry.reached, ref.incarnation: ref.seq}

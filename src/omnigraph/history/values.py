@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from omnigraph.history.times import from_microseconds
 
-CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize"]
+CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize", "repair"]
 
 
 Extra = Mapping[str, Any]

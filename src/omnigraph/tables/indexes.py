@@ -208,3 +208,9 @@ def _segments(table: Table, name: str) -> list[Any]:
         if entry.name == name
         for segment in entry.segments
     ]
+
+
+def index_segments(table: Table) -> list[Any]:
+    """Every segment of every index, in Lance's own form."""
+    names = [entry.name for entry in table.dataset.describe_indices()]
+    return [segment for name in names for segment in _segments(table, name)]

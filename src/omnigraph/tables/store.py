@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,6 +188,18 @@ class Tables:
                 if name:
                     rows[name] += fragment.rows
         return rows
+
+    def stage_without(self, path: str, version: int, *, files: Collection[str], indexes: Collection[str]) -> Staged:
+        """One version without the rows that are in these files, and without these indexes: see `repairing.stage_without`.
+        Names of files are paths in the table; indexes are UUIDs of segments, or names of indexes."""
+        from omnigraph.tables import repairing
+
+        with translated(path):
+            base = self._opened(path, version)
+            fragments = repairing.fragments_with(base, files)
+            table, staged = repairing.stage_without(base, fragments, indexes)
+        self.remember(table)
+        return staged
 
     def content_fault(self, path: str, file: TableFile) -> str | None:
         """What is wrong with the content of a file of a table; None too where files carry no digests."""

@@ -1,12 +1,14 @@
-"""What verification found."""
+"""What verification found, and what a repair did."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
+    from omnigraph.pipeline.repair.report import RepairReport
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
 
 
@@ -42,3 +44,23 @@ def finding_json(finding: Finding) -> JsonObject:
             "ids": list(finding.ids),
         }
     )
+
+
+def repair_json(report: RepairReport) -> JsonObject:
+    """{done, whole, steps: [{kind, object, action, commit?}], findings: [...], remaining: [...]}."""
+    steps = [
+        {
+            "kind": step.kind,
+            "object": step.object,
+            "action": step.action,
+            "commit": step.commit and commit_json(step.commit),
+        }
+        for step in report.steps
+    ]
+    return {
+        "done": report.is_done,
+        "whole": report.is_whole,
+        "steps": [present(step) for step in steps],
+        "findings": [finding_json(finding) for finding in report.findings],
+        "remaining": [finding_json(finding) for finding in report.remaining],
+    }

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.options import command, engine_option, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import Finding, VerifyReport
+    from omnigraph import Finding, RepairReport, VerifyReport
+    from omnigraph.graph.graph import Lost
 
 EXIT_DAMAGED = 1
 
 
 def register(cli: click.Group) -> None:
     _register_verify(cli)
+    _register_repair(cli)
 
 
 def _register_verify(cli: click.Group) -> None:
@@ -60,6 +62,75 @@ def _register_verify(cli: click.Group) -> None:
             out.done(None, _summary(report))
         if not report.is_whole:
             raise click.exceptions.Exit(EXIT_DAMAGED)
+
+
+def _register_repair(cli: click.Group) -> None:
+    @command(cli, "repair", writes=True, destroys=True)
+    @branch_option
+    @click.option(
+        "--lost",
+        type=click.Choice(["report", "reset", "drop"]),
+        default="report",
+        show_default=True,
+        help="If the head of the branch cannot be read in full: reset sets it to its newest intact commit, as a new commit; "
+        "drop commits it without the lost rows and the edges that ended in them.",
+    )
+    @click.option("--deep", is_flag=True, help="Look for stale indexes too.")
+    @engine_option("local")
+    @uri_argument
+    def repair(
+        settings: Settings,
+        out: Output,
+        branch: str,
+        lost: Lost,
+        deep: bool,
+        engine: str,
+        uri: str | None,
+    ) -> None:
+        """Rebuild what follows from the rest of the graph, and name what is lost: indexes, segments of the log, ancestries and
+        watermarks. Nothing is done without --yes. Exit code 1 when damage remains.
+
+        \b
+        omnigraph repair ./people
+        omnigraph repair ./people --yes
+        omnigraph repair ./people --branch review --lost reset --yes
+
+        \b
+        JSON: {done, whole, steps: [{kind, object, action, commit?}], findings: [as verify's], remaining: [as verify's]}
+        """
+        from omnigraph.wire.health import repair_json
+
+        if settings.yes:
+            settings.announce("repair", settings.uri(uri))
+        report = settings.open(uri).repair(
+            branch,
+            lost=lost,
+            deep=deep,
+            yes=settings.yes,
+            actor=settings.actor,
+            engine=engine,
+            show_progress=not (settings.quiet or settings.as_json),
+        )
+        if out.as_json:
+            out.json(repair_json(report))
+        else:
+            _show_repair(out, report)
+        if not report.is_whole:
+            raise click.exceptions.Exit(EXIT_DAMAGED)
+
+
+def _show_repair(out: Output, report: RepairReport) -> None:
+    for step in report.steps:
+        print(
+            f"{'done' if report.is_done else 'would'}: {step.action}" + (f" ({step.commit.id})" if step.commit else "")
+        )
+    if report.remaining:
+        print("what remains:")
+        show_findings(out, report.remaining)
+    if not report.findings:
+        out.done(None, "whole: nothing to repair")
+    elif report.steps and not report.is_done:
+        out.done(None, "nothing was changed; --yes does this")
 
 
 def show_findings(out: Output, findings: Sequence[Finding]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from omnigraph.errors import CommitNotFound, Damaged, HistoryGap, NotFound, ObjectMissing, UsageError
-from omnigraph.history import MAIN, History, Snapshot
+from omnigraph.history import MAIN, CommitRef, History, Snapshot
 from omnigraph.history.chain import position_of
 from omnigraph.history.encoding import decode_records
 from omnigraph.history.envelope import read_as, required, unseal
@@ -73,6 +73,9 @@ class Verification:
     snapshots: list[Snapshot] = field(default_factory=list)
     """What is looked at in depth."""
     files: FilesReport = field(default_factory=FilesReport)
+    rows: RowsReport = field(default_factory=RowsReport)
+    chains: dict[str, list[CommitRef]] = field(default_factory=dict)
+    """The commits of each branch's chain, oldest first."""
     objects: int = 0
 
     def __post_init__(self) -> None:
@@ -100,16 +103,15 @@ class Verification:
             self.findings += self._still_retained(self.files.findings)
         if all:
             self.findings += self._foreign()
-        rows = RowsReport()
         if deep:
-            rows = verify_rows(self.repository, self._readable(), self.files.lost, self.runner)
-            self.findings += rows.findings
+            self.rows = verify_rows(self.repository, self._readable(), self.files.lost, self.runner)
+            self.findings += self.rows.findings
         return VerifyReport(
             commits=len({commit.ref.id for commit in self.facts.commits}),
             objects=self.objects + self.facts.entries,
             files=self.files.files,
             bytes=self.files.bytes,
-            rows=rows.rows,
+            rows=self.rows.rows,
             is_deep=deep,
             findings=tuple(self.findings),
         )
@@ -155,6 +157,7 @@ class Verification:
         tasks = ranges(self.address, branch, sorted({*positions, *kept}))
         for answer in self.runner.map(f"commits of {branch}", read_range, tasks):
             self.facts.add(answer)
+            self.chains.setdefault(branch, []).extend(commit.ref for commit in answer.commits)
         try:
             newest = self.history.chain.newest(branch)
         except Damaged:

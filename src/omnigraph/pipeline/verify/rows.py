@@ -27,8 +27,11 @@ REBUILD = "'omnigraph repair --deep --yes' rebuilds it"
 
 @dataclass
 class RowsReport:
+    """`stale`: indexes that do not answer as scans do, by the state of their table."""
+
     findings: list[Finding] = field(default_factory=list)
     rows: int = 0
+    stale: dict[TableState, list[str]] = field(default_factory=dict)
 
 
 def verify_rows(
@@ -115,7 +118,7 @@ def _check_rules(
             needs = (*check.own, *check.others, *check.details)
             if lost & {state for need in needs if (state := view.state(need.table)) is not None}:
                 continue
-            sources = {need: _sources(view, need) for need in needs}
+            sources = {need: whole_table(view, need) for need in needs}
             task = CheckTask(Target.of(repository, view), check, sources)
             # Branches share tables: the same check of the same rows is made once.
             same = (snapshot.schema, tuple(changes), number, tuple(sources.values()))
@@ -126,7 +129,7 @@ def _check_rules(
             report.findings.append(_broken(task.check, answer.violations, commit))
 
 
-def _sources(view: View, need: Need) -> tuple[Source, ...]:
+def whole_table(view: View, need: Need) -> tuple[Source, ...]:
     """All rows are new, and there are no others."""
     state = view.state(need.table)
     if state is None or not state.rows or need.state in ("lost", "staying"):
@@ -184,6 +187,7 @@ def _check_indexes(
         if problem is not None:
             key, commit = uses[state]
             name = key.partition(":")[2]
+            report.stale.setdefault(state, []).append(task.name)
             said = f"the index {task.name} is stale: {problem}"
             report.findings.append(Finding("stale_index", "type", name, said, REBUILD, (commit,), 1, (name,)))
 

@@ -1,0 +1,212 @@
+"""The commits that a repair makes. Each is published only on the head that was looked at: PreconditionFailed otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import Contention, Damaged
+from omnigraph.history import Attempt, Commit, PublishPlan, Snapshot, TableChange, TableState
+from omnigraph.history.chain import folder_of, position_of
+from omnigraph.history.publish import Head
+from omnigraph.language.catalog import EdgeType
+from omnigraph.maintenance.indexes import index_specs
+from omnigraph.pipeline.load.checks import CheckTask, TaskRows
+from omnigraph.pipeline.load.keyed_rows import StoredReader
+from omnigraph.pipeline.target import Target
+from omnigraph.pipeline.verify.files import FilesReport
+from omnigraph.pipeline.verify.rows import whole_table
+from omnigraph.rules.endpoints import EndpointCheck, ends_of
+from omnigraph.tables import Staged, Table
+from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.views import Repository, View
+from omnigraph.write.publishing import publish
+
+
+@dataclass(frozen=True)
+class RepairCommit:
+    action: str
+    commit: Commit
+
+
+def rebuild_indexes(
+    repository: Repository, branch: str, indexes: Mapping[str, Iterable[str]], actor: str | None
+) -> Commit:
+    """The head without these index segments, and every declared index built where it is missing."""
+    entry, view = repository.head(branch)
+    changes, staged = [], []
+    for key, names in indexes.items():
+        state = view.state(key)
+        assert state is not None, "its indexes were looked at"
+        made = repository.tables.stage_without(state.path, state.version, files=(), indexes=list(names))
+        made = _indexed(repository, view, key, made)
+        staged.append(made)
+        changes.append(_change(key, state, made))
+    repository.tables.sync(staged)
+    return _publish(repository, branch, entry.head, changes, f"rebuilt indexes of {branch}", actor)
+
+
+def _indexed(repository: Repository, view: View, key: str, made: Staged) -> Staged:
+    table = repository.tables.open(made.path, made.version)
+    return repository.tables.stage_index(table, index_specs(view.entity(key))) or made
+
+
+def _change(key: str, before: TableState | None, staged: Staged) -> TableChange:
+    generation = 1 if before is None else before.generation + 1
+    after = TableState(staged.path, staged.version, generation, staged.rows, staged.digest)
+    return TableChange(key, "strict", before, after)
+
+
+def _publish(
+    repository: Repository,
+    branch: str,
+    head: Snapshot,
+    changes: Iterable[TableChange],
+    message: str,
+    actor: str | None,
+    new_schema: str | None = None,
+) -> Commit:
+    entry = repository.history.chain.head(branch)
+    plan = PublishPlan(
+        commit_id=repository.history.new_id(),
+        branch=branch,
+        incarnation=entry.incarnation,
+        base=head.commit.ref,
+        schema=head.schema,
+        changes=tuple(changes),
+        kind="repair",
+        actor=actor,
+        message=message,
+        if_commit=head.commit.id,
+        new_schema=new_schema,
+    )
+    return publish(repository.history, plan)
+
+
+# ---------------------------------------------------------------- the newest intact commit
+
+
+def reset_to(
+    repository: Repository, branch: str, intact: Snapshot, head: Snapshot | None, actor: str | None
+) -> RepairCommit:
+    """A commit with the content of an earlier one. `head`: None when the newest entry cannot be read."""
+    message = f"set to commit {intact.commit.id}, the newest that was intact"
+    if head is None:
+        commit = _reopen(repository, branch, intact, message, actor)
+    else:
+        keys = sorted({*head.tables, *intact.tables})
+        changes = [
+            TableChange(key, "strict", head.table(key), _restored(intact.table(key), head.table(key)))
+            for key in keys
+            if head.table(key) != intact.table(key)
+        ]
+        schema = intact.schema if intact.schema != head.schema else None
+        commit = _publish(repository, branch, head, changes, message, actor, schema)
+    return RepairCommit(f"set {branch} to its newest intact commit {intact.commit.id}", commit)
+
+
+def _restored(state: TableState | None, head: TableState | None) -> TableState | None:
+    """A state as the one that follows what the head has."""
+    return state if state is None or head is None else replace(state, generation=head.generation + 1)
+
+
+def _reopen(repository: Repository, branch: str, intact: Snapshot, message: str, actor: str | None) -> Commit:
+    """A new incarnation of the branch, after an entry that nobody can read: whatever it held, no later commit follows it."""
+    history = repository.history
+    seen_at = history.chain.clock()
+    damaged = position_of(history.store.list(folder_of(branch), limit=1)[0].key)
+    source = history.revisions.entry_at(intact.commit.ref)
+    commit_id = history.new_id()
+    opening = history.branches.opening_at(branch, source, commit_id, damaged + 1)
+    closed = replace(opening, op="delete", position=damaged, incarnation=source.incarnation)
+    attempt = Attempt(history.publisher, branch, Head(closed, seen_at, confirmed=True), opening)
+    attempt.add(
+        PublishPlan(
+            commit_id=commit_id,
+            branch=branch,
+            incarnation=opening.incarnation,
+            base=intact.commit.ref,
+            schema=intact.schema,
+            changes=(),
+            kind="repair",
+            actor=actor,
+            message=message,
+        )
+    )
+    commits = attempt.publish()
+    if commits is None:
+        raise Contention(f"somebody else wrote to branch '{branch}' meanwhile", hint="verify again, then repair again")
+    return commits[0]
+
+
+# ---------------------------------------------------------------- without the lost rows
+
+
+def drop_lost(
+    repository: Repository, branch: str, head: Snapshot, files: FilesReport, actor: str | None
+) -> RepairCommit:
+    """The head without the rows in damaged files, and without the edges that lose an end by that."""
+    made: dict[str, Staged | None] = {}
+    dropped: dict[str, int] = {}
+    for key, state in sorted(head.tables.items()):
+        if state in files.lost:
+            made[key] = _without_damage(repository, state, files)
+            dropped[key] = state.rows - (0 if (staged := made[key]) is None else staged.rows)
+    view = repository.view(_with(head, made))
+    for key, table, addresses in _loose_edges(view):
+        made[key] = repository.tables.stage(table, remove=addresses)
+        dropped[key] = dropped.get(key, 0) + len(addresses)
+    for key, staged in made.items():
+        if staged is not None and staged.rows:
+            made[key] = _indexed(repository, view, key, staged)
+    repository.tables.sync([staged for staged in made.values() if staged is not None])
+    changes = [
+        TableChange(key, "strict", head.table(key), None) if staged is None else _change(key, head.table(key), staged)
+        for key, staged in made.items()
+    ]
+    counts = ", ".join(f"{rows} of {key.partition(':')[2]}" for key, rows in sorted(dropped.items()))
+    message = f"dropped entities whose files are lost: {counts}"
+    return RepairCommit(message, _publish(repository, branch, head, changes, message, actor))
+
+
+def _without_damage(repository: Repository, state: TableState, files: FilesReport) -> Staged | None:
+    """A version without the fragments whose files are damaged; None when the version itself cannot be read."""
+    inside = f"{state.path}/"
+    names = [file.removeprefix(inside) for file in files.damaged if file.startswith(inside)]
+    indexes = [name.rsplit("/", 1)[1] for name in names if name.startswith("_indices/")]
+    try:
+        repository.tables.needed_files(state.path, state.version, state.digest)
+    except Damaged:
+        return None
+    return repository.tables.stage_without(state.path, state.version, files=names, indexes=indexes)
+
+
+def _with(head: Snapshot, made: Mapping[str, Staged | None]) -> Snapshot:
+    tables = dict(head.tables)
+    for key, staged in made.items():
+        before = tables.pop(key)
+        if staged is not None:
+            change = _change(key, before, staged).state
+            assert change is not None, "it was staged"
+            tables[key] = change
+    return replace(head, tables=tables)
+
+
+def _loose_edges(view: View) -> list[tuple[str, Table, list[int]]]:
+    """Edges whose nodes are not there, by their addresses."""
+    found = []
+    target = Target.of(view.repository, view)
+    for key, entity in view.catalog.tables.items():
+        table = view.table(key)
+        if not isinstance(entity, EdgeType) or table is None or not table.rows:
+            continue
+        ids: set[str] = set()
+        for end, node in ends_of(entity):
+            check = EndpointCheck(entity, end, node)
+            needs = (*check.own, *check.others, *check.details)
+            task = CheckTask(target, check, {need: whole_table(view, need) for need in needs})
+            ids |= {each.id for each in check.find(TaskRows(task, StoredReader(target)), complete=True)}
+        if ids:
+            rows = table.lookup("id", sorted(ids), ["id"], with_address=True)
+            found.append((key, table, rows.column(ROW_ADDRESS).to_pylist()))
+    return found
