@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.lint import SchemaFinding
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.language.schema.migration_steps import MigrationStep
+    from omnigraph.maintenance.health import PendingIndex, TableShape
+    from omnigraph.maintenance.optimize import OptimizeReport, TableReport
     from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, NoValue, PropertyConflict, TypeSummary
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
@@ -81,6 +83,8 @@ _HOMES = {
     "omnigraph.language.schema.lint": ("SchemaFinding",),
     "omnigraph.language.schema.migration": ("MigrationPlan",),
     "omnigraph.language.schema.migration_steps": ("MigrationStep",),
+    "omnigraph.maintenance.health": ("PendingIndex", "TableShape"),
+    "omnigraph.maintenance.optimize": ("OptimizeReport", "TableReport"),
     "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "NoValue", "PropertyConflict", "TypeSummary"),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
@@ -137,6 +141,8 @@ __all__ = [
     "MigrationStep",
     "NoValue",
     "NodeType",
+    "OptimizeReport",
+    "PendingIndex",
     "PreparedWrite",
     "Property",
     "PropertyConflict",
@@ -150,6 +156,8 @@ __all__ = [
     "Runtime",
     "Scalar",
     "SchemaFinding",
+    "TableReport",
+    "TableShape",
     "Tag",
     "Timing",
     "Transaction",

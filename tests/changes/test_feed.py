@@ -140,7 +140,7 @@ def test_starts(graph: og.Graph) -> None:
 
 def test_an_optimisation_is_an_empty_block(graph: og.Graph) -> None:
     cursor = graph.changes().cursor
-    assert graph.optimize() is not None
+    assert graph.optimize().commit is not None
     blocks, _ = whole(graph, since=cursor)
     assert [short(block) for block in blocks] == [[]]
 

@@ -95,7 +95,7 @@ class World:
             self.heads[branch] = self.commits.add(model.state_of(self.graph, branch), self.heads[branch])
 
     def optimize(self, branch: str) -> None:
-        if self.graph.optimize(branch) is not None:
+        if self.graph.optimize(branch).commit is not None:
             before = self.heads[branch]
             self.heads[branch] = self.commits.add(self.commits.states[before], before)
             assert list(self.graph.diff(f"{branch}~1", branch)) == [], "an optimisation changed something"

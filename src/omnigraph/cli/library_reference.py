@@ -73,7 +73,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "History": (
         *("Commit", "CommitRef", "Branch", "Tag", "PreparedWrite", "GraphSnapshot", "TypeState", "EntityVersion"),
     ),
-    "Health": ("VerifyReport", "Finding", "RepairReport", "RepairStep"),
+    "Health": (
+        *("VerifyReport", "Finding", "RepairReport", "RepairStep"),
+        *("OptimizeReport", "TableReport", "TableShape", "PendingIndex"),
+    ),
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),

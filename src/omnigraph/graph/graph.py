@@ -33,6 +33,7 @@ from omnigraph.write import GroupCommitter, Receipt
 if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.language.schema.migration import MigrationPlan
+    from omnigraph.maintenance.optimize import OptimizeReport
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport
@@ -307,18 +308,30 @@ class Graph:
         """
         from omnigraph.maintenance.optimize import maintain
 
-        return maintain(self._repository, branch, rewrite=False, actor=actor)
+        return maintain(self._repository, branch, rewrite=False, actor=actor).commit
 
-    def optimize(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
-        """Compact tables and bring indexes up to date, as one commit; None when there was nothing to do.
+    def optimize(
+        self, branch: str = MAIN, *, dry_run: bool = False, engine: Engine = "local", actor: str | None = None
+    ) -> OptimizeReport:
+        """Compact tables, sort edges by their source and bring indexes up to date, as one commit if there is anything to do.
 
-        The data stays as it is: the commit's diff is empty.
+        The data stays as it is: the commit's diff is empty. It lands beside writers that never stop. With an engine on Spark,
+        large tables are written and indexed by Spark's workers. `dry_run` only says what would be done, and why.
 
-        >>> g.optimize(actor="ada")
+        >>> report = g.optimize(dry_run=True)
+        >>> assert report.tables[0].actions
+        >>> assert g.optimize(actor="ada").commit.kind == "optimize"
         """
         from omnigraph.maintenance.optimize import maintain
 
-        return maintain(self._repository, branch, rewrite=True, actor=actor)
+        return maintain(
+            self._repository,
+            branch,
+            rewrite=True,
+            dry_run=dry_run,
+            actor=actor,
+            workers=workers_of(engine, self.uri),
+        )
 
     # ------------------------------------------------------------ health
 

@@ -18,7 +18,8 @@ from omnigraph.history.values import (
     encode_ref,
 )
 
-ChangeMode = Literal["insert", "upsert", "strict", "merge"]
+ChangeMode = Literal["insert", "upsert", "strict", "merge", "rewrite"]
+""""rewrite" stores the same rows in another way, and can be put on whatever others make of the table."""
 
 
 @dataclass(frozen=True)

@@ -1,61 +1,305 @@
-"""Maintenance of a branch: fragments rewritten, indexes completed, published as one commit that changes no row."""
+"""Maintenance of a branch: fragments rewritten, indexes completed, published as one commit that changes no row.
+
+The work is done on the head as it is at the start. Whatever is written meanwhile, it is put on the newest head then, in a time
+that depends on what moved and not on the size of the tables: rows that others deleted are deleted from the new fragments,
+fragments that others added stay beside them. So it lands beside writers that never stop.
+"""
 
 from __future__ import annotations
 
-from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.history import Commit, PublishPlan, TableChange, TableState, check_attribution
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from omnigraph.errors import Contention, ExpectedVersionMismatch
+from omnigraph.failpoints import Failpoint, reach
+from omnigraph.history import Commit, PublishPlan, Snapshot, TableChange, TableState, check_attribution
+from omnigraph.language.catalog import EdgeType
+from omnigraph.maintenance.health import TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
-from omnigraph.tables import Staged
+from omnigraph.tables import Staged, Table
+from omnigraph.tables.compaction import Group, plan_rewrite, rewritten
+from omnigraph.tables.indexes import SegmentPlan, plan_segments
+from omnigraph.tables.lost_rows import LostRows, Rewrite
+from omnigraph.tables.place import TablePlace
 from omnigraph.views import Repository, View
+from omnigraph.workers import IN_PROCESS, Workers
 from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 5
+"""Starts from the beginning, which only a change of the schema costs."""
+MAX_ROUNDS = 4
+"""Rounds of as many attempts to publish as any writer makes."""
+IN_PROCESS_ROWS = 262_144
+"""A table with fewer rows is done here before a job could start."""
+INDEXED_REBASES = 3
+"""So many times rows that arrived meanwhile are indexed too; then landing counts more than they do."""
+MAX_ROWS_INDEXED_LATE = 65_536
 
 
-def maintain(repository: Repository, branch: str, *, rewrite: bool, actor: str | None = None) -> Commit | None:
-    """Done again from the new head when somebody writes to one of the tables meanwhile."""
+@dataclass(frozen=True)
+class TableReport:
+    """What `optimize` did to the table of a type (or would do), why, and how it is stored before and after.
+
+    >>> for table in g.optimize(dry_run=True).tables:
+    ...     print(table.table_key, table.actions)
+    """
+
+    table_key: str
+    actions: tuple[str, ...]
+    """With their reasons; () when there was nothing to do."""
+    before: TableShape
+    after: TableShape
+
+
+@dataclass(frozen=True)
+class OptimizeReport:
+    """The commit that `optimize` made, if there was anything to do, and a report of every table.
+
+    >>> assert g.optimize(dry_run=True).commit is None
+    """
+
+    commit: Commit | None
+    tables: tuple[TableReport, ...]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be done for one table."""
+
+    key: str
+    table: Table
+    cluster_by: str | None
+    groups: tuple[Group, ...]
+    segments: tuple[SegmentPlan, ...]
+    """Indexes to complete; those of the fragments to be rewritten are planned when they are written."""
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.groups or self.segments)
+
+    def actions(self) -> tuple[str, ...]:
+        done = []
+        fragments = sum(len(group.fragments) for group in self.groups)
+        if fragments:
+            counts = {
+                "small": sum(group.small for group in self.groups),
+                "with deleted rows": sum(group.worn for group in self.groups),
+                f"not sorted by {self.cluster_by}": sum(group.unsorted for group in self.groups),
+            }
+            reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
+            done.append(f"write {fragments} of {len(self.table.fragments)} fragments again ({reasons})")
+        rows = {fragment.id: fragment.rows for fragment in self.table.fragments}
+        missing: dict[str, int] = {}
+        for plan in self.segments:
+            missing[plan.spec.name] = missing.get(plan.spec.name, 0) + sum(rows[each] for each in plan.fragments)
+        return (*done, *(f"build index {name} for {count:,} rows" for name, count in sorted(missing.items())))
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A table after its work, as a version on its base, and what it takes to have the same on a later version."""
+
+    work: _Work
+    rewrite: Rewrite | None
+    lost: LostRows | None
+    plans: tuple[SegmentPlan, ...]
+    built: tuple[Any, ...]
+    built_on: Table
+    version: Staged
+    files: tuple[str, ...]
+
+
+def maintain(
+    repository: Repository,
+    branch: str,
+    *,
+    rewrite: bool,
+    dry_run: bool = False,
+    actor: str | None = None,
+    workers: Workers = IN_PROCESS,
+) -> OptimizeReport:
+    """One commit, or none when nothing was to do. Started again from the new head when the schema changes meanwhile."""
     check_attribution(actor)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         entry, view = repository.head(branch)
-        staged = {key: found for key in view.catalog.tables if (found := _maintained(view, key, rewrite))}
-        if not staged:
-            return None
-        repository.tables.sync([version for versions in staged.values() for version in versions])
+        planned = [_planned(view, key, rewrite) for key in view.catalog.tables if view.rows(key)]
+        needed = [work for work in planned if work.is_needed]
+        if dry_run or not needed:
+            return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
+        done = [_do(repository, view, work, workers) for work in needed]
+        repository.tables.sync([replace(each.version, files=each.files) for each in done])
+        rebase = _Rebase(repository, {each.work.key: each for each in done})
         plan = PublishPlan(
             commit_id=repository.history.new_id(),
             branch=branch,
             incarnation=entry.incarnation,
             base=view.snapshot.commit.ref,
             schema=view.snapshot.schema,
-            changes=tuple(_change(view, key, versions[-1]) for key, versions in staged.items()),
+            changes=tuple(_change(each.work.key, view.state(each.work.key), each.version) for each in done),
             kind="optimize",
             actor=actor,
         )
+        reach(Failpoint.OPTIMIZE_BEFORE_PUBLISH)
         try:
-            return publish(repository.history, plan)
+            commit = _publish(repository, plan, rebase)
+        except _NothingLeftError:
+            continue
         except ExpectedVersionMismatch:
             if attempt == MAX_ATTEMPTS:
                 raise
-    raise AssertionError("the last attempt returns or raises")
+            continue
+        after = repository.view(repository.history.revisions.snapshot(commit.ref))
+        return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key)) for work in planned))
+    return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
 
 
-def _maintained(view: View, key: str, rewrite: bool) -> list[Staged]:
-    """The versions made for one table, each on top of the one before it; [] when nothing was to do."""
+def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Commit:
+    """What took long to make is not given up at the first Contention."""
+    for _ in range(MAX_ROUNDS - 1):
+        with contextlib.suppress(Contention):
+            return publish(repository.history, plan, rebase)
+    return publish(repository.history, plan, rebase)
+
+
+def _planned(view: View, key: str, rewrite: bool) -> _Work:
     table = view.table(key)
-    if table is None or not table.rows:
-        return []
-    tables = view.repository.tables
-    made: list[Staged] = []
-    if rewrite and (rewritten := tables.stage_rewrite(table)):
-        made.append(rewritten)
-        table = tables.open(table.path, rewritten.version)
-    if indexed := tables.stage_index(table, index_specs(view.entity(key))):
-        made.append(indexed)
-    return made
+    assert table is not None, "it has rows"
+    entity = view.entity(key)
+    cluster_by = "src" if isinstance(entity, EdgeType) else None
+    groups = plan_rewrite(table, cluster_by) if rewrite else []
+    return _Work(key, table, cluster_by, tuple(groups), tuple(plan_segments(table, index_specs(entity))))
 
 
-def _change(view: View, key: str, staged: Staged) -> TableChange:
-    before = view.state(key)
-    assert before is not None, "a table that was maintained has a state"
+def _report(view: View, work: _Work, after: Table | None) -> TableReport:
+    entity = view.entity(work.key)
+    before = shape_of(entity, work.table)
+    return TableReport(work.key, work.actions(), before, before if after is None else shape_of(entity, after))
+
+
+# ---------------------------------------------------------------- the work
+
+
+@dataclass(frozen=True)
+class _GroupTask:
+    place: TablePlace
+    fragments: tuple[int, ...]
+    cluster_by: str | None
+
+
+@dataclass(frozen=True)
+class _SegmentTask:
+    place: TablePlace
+    plan: SegmentPlan
+
+
+def _write_group(task: _GroupTask) -> tuple[str, ...]:
+    return task.place.tables.rewrite(task.place.open(), task.fragments, task.cluster_by)
+
+
+def _build_segment(task: _SegmentTask) -> Any:
+    return task.place.tables.build_segment(task.place.path, task.place.version, task.plan)
+
+
+def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _Done:
+    """Groups of fragments and index segments, each a task; in this process when the table is small."""
+    tables, table = repository.tables, work.table
+    at_hand = IN_PROCESS if table.rows < IN_PROCESS_ROWS else workers
+    made: Rewrite | None = None
+    staged: Staged | None = None
+    files: tuple[str, ...] = ()
+    if work.groups:
+        place = TablePlace(tables, table.path, table.version)
+        tasks = [_GroupTask(place, group.fragments, work.cluster_by) for group in work.groups]
+        written = at_hand.map("compact", _write_group, tasks)
+        made = rewritten(table, work.groups, written, work.cluster_by)
+        staged = tables.stage_rewrite(made)
+        files = staged.files
+        table = tables.open(staged.path, staged.version)
+    reach(Failpoint.OPTIMIZE_AFTER_REWRITE)
+    plans = plan_segments(table, index_specs(view.entity(work.key)))
+    built = _built(repository, table, plans, at_hand)
+    indexed = tables.stage_segments(table, plans, built) if plans else None
+    reach(Failpoint.OPTIMIZE_AFTER_INDEXES)
+    version = indexed or staged
+    assert version is not None, "there was work to do"
+    files = (*files, *(indexed.files if indexed else ()))
+    lost = None if made is None else tables.lost_rows(made, version)
+    return _Done(work, made, lost, tuple(plans), tuple(built), table, version, files)
+
+
+def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], workers: Workers) -> list[Any]:
+    if workers is IN_PROCESS:
+        return repository.tables.build_segments(table, plans)
+    place = TablePlace(repository.tables, table.path, table.version)
+    return workers.map("indexes", _build_segment, [_SegmentTask(place, plan) for plan in plans])
+
+
+# ---------------------------------------------------------------- on a newer head
+
+
+class _NothingLeftError(Exception):
+    """Others have made everything anew that was worked on."""
+
+
+class _Rebase:
+    """Puts the work on the snapshot that is the newest now; called once for each lost race."""
+
+    def __init__(self, repository: Repository, done: dict[str, _Done]) -> None:
+        self._repository = repository
+        self._done = done
+        self._attempts = 0
+
+    def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        self._attempts += 1
+        view = self._repository.view(snapshot)
+        known = {change.key: change for change in plan.changes}
+        changes: list[TableChange] = []
+        unsynced: list[str] = []
+        for key, done in self._done.items():
+            change = known.get(key)
+            if change is not None and change.base == snapshot.table(key):
+                changes.append(change)
+                continue
+            staged = self._put_on(view, done)
+            if staged:
+                changes.append(_change(key, snapshot.table(key), staged[-1]))
+                unsynced += self._repository.tables.unsynced(staged)
+        if not changes:
+            raise _NothingLeftError
+        return replace(plan, changes=tuple(changes), unsynced=(*plan.unsynced, *unsynced))
+
+    def _put_on(self, view: View, done: _Done) -> list[Staged]:
+        """The versions made on top of the table as it is now, each on the one before it; [] when nothing fits any more."""
+        tables, head = self._repository.tables, view.table(done.work.key)
+        if head is None or head.path != done.built_on.path:
+            return []
+        staged: list[Staged] = []
+        if done.rewrite is not None and done.lost is not None:
+            placed = tables.stage_rewrite_on(head, done.rewrite, done.lost)
+            if placed is not None:
+                staged.append(placed)
+                head = tables.open(placed.path, placed.version)
+        indexed = tables.stage_segments_on(head, done.built_on, done.plans, done.built)
+        if indexed is not None:
+            staged.append(indexed)
+            head = tables.open(indexed.path, indexed.version)
+        if self._attempts <= INDEXED_REBASES and (arrived := self._index_arrivals(view, done.work.key, head)):
+            staged.append(arrived)
+        return staged
+
+    def _index_arrivals(self, view: View, key: str, head: Table) -> Staged | None:
+        """Indexes for the few rows that came since; many of them are left for the next time."""
+        plans = plan_segments(head, index_specs(view.entity(key)), rebuild=False)
+        missing = {fragment for plan in plans for fragment in plan.fragments}
+        if not plans or sum(each.rows for each in head.fragments if each.id in missing) > MAX_ROWS_INDEXED_LATE:
+            return None
+        tables = self._repository.tables
+        return tables.stage_segments(head, plans, tables.build_segments(head, plans))
+
+
+def _change(key: str, before: TableState | None, staged: Staged) -> TableChange:
+    assert before is not None, "a table that is maintained has a state"
     after = TableState(before.path, staged.version, before.generation + 1, staged.rows, staged.digest)
-    return TableChange(key, "strict", before, after, {})
+    return TableChange(key, "rewrite", before, after)

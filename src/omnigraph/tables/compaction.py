@@ -1,56 +1,190 @@
 """Compaction: many fragments, or fragments with many deletions, written again as few large ones. The rows stay as they are.
 
-The same change as a fold, in the large: old fragments removed, new ones added, indexes built for the new ones. Each group of
-fragments can be written anywhere; one detached version then takes them all in.
+Old fragments are removed, new ones added, in one detached version. Each group of fragments can be written anywhere. What was
+written for one version can be put on a later one of the same table: rows that others deleted meanwhile are deleted from the
+new fragments, fragments that others added stay beside them. To that end the new fragments bring their own ids, above all
+that writers give out meanwhile, and their own row ids (`row_ids`), so that the indexes built over them hold wherever they go.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from omnigraph.tables.staging import ROWS_PER_FRAGMENT, Staged, replace_fragments, write_fragments
-from omnigraph.tables.table import Table
+from omnigraph.tables.digests import version_file
+from omnigraph.tables.lost_rows import LostRows, Rewrite, RewrittenGroup
+from omnigraph.tables.row_ids import is_clustered, new_row_ids, row_id_range
+from omnigraph.tables.shared_fragments import fragments_by_files
+from omnigraph.tables.staging import (
+    ROWS_PER_FRAGMENT,
+    data_files,
+    deletion_files,
+    load_fragment,
+    stored_rows,
+    write_fragments,
+)
+from omnigraph.tables.table import Fragment, Table
 
 MAX_DELETED_SHARE = 0.1
 """A fragment that has lost more of its rows than this is written again."""
+MAX_CLUSTERED_BYTES = 128 * 1024 * 1024
+"""Fragments are sorted in memory, so many stored bytes at a time; a larger one stays in the order it came."""
+MIN_CLUSTERED_ROWS = 4_096
+"""A fragment of fewer rows is not written again only to be sorted."""
+FRAGMENT_ID_GAP = 16_384
+"""So many fragments may be added by others while a table is compacted; each compaction uses up as many of 2^32 ids."""
+MAX_LOST_SHARE = 0.5
+"""A group that lost more of its rows while it was written is left as others have made it."""
+ADDED_APART = 16_384
 
-Group = tuple[int, ...]
+
+@dataclass(frozen=True)
+class Group:
+    """Fragments that are written again together, and how many of them for which reason."""
+
+    fragments: tuple[int, ...]
+    small: int
+    worn: int
+    unsorted: int
 
 
-def plan_rewrite(base: Table) -> list[Group]:
-    """Groups of fragment ids worth rewriting, each into one fragment; [] when the table is in good shape."""
-    groups: list[Group] = []
-    group: list[int] = []
-    rows = 0
-    worn = {
-        fragment.id
-        for fragment in base.fragments
-        if fragment.deletions and _lost(base, fragment.id) > MAX_DELETED_SHARE
-    }
+def plan_rewrite(base: Table, cluster_by: str | None = None) -> list[Group]:
+    """Groups of fragments worth rewriting, each into one fragment; [] when the table is in good shape."""
+    stored = stored_rows(base)
+    groups: list[list[Fragment]] = [[]]
+    worn: set[int] = set()
+    unsorted: set[int] = set()
     for fragment in base.fragments:
-        if fragment.rows >= ROWS_PER_FRAGMENT // 2 and fragment.id not in worn:
+        if 1 - fragment.rows / max(stored[fragment.id], 1) > MAX_DELETED_SHARE:
+            worn.add(fragment.id)
+        if cluster_by is not None and _is_unsorted(base, fragment):
+            unsorted.add(fragment.id)
+        if not _is_small(fragment) and fragment.id not in worn | unsorted:
             continue
-        if group and rows + fragment.rows > ROWS_PER_FRAGMENT:
-            groups.append(tuple(group))
-            group, rows = [], 0
-        group.append(fragment.id)
-        rows += fragment.rows
-    groups.append(tuple(group))
-    return [group for group in groups if len(group) > 1 or set(group) & worn]
+        if groups[-1] and not _fits(groups[-1], fragment, cluster_by):
+            groups.append([])
+        groups[-1].append(fragment)
+    return [
+        Group(
+            fragments=tuple(fragment.id for fragment in group),
+            small=sum(_is_small(fragment) for fragment in group),
+            worn=sum(fragment.id in worn for fragment in group),
+            unsorted=sum(fragment.id in unsorted for fragment in group),
+        )
+        for group in groups
+        if len(group) > 1 or any(fragment.id in worn | unsorted for fragment in group)
+    ]
 
 
-def rewrite(base: Table, group: Group) -> tuple[str, ...]:
-    """Write one group's rows anew, as a stream; nothing is visible yet."""
-    return write_fragments(base, base.scan(fragments=group))
+def _is_small(fragment: Fragment) -> bool:
+    return fragment.rows < ROWS_PER_FRAGMENT // 2
 
 
-def stage_rewrite(base: Table, groups: Sequence[Group], written: Sequence[str]) -> tuple[Table, Staged]:
-    """One detached version in which the fragments `written` stand for the groups."""
-    table, staged = replace_fragments(base, [fragment for group in groups for fragment in group], written)
-    assert table.rows == base.rows, "compaction keeps every row"
-    return table, staged
+def _is_unsorted(base: Table, fragment: Fragment) -> bool:
+    if fragment.rows < MIN_CLUSTERED_ROWS or fragment.bytes > MAX_CLUSTERED_BYTES:
+        return False
+    return not is_clustered(base.dataset.get_fragment(fragment.id).metadata)
 
 
-def _lost(base: Table, fragment_id: int) -> float:
-    fragment = base.dataset.get_fragment(fragment_id)
-    return float(fragment.num_deletions / max(fragment.physical_rows, 1))
+def _fits(group: Sequence[Fragment], fragment: Fragment, cluster_by: str | None) -> bool:
+    rows = sum(each.rows for each in group) + fragment.rows
+    size = sum(each.bytes for each in group) + fragment.bytes
+    return rows <= ROWS_PER_FRAGMENT and (cluster_by is None or size <= MAX_CLUSTERED_BYTES)
+
+
+def rewrite(base: Table, group: Sequence[int], cluster_by: str | None = None) -> tuple[str, ...]:
+    """Write one group's rows anew, as a stream, or sorted; nothing is visible yet."""
+    if cluster_by is None or not _is_sortable(base, group):
+        return write_fragments(base, base.scan(fragments=group))
+    rows = base.read(fragments=group).combine_chunks()
+    return write_fragments(base, rows.sort_by([(cluster_by, "ascending"), ("id", "ascending")]))
+
+
+def _is_sortable(base: Table, group: Sequence[int]) -> bool:
+    return sum(fragment.bytes for fragment in base.fragments if fragment.id in group) <= MAX_CLUSTERED_BYTES
+
+
+def rewritten(
+    base: Table, groups: Sequence[Group], written: Sequence[Sequence[str]], cluster_by: str | None = None
+) -> Rewrite:
+    """What was written for each group, with the ids that the new fragments keep wherever they are put."""
+    by_id = {fragment.id: fragment for fragment in base.fragments}
+    next_id = _highest_fragment_id(base) + FRAGMENT_ID_GAP
+    results = []
+    for group, texts in zip(groups, written, strict=True):
+        row_id = new_row_ids(clustered=cluster_by is not None and _is_sortable(base, group.fragments))
+        new = []
+        for text in texts:
+            value = json.loads(text)
+            value.update(id=next_id, row_id_meta=row_id_range(row_id, value["physical_rows"]))
+            new.append(json.dumps(value))
+            next_id += 1
+            row_id += value["physical_rows"]
+        results.append(RewrittenGroup(tuple(by_id[id] for id in group.fragments), tuple(new)))
+    return Rewrite(base, tuple(results))
+
+
+def _highest_fragment_id(table: Table) -> int:
+    """Of the fragments there are, and of those that an index still speaks of."""
+    live = [fragment.id for fragment in table.fragments]
+    indexed: list[int] = [
+        fragment
+        for entry in table.dataset.describe_indices()
+        for segment in entry.segments
+        for fragment in segment.fragment_ids
+    ]
+    return max([0, *live, *indexed])
+
+
+def put_on_base(made: Rewrite) -> tuple[Table, list[str]]:
+    """The base with the new fragments in place of the old ones, and the files that must be durable."""
+    old = [fragment.id for group in made.groups for fragment in group.old]
+    new = [load_fragment(text) for group in made.groups for text in group.new]
+    table = _replaced(made.base, old, new)
+    assert table.rows == made.base.rows, "compaction keeps every row"
+    return table, [*data_files(new), version_file(table.version)]
+
+
+def put_on(made: Rewrite, lost: LostRows, head: Table) -> tuple[Table, list[str]] | None:
+    """Another version of the table with the new fragments, as far as they still stand for what it has; and the files that
+    must be durable. None when nothing is left to replace.
+    """
+    if _highest_fragment_id(head) >= made.first_id:
+        return None
+    twins = fragments_by_files(head)
+    old: list[int] = []
+    new: list[Any] = []
+    for group in made.groups:
+        addresses = lost.addresses(group, head, twins)
+        if addresses is None or len(addresses) > MAX_LOST_SHARE * group.rows:
+            continue
+        old += [twins[fragment.files].id for fragment in group.old if fragment.files in twins]
+        new += lost.trimmed(group, addresses)
+    if not old:
+        return None
+    table = _replaced(head, old, new)
+    assert table.rows == head.rows, "compaction keeps every row"
+    trimmed = [fragment for fragment in new if fragment.deletion_file is not None]
+    return table, [*data_files(new), *deletion_files(trimmed), version_file(table.version)]
+
+
+def _replaced(base: Table, old: Sequence[int], new: Sequence[Any]) -> Table:
+    """One detached version in which the new fragments stand for the old ones."""
+    from lance import LanceDataset, LanceOperation
+
+    # For rows that come with a removal Lance looks up each one's past; many of them come by themselves instead.
+    apart = sum(fragment.physical_rows for fragment in new) > ADDED_APART
+    operation = LanceOperation.Update(
+        removed_fragment_ids=list(old),
+        updated_fragments=[],
+        new_fragments=[] if apart else list(new),
+        fields_modified=[],
+    )
+    dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
+    if apart:
+        dataset = LanceDataset.commit(
+            dataset, LanceOperation.Append(list(new)), read_version=dataset.version, detached=True
+        )
+    return Table(base.path, dataset)

@@ -75,22 +75,20 @@ def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverag
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """A segment to build: an index over these fragments, beside its other segments or instead of them."""
+    """A segment to build: an index over these fragments, beside the segments that cover others."""
 
     spec: IndexSpec
     fragments: tuple[int, ...]
-    replace: bool = False
 
 
-def plan_segments(table: Table, specs: Iterable[IndexSpec]) -> list[SegmentPlan]:
-    """What is missing for every index to cover every fragment."""
+def plan_segments(table: Table, specs: Iterable[IndexSpec], *, rebuild: bool = True) -> list[SegmentPlan]:
+    """What is missing for every index to cover every fragment. With `rebuild`, an index of many segments becomes one of few."""
     plans = []
     for state in coverage(table, specs).values():
         missing = [fragment for fragment in table.fragments if fragment.id not in state.fragments]
-        whole = state.segments == 0 or state.segments >= MAX_SEGMENTS
+        whole = rebuild and state.segments >= MAX_SEGMENTS
         if missing:
-            groups = _groups(table.fragments if whole else missing)
-            plans += [SegmentPlan(state.spec, group, replace=whole and state.segments > 0) for group in groups]
+            plans += [SegmentPlan(state.spec, group) for group in _groups(table.fragments if whole else missing)]
     return plans
 
 
@@ -118,6 +116,33 @@ def build_segments(plans: Sequence[SegmentPlan], handle: Callable[[], Table]) ->
 def stage_segments(table: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]) -> tuple[Table, list[str]]:
     """One version with these segments, and the files that must be durable."""
     return _commit(table, [pair for pair in zip(plans, built, strict=True) if pair[1] is not None])
+
+
+def stage_segments_on(
+    head: Table, built_on: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]
+) -> tuple[Table, list[str]]:
+    """Segments that were built on another version of the table, over the fragments that both have; and what must be durable.
+
+    A segment names rows by their places and by their row ids: a fragment is the same if it has the same ones of both.
+    """
+    wanted = {fragment for plan in plans for fragment in plan.fragments}
+    shared = _described(head, wanted).items() & _described(built_on, wanted).items()
+    same = {fragment for fragment, _ in shared}
+    made = [
+        (plan, dataclasses.replace(segment, fragment_ids=same.intersection(plan.fragments)))
+        for plan, segment in zip(plans, built, strict=True)
+        if segment is not None and same.intersection(plan.fragments)
+    ]
+    return _commit(head, made)
+
+
+def _described(table: Table, wanted: set[int]) -> dict[int, tuple[tuple[str, ...], str]]:
+    """Files and row ids of each wanted fragment that the table has."""
+    return {
+        fragment.id: (fragment.files, str(table.dataset.get_fragment(fragment.id).metadata.to_json()["row_id_meta"]))
+        for fragment in table.fragments
+        if fragment.id in wanted
+    }
 
 
 def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, list[str]]:
@@ -170,12 +195,13 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
     if not made:
         return table, []
     live = {fragment.id for fragment in table.fragments}
-    replaced = {plan.spec.name: plan.replace for plan, _ in made}
+    covered: dict[str, set[int]] = {}
+    for plan, built in made:
+        covered.setdefault(plan.spec.name, set()).update(built.fragment_ids)
     stale = [
         old
-        for name, replace in replaced.items()
-        for old in _segments(table, name)
-        if replace or not any(fragment in live for fragment in old.fragment_ids)
+        for old in index_segments(table)
+        if old.name in covered and live.intersection(old.fragment_ids) <= covered[old.name]
     ]
     new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in made]
     operation = LanceOperation.CreateIndex(new, stale)
@@ -192,25 +218,19 @@ def has_vectors(table: Table, column: str, fragments: Sequence[int]) -> bool:
     return any(batch.num_rows for batch in reader)
 
 
-def _segments(table: Table, name: str) -> list[Any]:
+def index_segments(table: Table) -> list[Any]:
+    """Every segment of every index, in Lance's own form."""
     from lance.dataset import Index
 
     return [
         Index(
             uuid=str(segment.uuid),
-            name=name,
+            name=entry.name,
             fields=list(entry.fields),
             dataset_version=segment.dataset_version_at_last_update,
             fragment_ids=segment.fragment_ids,
             index_version=segment.index_version,
         )
         for entry in table.dataset.describe_indices()
-        if entry.name == name
         for segment in entry.segments
     ]
-
-
-def index_segments(table: Table) -> list[Any]:
-    """Every segment of every index, in Lance's own form."""
-    names = [entry.name for entry in table.dataset.describe_indices()]
-    return [segment for name in names for segment in _segments(table, name)]

@@ -145,7 +145,7 @@ def stage(
     """
     from lance import LanceDataset, LanceOperation
 
-    new = [_load_fragment(text) for text in fragments]
+    new = [load_fragment(text) for text in fragments]
     done = [*trimmed, *(delete_rows(base, fragment, offsets) for fragment, offsets in by_fragment(remove))]
     gone = [trimmed.fragment for trimmed in done if trimmed.left is None]
     changed = [trimmed.left for trimmed in done if trimmed.left is not None]
@@ -165,7 +165,7 @@ def stage(
         operation = LanceOperation.Update(
             removed_fragment_ids=[*gone, *(fragment.id for fragment in folded)],
             updated_fragments=changed,
-            new_fragments=[*(_load_fragment(text) for text in folded_fragments), *(() if apart else new)],
+            new_fragments=[*(load_fragment(text) for text in folded_fragments), *(() if apart else new)],
             fields_modified=[],
         )
         dataset = LanceDataset.commit(dataset, operation, read_version=base.version, detached=True)
@@ -173,9 +173,9 @@ def stage(
         operation = LanceOperation.Append(new)
         dataset = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
     result = Table(base.path, dataset)
-    files = [*_data_files(new), *_deletion_files(changed), version_file(result.version)]
+    files = [*data_files(new), *deletion_files(changed), version_file(result.version)]
     if folded:
-        files += _data_files(_load_fragment(text) for text in folded_fragments)
+        files += data_files(load_fragment(text) for text in folded_fragments)
         result, index_files = indexes.cover_again(result, base, {fragment.id for fragment in folded})
         files += index_files
     rows = sum(fragment.rows for fragment in result.fragments)
@@ -201,7 +201,7 @@ def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Tab
     """
     from lance import LanceDataset, LanceOperation
 
-    loaded = [[_load_fragment(text) for text in fragments] for fragments in additions]
+    loaded = [[load_fragment(text) for text in fragments] for fragments in additions]
     prefixes = [[fragment for fragments in loaded[: end + 1] for fragment in fragments] for end in range(len(loaded))]
 
     def commit(prefix: list[Any]) -> Table:
@@ -216,7 +216,7 @@ def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Tab
     for table, own, texts in zip(tables, loaded, additions, strict=True):
         added = sum(fragment.physical_rows for fragment in own)
         rows += added
-        files = (*_data_files(own), version_file(table.version))
+        files = (*data_files(own), version_file(table.version))
         digest = version_digest(table.dataset)
         staged = Staged(base.path, base.version, table.version, rows, added, 0, tuple(texts), files, digest)
         result.append((table, staged))
@@ -229,22 +229,6 @@ def _version_threads() -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=_version_threads.cache_clear)
-
-
-def replace_fragments(base: Table, old: Sequence[int], fragments: Sequence[str]) -> tuple[Table, Staged]:
-    """One detached version in which `fragments` stand for the old ones, with the same rows; indexes cover the new fragments."""
-    from lance import LanceDataset, LanceOperation
-
-    new = [_load_fragment(text) for text in fragments]
-    operation = LanceOperation.Update(
-        removed_fragment_ids=list(old), updated_fragments=[], new_fragments=new, fields_modified=[]
-    )
-    dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
-    result = Table(base.path, dataset)
-    files = [*_data_files(new), version_file(result.version)]
-    result, index_files = indexes.cover_again(result, base, set(old))
-    digest = version_digest(result.dataset)
-    return result, Staged(base.path, base.version, result.version, base.rows, 0, 0, (), (*files, *index_files), digest)
 
 
 def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
@@ -272,7 +256,7 @@ def _fragment_text(fragment: Any) -> str:
     return json.dumps({"id": fragment.id, "files": files, "physical_rows": fragment.physical_rows})
 
 
-def _load_fragment(text: str) -> Any:
+def load_fragment(text: str) -> Any:
     from lance.fragment import FragmentMetadata
 
     return FragmentMetadata.from_json(text)
@@ -302,9 +286,9 @@ def _kept_rows(base: Table, fragments: Sequence[Fragment]) -> pa.Table | None:
     return pa.concat_tables(tables) if len(tables) == len(fragments) else None
 
 
-def _data_files(fragments: Iterable[Any]) -> list[str]:
+def data_files(fragments: Iterable[Any]) -> list[str]:
     return [f"data/{file._path}" for fragment in fragments for file in fragment.files]
 
 
-def _deletion_files(fragments: Iterable[Any]) -> list[str]:
+def deletion_files(fragments: Iterable[Any]) -> list[str]:
     return [deletion_path(fragment.id, fragment.deletion_file) for fragment in fragments]

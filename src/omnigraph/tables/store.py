@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from omnigraph.storage.objects import Memory
     from omnigraph.tables.indexes import SegmentPlan
+    from omnigraph.tables.lost_rows import LostRows, Rewrite
 
 INDEX_FOLDER = "_indices/"
 TABLES_CACHED = 512
@@ -299,11 +300,14 @@ class Tables:
         from omnigraph.tables import indexes
 
         plans = indexes.plan_segments(base, specs)
-        if not plans:
-            return None
+        return self.stage_segments(base, plans, self.build_segments(base, plans)) if plans else None
+
+    def build_segments(self, base: Table, plans: Sequence[SegmentPlan]) -> list[Any]:
+        """Segments of indexes, for `stage_segments`, side by side in this process."""
+        from omnigraph.tables import indexes
+
         with translated(base.path):
-            built = indexes.build_segments(plans, lambda: self._opened(base.path, base.version))
-        return self.stage_segments(base, plans, built)
+            return indexes.build_segments(plans, lambda: self._opened(base.path, base.version))
 
     def build_segment(self, path: str, version: int, plan: SegmentPlan) -> Any:
         """A segment of an index, for `stage_segments`, which may run in another process."""
@@ -320,22 +324,52 @@ class Tables:
             table, files = indexes.stage_segments(base, plans, built)
         if table.version == base.version:
             return None
+        return self._staged(base, table, files)
+
+    def rewrite(self, base: Table, group: Sequence[int], cluster_by: str | None) -> tuple[str, ...]:
+        """The rows of a group of fragments as new ones, for `stage_rewrite`, which may run in another process."""
+        from omnigraph.tables import compaction
+
+        with translated(base.path):
+            return compaction.rewrite(base, group, cluster_by)
+
+    def stage_rewrite(self, made: Rewrite) -> Staged:
+        """One version with the same rows in the fragments that compaction wrote."""
+        from omnigraph.tables import compaction
+
+        with translated(made.base.path):
+            table, files = compaction.put_on_base(made)
+        return self._staged(made.base, table, files)
+
+    def lost_rows(self, made: Rewrite, staged: Staged) -> LostRows:
+        """What to ask when others write to the table meanwhile. `staged` has the new fragments, and indexes if there are any."""
+        from omnigraph.tables.lost_rows import LostRows
+
+        return LostRows(made, self.open(staged.path, staged.version))
+
+    def stage_rewrite_on(self, head: Table, made: Rewrite, lost: LostRows) -> Staged | None:
+        """The same on a later version: see `compaction.put_on`. None when nothing is left to replace."""
+        from omnigraph.tables import compaction
+
+        with translated(head.path):
+            placed = compaction.put_on(made, lost, head)
+        return None if placed is None else self._staged(head, *placed)
+
+    def stage_segments_on(
+        self, head: Table, built_on: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]
+    ) -> Staged | None:
+        """One version with segments that were built on another; None when they cover nothing of this one."""
+        from omnigraph.tables import indexes
+
+        with translated(head.path):
+            table, files = indexes.stage_segments_on(head, built_on, plans, built)
+        return None if table.version == head.version else self._staged(head, table, files)
+
+    def _staged(self, base: Table, table: Table, files: Sequence[str]) -> Staged:
+        """A version with the same rows as the one it was made from."""
         self.remember(table)
         digest = version_digest(table.dataset)
         return Staged(base.path, base.version, table.version, base.rows, 0, 0, (), tuple(files), digest)
-
-    def stage_rewrite(self, base: Table) -> Staged | None:
-        """One version with the same rows in few large fragments; None when the table is in good shape."""
-        from omnigraph.tables import compaction
-
-        groups = compaction.plan_rewrite(base)
-        if not groups:
-            return None
-        with translated(base.path):
-            written = [fragment for group in groups for fragment in compaction.rewrite(base, group)]
-            table, staged = compaction.stage_rewrite(base, groups, written)
-        self.remember(table)
-        return staged
 
     def sync(self, staged: Iterable[Staged]) -> None:
         """Make every file of these versions durable: on local disk nothing else would. Called before a publish."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.options import branch_option, command, revision_options, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from omnigraph import TableReport
 
 
 def register(cli: click.Group) -> None:
@@ -57,24 +61,37 @@ def register(cli: click.Group) -> None:
 
     @command(cli, "optimize", writes=True)
     @branch_option
+    @click.option("--dry-run", is_flag=True, help="Say what would be done, and why; do nothing.")
+    @engine_option("local")
     @uri_argument
-    def optimize(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
-        """Compact tables and bring indexes up to date. The data stays as it is.
+    def optimize(settings: Settings, out: Output, branch: str, dry_run: bool, engine: str, uri: str | None) -> None:
+        """Compact tables, sort edges by their source, bring indexes up to date. The data stays as it is.
+
+        It may run beside readers and writers, and lands beside writers that never stop. Rows that arrive while it runs may stay
+        without an index until the next time; reads find them by scan.
 
         \b
         omnigraph optimize ./people
+        omnigraph optimize ./people --dry-run
+        omnigraph optimize s3://bucket/people --engine spark
 
         \b
-        JSON: {uri, branch, commit?}
+        JSON: {uri, branch, dry_run, commit?, tables: [{table, actions: [text], before: SHAPE, after: SHAPE}]}
+              SHAPE: {rows, fragments, deleted_rows, bytes, indexes, pending: [{column, kind, rows, reason}]}
         """
-        from omnigraph.wire.history import commit_json
-        from omnigraph.wire.members import present
+        from omnigraph.wire.optimize import optimize_json
 
         address = settings.uri(uri)
         settings.announce("optimize", address)
-        commit = settings.open(uri).optimize(branch, actor=settings.actor)
-        value = {"uri": address, "branch": branch, "commit": None if commit is None else commit_json(commit)}
-        out.done(present(value), "nothing to do" if commit is None else f"optimized {branch}: commit {commit.id}")
+        report = settings.open(uri).optimize(branch, dry_run=dry_run, engine=engine, actor=settings.actor)
+        value = optimize_json(address, branch, report, dry_run=dry_run)
+        if not any(table.actions for table in report.tables):
+            out.done(value, "nothing to do")
+            return
+        done = "would be done" if report.commit is None else f"commit {report.commit.id}"
+        rows = [_optimized_row(table) for table in report.tables if table.actions]
+        columns = ["type", "action", "rows", "fragments", "deleted_rows", "bytes", "pending"]
+        out.table(rows, columns, value=value, title=f"optimize {branch}: {done}")
 
     @command(cli, "demo", graph=False)
     @click.option("--small", is_flag=True, help="A quick look: 2,000 nodes and 10,000 edges, without Spark.")
@@ -130,6 +147,22 @@ def register(cli: click.Group) -> None:
         from omnigraph.wire.versions import version_json
 
         out.show(version_json(), version_text())
+
+
+def _optimized_row(table: TableReport) -> dict[str, object]:
+    """Before and after where the two differ."""
+    before, after = table.before, table.after
+
+    def both(name: str) -> str:
+        old, new = getattr(before, name), getattr(after, name)
+        return f"{old:,}" if old == new else f"{old:,} -> {new:,}"
+
+    return {
+        "type": table.table_key.partition(":")[2],
+        "action": "; ".join(table.actions),
+        **{name: both(name) for name in ("rows", "fragments", "deleted_rows", "bytes")},
+        "pending": "; ".join(f"{each.column} {each.kind}: {each.rows:,} rows, {each.reason}" for each in after.pending),
+    }
 
 
 def version_text() -> str:

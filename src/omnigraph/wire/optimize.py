@@ -1,0 +1,44 @@
+"""What `optimize` did, or would do."""
+
+from __future__ import annotations
+
+from omnigraph.maintenance.health import TableShape
+from omnigraph.maintenance.optimize import OptimizeReport
+from omnigraph.wire.history import commit_json
+from omnigraph.wire.members import JsonObject, present
+
+
+def optimize_json(uri: str, branch: str, report: OptimizeReport, *, dry_run: bool) -> JsonObject:
+    """{uri, branch, dry_run, commit?, tables: [{table, actions: [text], before: shape, after: shape}]}; a shape is {rows,
+    fragments, deleted_rows, bytes, indexes, pending: [{column, kind, rows, reason}]}."""
+    return present(
+        {
+            "uri": uri,
+            "branch": branch,
+            "dry_run": dry_run,
+            "commit": None if report.commit is None else commit_json(report.commit),
+            "tables": [
+                {
+                    "table": table.table_key,
+                    "actions": list(table.actions),
+                    "before": _shape_json(table.before),
+                    "after": _shape_json(table.after),
+                }
+                for table in report.tables
+            ],
+        }
+    )
+
+
+def _shape_json(shape: TableShape) -> JsonObject:
+    return {
+        "rows": shape.rows,
+        "fragments": shape.fragments,
+        "deleted_rows": shape.deleted_rows,
+        "bytes": shape.bytes,
+        "indexes": shape.indexes,
+        "pending": [
+            {"column": each.column, "kind": each.kind, "rows": each.rows, "reason": each.reason}
+            for each in shape.pending
+        ],
+    }
