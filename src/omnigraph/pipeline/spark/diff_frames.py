@@ -38,7 +38,7 @@ def diff_frame(spark: SparkSession, before: View, after: View) -> DataFrame:
         _joined(spark, *sides).mapInArrow(_with_content(*sides, _as_text), _TEXT_COLUMNS)
         for sides in changed_types(before, after, EVERYTHING)
     ]
-    return reduce(lambda one, other: one.unionAll(other), frames or [spark.createDataFrame([], _TEXT_COLUMNS)])
+    return reduce(lambda whole, frame: whole.unionAll(frame), frames or [spark.createDataFrame([], _TEXT_COLUMNS)])
 
 
 _TEXT_COLUMNS = "op string, type string, id string, before string, after string"
