@@ -86,6 +86,7 @@ RIGHT: dict[str, Any] = {
     "source": "side",
     "commit_id": "nothing",
     "rows": [],
+    "frames": "Person",
     "sources": {},
     "mode": "append",
     "revision": "main",

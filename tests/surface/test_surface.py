@@ -29,7 +29,7 @@ FOREIGN = {
     "plan.ResultColumn",
 }
 """Types of the standard library and of other packages that results are given in."""
-GENERIC = {"Iterator", "Mapping", "Literal", "Sequence", "Iterable"}
+GENERIC = {"Any", "Callable", "Iterator", "Mapping", "Literal", "Sequence", "Iterable"}
 
 
 def members(kind: type) -> Iterator[tuple[str, object]]:
@@ -100,7 +100,7 @@ def test_the_parts_of_a_graph() -> None:
         return sorted(name for name, _ in members(kind))
 
     reading = ["entity", "explain", "export", "query", "snapshot", "spark"]
-    writing = ["begin", "ensure_indexes", "load", "mutate", "optimize", "transaction"]
+    writing = ["begin", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history"]
     schema = ["lint", "plan_schema", "schema"]
     health = ["repair", "verify"]

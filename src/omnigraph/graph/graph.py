@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
@@ -19,11 +19,11 @@ from omnigraph.graph.snapshots import GraphSnapshot, snapshot_of
 from omnigraph.graph.tags import GraphTags
 from omnigraph.graph.texts import compiled_read, read_source
 from omnigraph.graph.transactions import Transaction
-from omnigraph.history import MAIN, Commit, Once
+from omnigraph.history import MAIN, Commit, Once, check_attribution
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.pipeline.engines import Engine, session_of, workers_of
+from omnigraph.pipeline.engines import Engine, refuse_memory, session_of, workers_of
 from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability
 from omnigraph.values.entities import Entity
@@ -299,6 +299,39 @@ class Graph:
             delimiter=delimiter,
             show_progress=show_progress,
         )
+
+    def stream_into(
+        self,
+        frames: str | Callable[[Any], Mapping[str, Any]],
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        rejects: str | Path | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> Callable[[Any, int], None]:
+        """For `foreachBatch` of a Spark stream: each micro-batch is one commit, however often it is tried.
+
+        `frames` is the type that the batch's rows are of, or a function from a batch to DataFrames by type, as `load` takes
+        them. Rejected records stop the query unless `rejects` names a folder, where each batch writes a file of its own.
+
+        >>> into = g.stream_into(lambda batch: {"Person": batch.select("name"), "City": batch.select("city")}, mode="merge")
+        """
+        from omnigraph.pipeline.load.job import check_mode
+        from omnigraph.pipeline.spark.session import require_pyspark
+
+        if not isinstance(frames, str) and not callable(frames):
+            raise UsageError(
+                f"'frames' must be a type or a function of the batch, got {type(frames).__name__}",
+                hint='g.stream_into("Person", mode="append")',
+            )
+        check_mode(mode)
+        check_attribution(actor, message)
+        refuse_memory(self.uri)
+        require_pyspark()
+        from omnigraph.pipeline.spark.stream_sink import StreamInto
+
+        return StreamInto(self._repository, frames, mode, branch, rejects, actor, message)
 
     def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
         """Make every declared index cover every row, as one commit; None when they did already.

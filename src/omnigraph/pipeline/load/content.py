@@ -15,6 +15,9 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.pipeline.load.files import InputFile
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs
 
+MICRO_BATCH = "micro-batch"
+"""What a batch of a stream asks for. Spark gives a batch that it tries again the same rows; a query that was changed meanwhile
+must be able to go on."""
 MAX_BYTES = 256 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024
 MIN_PIECES = 2

@@ -74,6 +74,7 @@ def load(
     actor: str | None = None,
     message: str | None = None,
     once: Once | None = None,
+    asked: object = None,
     rejects: str | Path | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
@@ -90,13 +91,12 @@ def load(
     With `from_`, a branch that is not there is made at that revision, in the same entry as the load's commit. One that is there
     by then is loaded into like any other; with `new_branch` that is AlreadyExists.
 
-    With `once`, a load that comes again under its write key is answered with its first commit (`asked_of` says what is
-    compared), and the file for rejected records that an earlier try has left is replaced.
+    With `once`, a load that comes again under its write key is answered with its first commit, and the file for rejected
+    records that an earlier try has left is replaced. What is compared then is `asked`, if given, or else `asked_of`.
     """
     check_attribution(actor, message)
     name = None if once is None else KeyName.of(once)
-    if mode not in _MODES:
-        raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
+    check_mode(mode)
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
         runner = runner_of(engine, repository.store.uri, shown)
@@ -112,7 +112,7 @@ def load(
             encoding=encoding,
             delimiter=delimiter,
         )
-        key = None if name is None else name.asking(asked_of(inputs, base.view.catalog, mode))
+        key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, mode))
         if (made := base.committed(repository, key)) is not None:
             return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
@@ -120,6 +120,12 @@ def load(
             return LoadJob(repository, base, inputs, mode, runner, aside, written, key).run(actor, message)
     finally:
         shown.close()
+
+
+def check_mode(mode: str) -> None:
+    """UsageError unless it is a load mode."""
+    if mode not in _MODES:
+        raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,8 @@ class LoadJob:
                     self.repository.store.delete_prefix(rejects_folder)
 
     def _finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
+        if (made := self.base.committed(self.repository, self.once)) is not None:
+            return LoadReceipt.of_repeated(self.base.branch, self.mode, made)
         rejected = self._set_aside(report)
         started = time.monotonic()
         types = {**report.types, **{key: TypeReport() for key in self._given_without_rows(report)}}

@@ -13,6 +13,7 @@ from omnigraph.pipeline.load.inputs import Frame, LoadInputs
 from omnigraph.pipeline.load.job import LoadJob, merged
 from omnigraph.pipeline.load.reading import ReadReport
 from omnigraph.pipeline.load.receipt import LoadReceipt
+from omnigraph.pipeline.load.rejects import rejects_file
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.target import TableVersions, Target
@@ -40,13 +41,18 @@ class SparkWrite:
         return Repository.open(self.uri, dict(self.options) or None)
 
 
-def publish_spark_write(write: SparkWrite, reports: list[ReadReport]) -> LoadReceipt:
-    """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it."""
+def publish_spark_write(
+    write: SparkWrite, reports: list[ReadReport], *, asked: object = None, rejects: str | None = None
+) -> LoadReceipt:
+    """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it, unless `rejects` names a
+    file for them. `asked` is what is compared under a write key, if not the table and the mode."""
     repository = write.repository()
     base = replace(LoadBase.of(repository, write.branch), commit_id=write.commit_id)
     if base.view.snapshot.schema != write.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     inputs = LoadInputs((), (Frame(write.key, None),))
-    key = None if write.once is None else KeyName.of(write.once).asking(asked_of(inputs, base.view.catalog, write.mode))
-    job = LoadJob(repository, base, inputs, write.mode, LocalRunner(), None, WrittenFiles(), key)
-    return job.finish(merged(reports), write.actor, write.message)
+    name = None if write.once is None else KeyName.of(write.once)
+    key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, write.mode))
+    with rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
+        job = LoadJob(repository, base, inputs, write.mode, LocalRunner(), aside, WrittenFiles(), key)
+        return job.finish(merged(reports), write.actor, write.message)

@@ -6,7 +6,8 @@
 
 Options: graph, type; to read: revision (a branch, tag, commit id or branch~N), as_of (a time on that branch), columns (names
 joined by commas), filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; to write: branch, actor, message,
-and a write key: once (a text) or sequence ("orders 17"); `storage.<name>` for the store. With changes, what commits changed
+and a write key: once (a text) or sequence ("orders 17"); to write a stream: mode (append or merge) and rejects (a folder for
+rejected records, which stop the query otherwise); `storage.<name>` for the store. With changes, what commits changed
 is read instead (`change_source`). Spark tells a Python source no required columns, and the filters it does tell stick to a
 DataFrame: a later query of the same DataFrame without filters would still get the earlier ones. So both are chosen by
 options, and Spark's own filters stay with Spark.
@@ -30,6 +31,7 @@ from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -37,6 +39,7 @@ from pyspark.sql.datasource import (
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.history import MAIN, Once, check_attribution, new_ulid
 from omnigraph.pipeline.engines import refuse_memory
+from omnigraph.pipeline.load.incoming import LoadMode
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
@@ -169,26 +172,44 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return TableWriter(self._write("overwrite" if overwrite else "append", self._once()))
+
+    @in_one_sentence
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from omnigraph.pipeline.spark.stream_sink import StreamTableWriter
+
+        if self._once() is not None:
+            raise UsageError(
+                "a stream has the write keys of its batches",
+                hint="leave the options 'once' and 'sequence' out",
+            )
+        mode = self.options.get("mode", "append")
+        if mode not in ("append", "merge"):
+            raise UsageError(
+                f"'{mode}' is not a mode of a stream",
+                hint='.option("mode", "append") or "merge"; outputMode("complete") replaces the type',
+            )
+        return StreamTableWriter(self._write("overwrite" if overwrite else mode, None), self.options.get("rejects"))
+
+    def _write(self, mode: LoadMode, once: Once | None) -> SparkWrite:
         check_attribution(self.options.get("actor"), self.options.get("message"))
         repository = self._repository()
         branch = self.options.get("branch", MAIN)
         _, view = repository.head(branch)
-        key = table_key(view.catalog, self._option("type"))
-        rows = SparkWrite(
+        return SparkWrite(
             uri=repository.store.uri,
             options=tuple(sorted(repository.tables.options.items())),
             branch=branch,
-            key=key,
+            key=table_key(view.catalog, self._option("type")),
             target=Target.of(repository, view),
             schema=view.snapshot.schema,
             versions=table_versions_of(view),
-            mode="overwrite" if overwrite else "append",
+            mode=mode,
             commit_id=new_ulid(),
             actor=self.options.get("actor"),
             message=self.options.get("message"),
-            once=self._once(),
+            once=once,
         )
-        return TableWriter(rows)
 
 
 # ---------------------------------------------------------------- reading
