@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -224,12 +225,44 @@ def test_a_stream_goes_on_where_it_stopped(session: Any, graph: og.Graph, tmp_pa
     assert graph.changes(since=cursor).caught_up
 
 
-def test_a_batch_has_so_many_commits_or_rows(session: Any, graph: og.Graph, tmp_path: Path) -> None:
-    for limits, sizes in ({"max_commits": "2"}, [6, 2]), ({"max_rows": "4"}, [4, 4]), ({"max_rows": "1"}, [4, 2, 2]):
-        stream = Collected(session, graph, tmp_path / str(limits), start="beginning", **limits)
-        stream.start()
-        assert stream.sizes == sizes, limits
-        assert stream.rows == expected(graph, start="beginning")
+def batches_of(graph: og.Graph, **options: str) -> list[list[tuple[str, ...]]]:
+    """What a stream gives until there is nothing new: its reader is asked as Spark asks it."""
+    from omnigraph.pipeline.spark.change_rows import spark_schema
+    from omnigraph.pipeline.spark.change_source import ChangesStreamReader
+    from omnigraph.pipeline.target import Address
+
+    reader = ChangesStreamReader(Address.of_graph(graph._repository), options, spark_schema())
+    found = []
+    start = reader.initialOffset()
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
+        found.append([(row["op"], row["type"], row["id"]) for batch in batches for row in batch.to_pylist()])
+        start = json.loads(json.dumps(end))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes"),
+    [({"max_commits": "2"}, [6, 2]), ({"max_rows": "4"}, [4, 4]), ({"max_rows": "1"}, [4, 2, 2]), ({}, [8])],
+)
+def test_a_batch_has_so_many_commits_or_rows(limits: dict[str, str], sizes: list[int], graph: og.Graph) -> None:
+    found = batches_of(graph, start="beginning", **limits)
+    assert [len(rows) for rows in found] == sizes
+    assert sorted(row for rows in found for row in rows) == [row[:3] for row in expected(graph, start="beginning")]
+
+
+def test_a_stream_begins_after_a_commit_a_time_or_a_cursor(graph: og.Graph) -> None:
+    third = [[("delete", "Person", "b"), ("delete", "Knows", "e1")]]
+    baseline = graph.baseline(io.BytesIO())
+    time = graph.commit("main~1").at
+    assert batches_of(graph, **{"from": "main~1"}) == third
+    assert batches_of(graph, from_time=time.isoformat()) == third
+    assert batches_of(graph, from_time=(time - dt.timedelta(microseconds=1)).isoformat())[0][2:] == third[0]
+    assert len(batches_of(graph, from_time="2000-01-01")[0]) == 8
+    assert batches_of(graph, cursor=baseline.resume_cursor) == [[]]
+    add(graph, "e")
+    assert batches_of(graph, cursor=baseline.resume_cursor) == [[("insert", "Person", "e")]]
+    assert batches_of(graph) == [[]], "now"
 
 
 @pytest.mark.parametrize("start", ["now", "baseline"])
