@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         LiteralValue,
         NodeType,
         Property,
+        StoredColumn,
     )
     from omnigraph.language.query.lint import LintedQuery, LintReport, QueryFinding
     from omnigraph.language.query.plan import ResultColumn
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeReport, TableReport
     from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, NoValue, PropertyConflict, TypeSummary
     from omnigraph.pipeline.engines import Engine
+    from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.spark.frames import GraphTables
@@ -76,7 +78,7 @@ _HOMES = {
     "omnigraph.history": ("Commit", "CommitRef"),
     "omnigraph.language.catalog": (
         *("Annotation", "Catalog", "Constraint", "EdgeType", "Embed", "EntityType"),
-        *("InterfaceType", "LiteralValue", "NodeType", "Property"),
+        *("InterfaceType", "LiteralValue", "NodeType", "Property", "StoredColumn"),
     ),
     "omnigraph.language.query.plan": ("ResultColumn",),
     "omnigraph.language.query.lint": ("LintReport", "LintedQuery", "QueryFinding"),
@@ -85,6 +87,7 @@ _HOMES = {
     "omnigraph.language.schema.migration_steps": ("MigrationStep",),
     "omnigraph.maintenance.health": ("PendingIndex", "TableShape"),
     "omnigraph.maintenance.optimize": ("OptimizeReport", "TableReport"),
+    "omnigraph.pipeline.evolve.apply": ("SchemaReceipt",),
     "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "NoValue", "PropertyConflict", "TypeSummary"),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
@@ -156,6 +159,8 @@ __all__ = [
     "Runtime",
     "Scalar",
     "SchemaFinding",
+    "SchemaReceipt",
+    "StoredColumn",
     "TableReport",
     "TableShape",
     "Tag",

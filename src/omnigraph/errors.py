@@ -37,6 +37,7 @@
     │   └── MergeConflicts
     ├── HistoryGap
     ├── SchemaBoundary
+    ├── SchemaChangeRefused
     ├── ParentlessCommit
     ├── UnsupportedFormat
     ├── Damaged
@@ -487,6 +488,38 @@ class HistoryGap(OmnigraphError):
 
 class SchemaBoundary(OmnigraphError):
     """Two snapshots have schemas that cannot be compared or merged."""
+
+
+Violations = Sequence[tuple[str, int, Sequence[tuple[str, str]]]]
+"""A step in words, how many entities are in its way, and the first of them: id and what is wrong."""
+
+
+class SchemaChangeRefused(OmnigraphError):
+    """The schema cannot be changed like this: a step is not possible, or entities of the branch would break it.
+
+    `steps` are those that are never possible, `violations` those that entities are in the way of, with these entities.
+    """
+
+    def __init__(self, steps: Sequence[str], violations: Violations = ()) -> None:
+        self.steps = tuple(steps)
+        self.violations = tuple(violations)
+        lines = list(self.steps)
+        for step, count, first in self.violations:
+            lines.append(f"{step}: {count} {'entity is' if count == 1 else 'entities are'} in the way")
+            lines += [f"  {message} (id '{id}')" for id, message in first]
+        hint = "nothing was changed; 'omnigraph schema plan' shows every step"
+        if self.violations:
+            hint = "nothing was changed; correct these entities first, or in the same commit with --with"
+        super().__init__("\n".join(lines), hint=hint)
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "steps": list(self.steps),
+            "violations": [
+                {"step": step, "count": count, "first": [{"id": id, "message": message} for id, message in first]}
+                for step, count, first in self.violations
+            ],
+        }
 
 
 class ParentlessCommit(OmnigraphError):

@@ -16,8 +16,10 @@ BASE = f"format-{FORMAT}"
 
 WRITE_KEYS = "write-keys"
 """Commits may carry write keys: a writer that does not look for them would commit a repeated write again."""
+EVOLVED = "evolved-schema"
+"""A schema that was changed: it says where the values of a property are stored, and tables may have other columns too."""
 
-KNOWN = frozenset({BASE, WRITE_KEYS})
+KNOWN = frozenset({BASE, WRITE_KEYS, EVOLVED})
 
 
 def check_readable(features: Iterable[str], what: str) -> None:

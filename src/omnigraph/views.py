@@ -13,12 +13,11 @@ from omnigraph.errors import Damaged
 from omnigraph.history import MAIN, Commit, Entry, History, Snapshot, TableState, check_attribution, new_ulid
 from omnigraph.history.envelope import read_as
 from omnigraph.history.schemas import schema_key
-from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
 from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability, Store, open_store
-from omnigraph.tables import Table, TableFiles, Tables
+from omnigraph.tables import Layout, Table, TableFiles, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,12 +56,20 @@ class View:
             return None
         self.repository.remember_use(state, self.snapshot.commit)
         try:
-            return self.repository.tables.open(state.path, state.version, state.digest)
+            return self.repository.tables.open(state.path, state.version, state.digest, layout=self.layout(key))
         except Damaged as damage:
             raise _of_commit(damage, self.snapshot.commit) from damage
 
+    def layout(self, key: str) -> Layout:
+        """Where the columns of a type are stored."""
+        return self.repository.layout(self.snapshot.schema, key)
+
+    def staged(self, key: str, path: str, version: int) -> Table:
+        """A version of a type's table that was staged and is in no commit yet."""
+        return self.repository.tables.open(path, version, layout=self.layout(key))
+
     def schema(self, key: str) -> pa.Schema:
-        return arrow_schema(self.entity(key))
+        return self.layout(key).schema
 
     def path(self, key: str) -> str:
         """Where the type's table is, or will be."""
@@ -71,7 +78,7 @@ class View:
 
     def table_or_new(self, key: str) -> Table:
         """The table to write on; its empty first version when it has no rows yet."""
-        return self.table(key) or self.repository.tables.create(self.path(key), self.schema(key))
+        return self.table(key) or self.repository.tables.create_as(self.path(key), self.layout(key))
 
 
 class Repository:
@@ -82,6 +89,7 @@ class Repository:
         self.history = history
         self.tables = tables
         self._catalogs: dict[str, Catalog] = {}
+        self._layouts: dict[tuple[str, str], Layout] = {}
         self._uses: OrderedDict[TableState, Commit] = OrderedDict()
         """Tables that were opened last, and a commit that has each of them."""
         self._lock = threading.Lock()
@@ -123,6 +131,16 @@ class Repository:
             known = read_as(schema_key(digest), lambda: catalog_from_json(json.loads(self.history.schemas.get(digest))))
             with self._lock:
                 self._catalogs[digest] = known
+        return known
+
+    def layout(self, digest: str, key: str) -> Layout:
+        """Where the columns of a type of this schema are stored."""
+        with self._lock:
+            known = self._layouts.get((digest, key))
+        if known is None:
+            known = Layout.of(self.catalog(digest).tables[key])
+            with self._lock:
+                self._layouts[digest, key] = known
         return known
 
     def remember_use(self, state: TableState, commit: Commit) -> None:

@@ -100,7 +100,7 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
 
 
 def test_a_fragment_that_lost_rows() -> None:
-    keys = FragmentKeys.of_written(rows(*range(6))).without([1, 4]).without([0])
+    keys = FragmentKeys.of_written(rows(*range(6)), SCHEMA).without([1, 4]).without([0])
     assert list(keys.offsets) == [2, 3, 5]
     assert keys.columns["id"] == ["e2", "e3", "e5"]
     assert keys.rows is not None

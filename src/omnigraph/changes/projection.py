@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.catalog import Catalog, EntityType, NodeType
+from omnigraph.language.catalog import Catalog, EntityType, NodeType, stored_columns
 from omnigraph.values.arrow import repeated
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def kind_of(entity: EntityType) -> str:
 
 def has_columns_of(entity: EntityType, other: EntityType) -> bool:
     """Whether rows of one are rows of the other as they are stored: same columns, same properties, same types."""
-    mine = [(p.name, p.id, p.type) for p in entity.properties.values()]
-    theirs = [(p.name, p.id, p.type) for p in other.properties.values()]
+    mine = [(p.name, p.id, p.type, stored_columns(p), p.fill) for p in entity.properties.values()]
+    theirs = [(p.name, p.id, p.type, stored_columns(p), p.fill) for p in other.properties.values()]
     return mine == theirs and entity.table_id == other.table_id
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.projection import project
 from omnigraph.language.catalog import EntityType
-from omnigraph.tables import Table
+from omnigraph.tables import Layout, Table
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 
@@ -32,10 +32,10 @@ class TypeRows:
     table: Table | None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _stored, (self.entity, self.table and (self.table.path, self.table.dataset))
+        return _stored, (self.entity, self.table and (self.table.path, self.table.dataset, self.table.layout))
 
 
-def _stored(entity: EntityType, place: tuple[str, Any] | None) -> TypeRows:
+def _stored(entity: EntityType, place: tuple[str, Any, Layout | None] | None) -> TypeRows:
     return TypeRows(entity, place and Table(*place))
 
 

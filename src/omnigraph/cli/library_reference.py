@@ -80,7 +80,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),
-        *("Annotation", "Embed", "MigrationPlan", "LintReport", "LintedQuery", "QueryFinding", "SchemaFinding"),
+        *("Annotation", "Embed", "StoredColumn", "MigrationPlan", "SchemaReceipt"),
+        *("LintReport", "LintedQuery", "QueryFinding", "SchemaFinding"),
     ),
     "Types": ("Engine", "Entity", "Value", "JsonValue", "EntityType", "LiteralValue", "MigrationStep", "__version__"),
 }

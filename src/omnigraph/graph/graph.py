@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -23,7 +24,7 @@ from omnigraph.history import MAIN, Commit, Once, check_attribution
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.pipeline.engines import Engine, refuse_memory, session_of, workers_of
+from omnigraph.pipeline.engines import Engine, refuse_memory, runner_of, session_of, workers_of
 from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability
 from omnigraph.values.entities import Entity
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.maintenance.optimize import OptimizeReport
+    from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport
@@ -554,15 +556,52 @@ class Graph:
     def plan_schema(self, schema: str | Path, *, branch: str = MAIN, allow_data_loss: bool = False) -> MigrationPlan:
         """What changing a branch to another schema would do, step by step. Nothing is changed.
 
-        Drops keep the data of older commits unless `allow_data_loss`.
+        `allow_data_loss` is as in `apply_schema`. Rows are not looked at: see `apply_schema(..., dry_run=True)`.
 
         >>> plan = g.plan_schema(SCHEMA + "node Team { name: String @key }")
         >>> assert plan.lines() == ["add node type 'Team'"]
         """
-        from omnigraph.language.schema.migration import plan_migration
+        from omnigraph.pipeline.evolve.apply import SchemaChange
 
         text, file = read_source(schema, ".pg")
-        return plan_migration(self._repository.head(branch)[1].catalog, text, file, allow_data_loss=allow_data_loss)
+        change = SchemaChange(text, file, allow_data_loss)
+        return change.plan(self._repository.head(branch)[1].catalog)
+
+    def apply_schema(
+        self,
+        schema: str | Path,
+        *,
+        branch: str = MAIN,
+        allow_data_loss: bool = False,
+        dry_run: bool = False,
+        engine: Engine = "local",
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> SchemaReceipt:
+        """Change a branch to another schema, as one commit, or nothing when there is nothing to change.
+
+        SchemaChangeRefused when a step is not possible, or with the entities that are in its way. With `dry_run` that is
+        all that is looked at. `allow_data_loss` consents to hard drops, and to rounding numbers that are too long for F64.
+
+        >>> receipt = g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
+        >>> assert receipt.commit.kind == "schema"
+        """
+        from omnigraph.pipeline.evolve.apply import SchemaChange, apply_schema
+        from omnigraph.pipeline.progress import Silent
+
+        progress = Silent()
+        text, file = read_source(schema, ".pg")
+        return apply_schema(
+            self._repository,
+            SchemaChange(text, file, allow_data_loss),
+            branch,
+            partial(runner_of, engine, self.uri, progress),
+            dry_run=dry_run,
+            actor=actor,
+            message=message,
+            if_commit=if_commit,
+        )
 
     # ------------------------------------------------------------ history
 

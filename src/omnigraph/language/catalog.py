@@ -7,7 +7,7 @@ its `table_key` ("node:Person", "edge:Knows"). Types and properties carry ids th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -44,6 +44,17 @@ class Embed:
 
 
 @dataclass(frozen=True)
+class StoredColumn:
+    """A column of a type's table that has values of a property, and the type that they have there.
+
+    >>> assert age.columns == ()
+    """
+
+    name: str
+    type: PropertyType
+
+
+@dataclass(frozen=True)
 class Property:
     """A property that a type declares.
 
@@ -66,11 +77,25 @@ class Property:
     declared_directly: bool = True
     interfaces: tuple[str, ...] = ()
     """Interfaces that declare this property, sorted."""
+    columns: tuple[StoredColumn, ...] = ()
+    """Where its values are stored, newest first; () while that is the one column of its name."""
+    fill: LiteralValue | None = None
+    """The value of rows that are older than the property: it was required, with this default, when it was added."""
 
     @property
     def is_required(self) -> bool:
         """Whether it may not be null."""
         return not self.type.nullable
+
+
+def stored_columns(property: Property) -> tuple[StoredColumn, ...]:
+    """The columns that have values of a property, newest first."""
+    return property.columns or (StoredColumn(property.name, stored_type(property.type)),)
+
+
+def stored_type(type: PropertyType) -> PropertyType:
+    """What a column knows of a type: which values are allowed is the schema's business."""
+    return replace(type, nullable=False, enum=())
 
 
 ConstraintKind = Literal["key", "unique", "index", "range", "check"]
@@ -193,6 +218,8 @@ class Catalog:
     """The first schema's ids are those below this number; what later ones added has ids that are derived from names."""
     retired: tuple[int, ...] = ()
     """Derived ids that earlier schemas of this branch have used: a name that was dropped and comes back gets another."""
+    is_evolved: bool = False
+    """Whether it came from another schema: tables may have columns that it does not say, and lack some that it says."""
 
     def __repr__(self) -> str:
         return f"<Catalog of {len(self.nodes)} node types and {len(self.edges)} edge types>"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.features import BASE, check_readable
+from omnigraph.features import BASE, EVOLVED, check_readable
 from omnigraph.language.catalog import (
     Annotation,
     Catalog,
@@ -22,13 +22,15 @@ from omnigraph.language.catalog import (
     InterfaceType,
     NodeType,
     Property,
+    StoredColumn,
 )
 from omnigraph.values.types import PropertyType, Scalar
 
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """Everything in the catalog, as plain JSON values."""
-    stored = {"features": [BASE], "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
+    features = [BASE, EVOLVED] if catalog.is_evolved else [BASE]
+    stored = {"features": features, "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
     return stored | _given(retired=list(catalog.retired) or None)
 
 
@@ -46,6 +48,7 @@ def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
         hash=value["hash"],
         next_id=value["next_id"],
         retired=tuple(value.get("retired", ())),
+        is_evolved=EVOLVED in value["features"],
     )
 
 
@@ -147,6 +150,8 @@ def _property_json(property: Property) -> dict[str, Any]:
         annotations=[annotation_json(annotation) for annotation in property.annotations] or None,
         inherited=None if property.declared_directly else True,
         interfaces=list(property.interfaces) or None,
+        columns=[{"name": column.name, "type": property_type_json(column.type)} for column in property.columns] or None,
+        fill=property.fill,
     )
 
 
@@ -225,6 +230,10 @@ def _property(value: Mapping[str, Any]) -> Property:
         _annotations(value),
         not value.get("inherited", False),
         tuple(value.get("interfaces", ())),
+        tuple(
+            StoredColumn(column["name"], property_type_from_json(column["type"])) for column in value.get("columns", ())
+        ),
+        value.get("fill"),
     )
 
 

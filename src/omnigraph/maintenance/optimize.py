@@ -210,13 +210,13 @@ def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _D
     staged: Staged | None = None
     files: tuple[str, ...] = ()
     if work.groups:
-        place = TablePlace(tables, table.path, table.version)
+        place = TablePlace.of(tables, table)
         tasks = [_GroupTask(place, group.fragments, work.cluster_by) for group in work.groups]
         written = at_hand.map("compact", _write_group, tasks)
         made = rewritten(table, work.groups, written, work.cluster_by)
         staged = tables.stage_rewrite(made)
         files = staged.files
-        table = tables.open(staged.path, staged.version)
+        table = tables.open(staged.path, staged.version, layout=table.layout)
     reach(Failpoint.OPTIMIZE_AFTER_REWRITE)
     plans = plan_segments(table, index_specs(view.entity(work.key)))
     built = _built(repository, table, plans, at_hand)
@@ -232,7 +232,7 @@ def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _D
 def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], workers: Workers) -> list[Any]:
     if workers is IN_PROCESS:
         return repository.tables.build_segments(table, plans)
-    place = TablePlace(repository.tables, table.path, table.version)
+    place = TablePlace.of(repository.tables, table)
     return workers.map("indexes", _build_segment, [_SegmentTask(place, plan) for plan in plans])
 
 
@@ -280,11 +280,11 @@ class _Rebase:
             placed = tables.stage_rewrite_on(head, done.rewrite, done.lost)
             if placed is not None:
                 staged.append(placed)
-                head = tables.open(placed.path, placed.version)
+                head = tables.open(placed.path, placed.version, layout=head.layout)
         indexed = tables.stage_segments_on(head, done.built_on, done.plans, done.built)
         if indexed is not None:
             staged.append(indexed)
-            head = tables.open(indexed.path, indexed.version)
+            head = tables.open(indexed.path, indexed.version, layout=head.layout)
         if self._attempts <= INDEXED_REBASES and (arrived := self._index_arrivals(view, done.work.key, head)):
             staged.append(arrived)
         return staged

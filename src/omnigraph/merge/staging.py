@@ -33,10 +33,11 @@ def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged
         () if merge.incoming.table is None else adopted(merge.incoming.table, [fragment.id for fragment in whole])
     )
     first = tables.stage(current, rows=rows, fragments=fragments, remove=merge.removes.tolist(), fold=False)
-    unwanted = _unwanted(tables.open(first.path, first.version), whole)
+    merged = tables.open(first.path, first.version, layout=current.layout)
+    unwanted = _unwanted(merged, whole)
     if not unwanted:
         return [first]
-    return [first, tables.stage(tables.open(first.path, first.version), remove=unwanted, fold=False)]
+    return [first, tables.stage(merged, remove=unwanted, fold=False)]
 
 
 def _adoptable(current: Table, merge: TypeMerge) -> tuple[dict[Fragment, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.storage import Store, open_store
-from omnigraph.tables import Table, Tables
+from omnigraph.tables import Layout, Table, Tables
 from omnigraph.views import Repository, View, encode_catalog
 
 
@@ -40,7 +39,7 @@ class Address:
         return _repository(self.root, self.options)
 
     def open(self, place: TableVersion) -> Table:
-        return self.tables.open(place.path, place.version)
+        return self.tables.open(place.path, place.version, layout=place.layout)
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,11 @@ class Target(Address):
     def catalog(self) -> Catalog:
         return _catalog(self.catalog_json)
 
-    def writable(self, key: str, place: TableVersion) -> Table:
+    def writable(self, place: TableVersion) -> Table:
         """The table to write fragments of; made when the type has none yet."""
         if place.version == NO_VERSION:
-            return self.tables.create(place.path, arrow_schema(self.catalog.tables[key]))
+            assert place.layout is not None, "the tables of a view have one"
+            return self.tables.create_as(place.path, place.layout)
         return self.open(place)
 
 
@@ -71,10 +71,12 @@ class TableVersion:
 
     path: str
     version: int
+    layout: Layout | None = None
+    """What a reader sees of it; None: the columns as they are stored."""
 
     @classmethod
     def of(cls, table: Table) -> TableVersion:
-        return cls(table.path, table.version)
+        return cls(table.path, table.version, table.layout)
 
 
 NO_VERSION = 0
@@ -87,7 +89,8 @@ def table_versions_of(view: View) -> TableVersions:
     versions = {}
     for key in view.catalog.tables:
         state = view.state(key)
-        versions[key] = TableVersion(view.path(key), NO_VERSION if state is None else state.version)
+        version = NO_VERSION if state is None else state.version
+        versions[key] = TableVersion(view.path(key), version, view.layout(key))
     return versions
 
 

@@ -6,6 +6,7 @@ The only room that imports Lance. A table's own latest version stays empty for e
 from omnigraph.tables.files import TableFiles
 from omnigraph.tables.filters import column, equals, in_list, literal
 from omnigraph.tables.indexes import IndexCoverage, IndexSpec
+from omnigraph.tables.layout import Layout
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Fragment, Table
@@ -14,6 +15,7 @@ __all__ = [
     "Fragment",
     "IndexCoverage",
     "IndexSpec",
+    "Layout",
     "Staged",
     "Table",
     "TableFiles",

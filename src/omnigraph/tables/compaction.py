@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.tables import growing
 from omnigraph.tables.digests import version_file
 from omnigraph.tables.lost_rows import LostRows, Rewrite, RewrittenGroup
 from omnigraph.tables.row_ids import is_clustered, new_row_ids, row_id_range
@@ -21,7 +22,7 @@ from omnigraph.tables.staging import (
     ROWS_PER_FRAGMENT,
     data_files,
     deletion_files,
-    load_fragment,
+    load_fragments,
     stored_rows,
     write_fragments,
 )
@@ -141,8 +142,9 @@ def _highest_fragment_id(table: Table) -> int:
 def put_on_base(made: Rewrite) -> tuple[Table, list[str]]:
     """The base with the new fragments in place of the old ones, and the files that must be durable."""
     old = [fragment.id for group in made.groups for fragment in group.old]
-    new = [load_fragment(text) for group in made.groups for text in group.new]
-    table = _replaced(made.base, old, new)
+    base = growing.grown(made.base)
+    new = load_fragments(base, [text for group in made.groups for text in group.new])
+    table = _replaced(base, old, new)
     assert table.rows == made.base.rows, "compaction keeps every row"
     return table, [*data_files(new), version_file(table.version)]
 
@@ -153,6 +155,7 @@ def put_on(made: Rewrite, lost: LostRows, head: Table) -> tuple[Table, list[str]
     """
     if _highest_fragment_id(head) >= made.first_id:
         return None
+    head = growing.grown(head)
     twins = fragments_by_files(head)
     old: list[int] = []
     new: list[Any] = []
@@ -161,7 +164,7 @@ def put_on(made: Rewrite, lost: LostRows, head: Table) -> tuple[Table, list[str]
         if addresses is None or len(addresses) > MAX_LOST_SHARE * group.rows:
             continue
         old += [twins[fragment.files].id for fragment in group.old if fragment.files in twins]
-        new += lost.trimmed(group, addresses)
+        new += growing.renamed_fields(lost.trimmed(group, addresses), group.field_ids, head)
     if not old:
         return None
     table = _replaced(head, old, new)
@@ -187,4 +190,4 @@ def _replaced(base: Table, old: Sequence[int], new: Sequence[Any]) -> Table:
         dataset = LanceDataset.commit(
             dataset, LanceOperation.Append(list(new)), read_version=dataset.version, detached=True
         )
-    return Table(base.path, dataset)
+    return Table(base.path, dataset, base.layout)

@@ -63,7 +63,7 @@ class FragmentColumns:
 
         Each call counts as one lookup, except one that wants them `at_once`.
         """
-        keys = {name: ("column", table.dataset.uri, fragment.content, name) for name in names}
+        keys = {name: _key(table, fragment, name) for name in names}
         use = self._counted(keys, (table.dataset.uri, fragment.content), 0 if at_once else 1)
         if not at_once and use.lookups < max(MIN_LOOKUPS, fragment.rows // ROWS_PER_LOOKUP):
             return None
@@ -89,7 +89,7 @@ class FragmentColumns:
             return use
 
     def is_held(self, table: Table, fragment: Fragment, names: Sequence[str]) -> bool:
-        return all(("column", table.dataset.uri, fragment.content, name) in self._memory for name in names)
+        return all(_key(table, fragment, name) in self._memory for name in names)
 
     def in_order(self, table: Table, fragment: Fragment, name: str, column: pa.Array) -> SortedKeys:
         """A held key column, ready to be searched."""
@@ -113,3 +113,7 @@ class FragmentColumns:
                 return _TooWide()
             batches.append(batch.column(0))
         return pa.concat_arrays(batches) if batches else pa.array([], type_)
+
+
+def _key(table: Table, fragment: Fragment, name: str) -> tuple[object, ...]:
+    return ("column", table.dataset.uri, fragment.content, table.column_identity(name))

@@ -60,12 +60,13 @@ class IndexCoverage:
 
 
 def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverage]:
-    """The state of each wanted index, by name."""
+    """The state of each wanted index, by name. A column that is not stored as one has none: it is scanned."""
     described = {entry.name: entry for entry in table.dataset.describe_indices()}
     rows = {fragment.id: fragment.rows for fragment in table.fragments}
     result = {}
     for spec in specs:
-        entry = described.get(spec.name)
+        stored = _stored(table, spec)
+        entry = None if stored is None else described.get(stored.name)
         segments = [] if entry is None else entry.segments
         fragments = frozenset(fragment for segment in segments for fragment in segment.fragment_ids if fragment in rows)
         covered = sum(rows[fragment] for fragment in fragments)
@@ -73,9 +74,15 @@ def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverag
     return result
 
 
+def _stored(table: Table, spec: IndexSpec) -> IndexSpec | None:
+    """The index as the table knows it: by the stored column."""
+    column = table.stored_column(spec.column)
+    return None if column is None else dataclasses.replace(spec, column=column)
+
+
 @dataclass(frozen=True)
 class SegmentPlan:
-    """A segment to build: an index over these fragments, beside the segments that cover others."""
+    """A segment to build: an index of a stored column over these fragments, beside the segments that cover others."""
 
     spec: IndexSpec
     fragments: tuple[int, ...]
@@ -87,8 +94,8 @@ def plan_segments(table: Table, specs: Iterable[IndexSpec], *, rebuild: bool = T
     for state in coverage(table, specs).values():
         missing = [fragment for fragment in table.fragments if fragment.id not in state.fragments]
         whole = rebuild and state.segments >= MAX_SEGMENTS
-        if missing:
-            plans += [SegmentPlan(state.spec, group) for group in _groups(table.fragments if whole else missing)]
+        if missing and (spec := _stored(table, state.spec)) is not None:
+            plans += [SegmentPlan(spec, group) for group in _groups(table.fragments if whole else missing)]
     return plans
 
 
@@ -131,9 +138,14 @@ def stage_segments_on(
     made = [
         (plan, dataclasses.replace(segment, fragment_ids=same.intersection(plan.fragments)))
         for plan, segment in zip(plans, built, strict=True)
-        if segment is not None and same.intersection(plan.fragments)
+        if segment is not None and same.intersection(plan.fragments) and list(segment.fields) == _fields(head, plan)
     ]
     return _commit(head, made)
+
+
+def _fields(table: Table, plan: SegmentPlan) -> list[int]:
+    """The number of the indexed field in this version."""
+    return [field.id() for field in table.dataset.lance_schema.fields() if field.name() == plan.spec.column]
 
 
 def _described(table: Table, wanted: set[int]) -> dict[int, tuple[tuple[str, ...], str]]:
@@ -149,10 +161,12 @@ def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, lis
     """After fragments were folded: each index that covered one of them covers the new fragments too, in the same change."""
     known = {fragment.id for fragment in base.fragments}
     fresh = tuple(fragment.id for fragment in table.fragments if fragment.id not in known)
+    written = table.dataset.schema.names if table.layout is None else table.layout.written_schema.names
     plans = [
         SegmentPlan(spec_of(entry.name), fresh)
         for entry in base.dataset.describe_indices()
         if any(fragment in folded for segment in entry.segments for fragment in segment.fragment_ids)
+        and spec_of(entry.name).column in written
     ]
     built = [(plan, build_segment(table, plan)) for plan in plans]
     return _commit(table, [pair for pair in built if pair[1] is not None])
@@ -168,7 +182,7 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
 
     The table's handle must be nobody else's: Lance lets nobody read through it while an index is built through it.
     """
-    spec = plan.spec
+    spec, table = plan.spec, Table(table.path, table.dataset)
     options: dict[str, Any] = {}
     if spec.kind == "IVF_FLAT":
         if not has_vectors(table, spec.column, plan.fragments):
@@ -206,7 +220,7 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
     new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in made]
     operation = LanceOperation.CreateIndex(new, stale)
     committed = LanceDataset.commit(table.dataset, operation, read_version=table.version, detached=True)
-    result = Table(table.path, committed)
+    result = Table(table.path, committed, table.layout)
     reach(Failpoint.TABLE_STAGED_VERSION)
     files = [f"_indices/{built.uuid}/{file.path}" for _, built in made for file in built.files or []]
     return result, [*files, version_file(result.version)]

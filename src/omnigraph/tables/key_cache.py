@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from omnigraph.runtime import ByteCache
 from omnigraph.tables.fragment_columns import FragmentColumns
+from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KEY_COLUMNS = ("id", "src", "dst")
 MAX_FRAGMENT_ROWS = 32 * 1024
 """A longer fragment without an index is scanned."""
 MAX_WHOLE_BYTES = 64 * 1024
@@ -36,6 +36,8 @@ class FragmentKeys:
     columns: dict[str, list[str]]
     offsets: Sequence[int]
     rows: pa.Table | None = None
+    row_identity: object = None
+    """Of the table whose rows they are (`Table.row_identity`)."""
     _places: dict[str, dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -44,19 +46,19 @@ class FragmentKeys:
         return cls(columns, range(rows.num_rows) if offsets is None else offsets)
 
     @classmethod
-    def of_written(cls, rows: pa.Table) -> FragmentKeys:
+    def of_written(cls, rows: pa.Table, row_identity: object) -> FragmentKeys:
         """The same of a fragment whose rows are at hand."""
         keys = cls.of(rows)
-        return replace(keys, rows=rows) if rows.nbytes <= MAX_WHOLE_BYTES else keys
+        return replace(keys, rows=rows, row_identity=row_identity) if rows.nbytes <= MAX_WHOLE_BYTES else keys
 
     @property
     def nbytes(self) -> int:
         keys = len(self.offsets) * (len(self.columns) or 1) * BYTES_PER_KEY
         return keys + (0 if self.rows is None else int(self.rows.nbytes))
 
-    def is_whole(self, schema: pa.Schema) -> bool:
-        """Whether these are all columns of a table with this schema."""
-        return self.rows is not None and (self.rows.schema is schema or self.rows.schema.equals(schema))
+    def is_whole(self, row_identity: object) -> bool:
+        """Whether these are whole rows of such a table."""
+        return self.rows is not None and (self.row_identity is row_identity or self.row_identity == row_identity)
 
     def find(self, name: str, values: Sequence[object]) -> list[int]:
         """The places (indexes into the columns) of rows that have one of these values, ascending.
@@ -89,7 +91,7 @@ class FragmentKeys:
         kept = [place for place, offset in enumerate(self.offsets) if offset not in gone]
         columns = {name: [values[place] for place in kept] for name, values in self.columns.items()}
         rows = None if self.rows is None else self.rows.take(kept)
-        return FragmentKeys(columns, [self.offsets[place] for place in kept], rows)
+        return FragmentKeys(columns, [self.offsets[place] for place in kept], rows, self.row_identity)
 
 
 class KeyCache:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.tables.growing import FieldIds
 from omnigraph.tables.shared_fragments import live_offsets
-from omnigraph.tables.staging import by_fragment, delete_rows, load_fragment
+from omnigraph.tables.staging import FIELD_IDS, by_fragment, delete_rows, load_fragment
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS, Fragment, Table
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ class RewrittenGroup:
     @property
     def rows(self) -> int:
         return sum(fragment.rows for fragment in self.old)
+
+    @property
+    def field_ids(self) -> FieldIds | None:
+        """Of the version that the new fragments were written for, if its columns are not those the table was made with."""
+        ids: FieldIds | None = json.loads(self.new[0]).get(FIELD_IDS) if self.new else None
+        return ids
 
     @cached_property
     def new_fragments(self) -> dict[int, Any]:

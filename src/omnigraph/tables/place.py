@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from omnigraph.tables.layout import Layout
 from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Table
 
@@ -12,20 +13,28 @@ from omnigraph.tables.table import Table
 class TablePlace:
     """In this process the tables that are open here; in another one they are opened again, once."""
 
-    def __init__(self, tables: Tables, path: str, version: int) -> None:
+    def __init__(self, tables: Tables, path: str, version: int, layout: Layout | None) -> None:
         self.tables = tables
         self.path = path
         self.version = version
+        self.layout = layout
+
+    @classmethod
+    def of(cls, tables: Tables, table: Table) -> TablePlace:
+        return cls(tables, table.path, table.version, table.layout)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self.tables.root, tuple(sorted(self.tables.options.items())), self.path, self.version)
+        options = tuple(sorted(self.tables.options.items()))
+        return _reopened, (self.tables.root, options, self.path, self.version, self.layout)
 
     def open(self) -> Table:
-        return self.tables.open(self.path, self.version)
+        return self.tables.open(self.path, self.version, layout=self.layout)
 
 
-def _reopened(root: str, options: tuple[tuple[str, str], ...], path: str, version: int) -> TablePlace:
-    return TablePlace(_tables(root, options), path, version)
+def _reopened(
+    root: str, options: tuple[tuple[str, str], ...], path: str, version: int, layout: Layout | None
+) -> TablePlace:
+    return TablePlace(_tables(root, options), path, version, layout)
 
 
 @lru_cache(maxsize=4)

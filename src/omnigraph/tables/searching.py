@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.table import Table
+from omnigraph.tables.table import ROW_ID, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,15 +38,16 @@ def find_text(
 
     operator = FullTextOperator.AND if every else FullTextOperator.OR
     with translated(table.path):
-        return table.dataset.scanner(
-            columns=list(columns),
-            full_text_query=MatchQuery(" ".join(words), column, operator=operator),
-            filter=filter,
+        found = table.dataset.scanner(
+            columns=_read(table, columns),
+            full_text_query=MatchQuery(" ".join(words), table.stored_column(column), operator=operator),
+            filter=table.stored_filter(filter),
             prefilter=True,
             limit=limit,
             with_row_id=True,
             disable_scoring_autoprojection=True,
         ).to_table()
+    return _seen(table, found, columns, [ROW_ID])
 
 
 def find_nearest(
@@ -64,13 +65,34 @@ def find_nearest(
 
     probed = max(MIN_PROBED, table.rows // PARTITION_ROWS // PROBED_SHARE)
     wanted = {
-        "column": column,
+        "column": table.stored_column(column),
         "q": pa.array(query, pa.float32()),
         "k": limit,
         "metric": metric,
         "minimum_nprobes": probed,
     }
     with translated(table.path):
-        return table.dataset.scanner(
-            columns=[*columns, DISTANCE], nearest=wanted, filter=filter, prefilter=True, with_row_id=True
+        found = table.dataset.scanner(
+            columns=[*_read(table, columns), DISTANCE],
+            nearest=wanted,
+            filter=table.stored_filter(filter),
+            prefilter=True,
+            with_row_id=True,
         ).to_table()
+    return _seen(table, found, columns, [DISTANCE, ROW_ID])
+
+
+def _read(table: Table, columns: Sequence[str]) -> list[str]:
+    mapped = table.columns
+    return list(columns) if mapped is None else mapped.columns_to_read(columns, counts_rows=True)
+
+
+def _seen(table: Table, found: pa.Table, columns: Sequence[str], extra: Sequence[str]) -> pa.Table:
+    """Stored columns as a reader sees them."""
+    import pyarrow as pa
+
+    mapped = table.columns
+    if mapped is None:
+        return found
+    batches = [mapped.batch(batch, columns, extra) for batch in found.to_batches()]
+    return pa.Table.from_batches(batches, mapped.schema(columns, [found.schema.field(name) for name in extra]))

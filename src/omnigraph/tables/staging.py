@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.tables import folding, indexes
+from omnigraph.tables import folding, growing, indexes
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
@@ -29,6 +29,7 @@ BYTES_PER_PART = 512 * 1024 * 1024
 ADDED_APART = 65_536
 VERSION_THREADS = 3
 """Versions of one run that are made at the same time."""
+FIELD_IDS = "field_ids"
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,19 @@ def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tupl
     """Rows as data files of the table; no version names them yet."""
     from lance.fragment import write_fragments
 
+    base = growing.grown(table)
     written = write_fragments(
-        rows, table.dataset, mode="append", max_rows_per_file=ROWS_PER_FRAGMENT, max_bytes_per_file=BYTES_PER_PART
+        growing.rows_to_store(base, rows),
+        base.dataset,
+        mode="append",
+        max_rows_per_file=ROWS_PER_FRAGMENT,
+        max_bytes_per_file=BYTES_PER_PART,
     )
     name_data_files(table.dataset, written)
     reach(Failpoint.TABLE_STAGED_DATA)
     _keep_keys(table, written, rows)
-    return tuple(_fragment_text(fragment) for fragment in written)
+    ids = None if base.columns is None else growing.field_ids(base.dataset)
+    return tuple(_fragment_text(fragment, ids) for fragment in written)
 
 
 def _keep_keys(table: Table, written: Sequence[Any], rows: pa.Table | pa.RecordBatchReader) -> None:
@@ -125,7 +132,7 @@ def _keep_keys(table: Table, written: Sequence[Any], rows: pa.Table | pa.RecordB
     if table.keys is None or len(written) != 1 or not hasattr(rows, "num_rows") or rows.num_rows > MAX_FRAGMENT_ROWS:
         return
     files = tuple(file._path for file in written[0].files)
-    table.keys.put(table.path, (files, ""), FragmentKeys.of_written(rows))
+    table.keys.put(table.path, (files, ""), FragmentKeys.of_written(rows, table.row_identity))
 
 
 def stage(
@@ -145,7 +152,8 @@ def stage(
     """
     from lance import LanceDataset, LanceOperation
 
-    new = [load_fragment(text) for text in fragments]
+    base = growing.grown(base)
+    new = load_fragments(base, fragments)
     done = [*trimmed, *(delete_rows(base, fragment, offsets) for fragment, offsets in by_fragment(remove))]
     gone = [trimmed.fragment for trimmed in done if trimmed.left is None]
     changed = [trimmed.left for trimmed in done if trimmed.left is not None]
@@ -165,17 +173,17 @@ def stage(
         operation = LanceOperation.Update(
             removed_fragment_ids=[*gone, *(fragment.id for fragment in folded)],
             updated_fragments=changed,
-            new_fragments=[*(load_fragment(text) for text in folded_fragments), *(() if apart else new)],
+            new_fragments=[*load_fragments(base, folded_fragments), *(() if apart else new)],
             fields_modified=[],
         )
         dataset = LanceDataset.commit(dataset, operation, read_version=base.version, detached=True)
     if dataset is base.dataset or apart:
         operation = LanceOperation.Append(new)
         dataset = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
-    result = Table(base.path, dataset)
+    result = Table(base.path, dataset, base.layout)
     files = [*data_files(new), *deletion_files(changed), version_file(result.version)]
     if folded:
-        files += data_files(load_fragment(text) for text in folded_fragments)
+        files += data_files(load_fragments(base, folded_fragments))
         result, index_files = indexes.cover_again(result, base, {fragment.id for fragment in folded})
         files += index_files
     rows = sum(fragment.rows for fragment in result.fragments)
@@ -201,14 +209,15 @@ def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Tab
     """
     from lance import LanceDataset, LanceOperation
 
-    loaded = [[load_fragment(text) for text in fragments] for fragments in additions]
+    base = growing.grown(base)
+    loaded = [load_fragments(base, fragments) for fragments in additions]
     prefixes = [[fragment for fragments in loaded[: end + 1] for fragment in fragments] for end in range(len(loaded))]
 
     def commit(prefix: list[Any]) -> Table:
         operation = LanceOperation.Append(prefix)
         dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
         reach(Failpoint.TABLE_STAGED_VERSION)
-        return Table(base.path, dataset)
+        return Table(base.path, dataset, base.layout)
 
     tables = list(_version_threads().map(commit, prefixes))
     rows = base.rows
@@ -236,11 +245,12 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
     A fragment with deletions is given whole: its deletions belong to the version it came from.
     """
-    texts = []
+    texts, ids = [], growing.field_ids(table.dataset)
     for fragment in fragments:
         value = table.dataset.get_fragment(fragment).metadata.to_json()
         value.update(id=0, deletion_file=None, row_id_meta=None)
         value.update(created_at_version_meta=None, last_updated_at_version_meta=None)
+        value[FIELD_IDS] = ids
         texts.append(json.dumps(value))
     return tuple(texts)
 
@@ -250,16 +260,37 @@ def stored_rows(table: Table) -> dict[int, int]:
     return {fragment.fragment_id: fragment.physical_rows for fragment in table.dataset.get_fragments()}
 
 
-def _fragment_text(fragment: Any) -> str:
-    """A fragment that was just written: no deletions, no row ids yet. (The public `path` builds a class at every access.)"""
+def _fragment_text(fragment: Any, field_ids: growing.FieldIds | None) -> str:
+    """A fragment that was just written: no deletions, no row ids yet. (The public `path` builds a class at every access.)
+
+    `field_ids`: those of the version it was written for, if its columns are not those that the table was made with.
+    """
     files = [{"path": file._path, **{k: v for k, v in vars(file).items() if k != "_path"}} for file in fragment.files]
-    return json.dumps({"id": fragment.id, "files": files, "physical_rows": fragment.physical_rows})
+    value = {"id": fragment.id, "files": files, "physical_rows": fragment.physical_rows}
+    return json.dumps(value if field_ids is None else value | {FIELD_IDS: field_ids})
 
 
 def load_fragment(text: str) -> Any:
+    """A fragment in Lance's own form, for the version that it was written for."""
     from lance.fragment import FragmentMetadata
 
-    return FragmentMetadata.from_json(text)
+    value = json.loads(text)
+    value.pop(FIELD_IDS, None)
+    return FragmentMetadata.from_json(json.dumps(value))
+
+
+def load_fragments(base: Table, texts: Iterable[str]) -> list[Any]:
+    """Fragments that were written for any version of the table, as fragments for this one."""
+    from lance.fragment import FragmentMetadata
+
+    ids = functools.cache(lambda: growing.field_ids(base.dataset))
+    loaded = []
+    for text in texts:
+        value = json.loads(text)
+        if FIELD_IDS in value:
+            growing.rename_fields(value["files"], value.pop(FIELD_IDS), ids())
+        loaded.append(FragmentMetadata.from_json(json.dumps(value)))
+    return loaded
 
 
 def _keep_rest(base: Table, left: Any, offsets: Sequence[int]) -> None:
@@ -282,7 +313,7 @@ def _kept_rows(base: Table, fragments: Sequence[Fragment]) -> pa.Table | None:
     import pyarrow as pa
 
     kept = [base.keys and base.keys.get(base.path, fragment.content) for fragment in fragments]
-    tables = [keys.rows for keys in kept if keys and keys.rows is not None and keys.rows.schema.equals(base.schema)]
+    tables = [keys.rows for keys in kept if keys and keys.rows is not None and keys.is_whole(base.row_identity)]
     return pa.concat_tables(tables) if len(tables) == len(fragments) else None
 
 

@@ -19,6 +19,7 @@ from omnigraph.tables.digests import digest_of, version_digest, version_file
 from omnigraph.tables.files import TableFiles, files_of
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
+from omnigraph.tables.layout import Layout
 from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
 from omnigraph.tables.table import Table
 from omnigraph.tables.verifying import (
@@ -60,7 +61,7 @@ class Tables:
         self._options = storage_options_for(root, storage_options)
         self._folder = None if "://" in root else Path(root)
         self._durable = durable
-        self._cache: OrderedDict[tuple[str, int], Table] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, int, Layout | None], Table] = OrderedDict()
         self._lock = threading.Lock()
         self._session_value: Any = None
         self._memory = _memory_at(self.root)
@@ -78,21 +79,25 @@ class Tables:
         base = str(self._folder) if self._folder is not None else self.root
         return f"{base}/{path}"
 
-    def open(self, path: str, version: int, digest: str | None = None) -> Table:
-        """The table at a version; the same value for the same arguments while it is cached.
+    def open(self, path: str, version: int, digest: str | None = None, *, layout: Layout | None = None) -> Table:
+        """The table at a version; the same value for the same arguments while it is cached. `layout`: what a reader sees of
+        it; without one, the columns as they are stored.
 
         On local disk, Damaged unless the manifest has this digest and the deletion files hold what their names say: they are
         small, and Lance may end the process over a wrong one.
         """
         with self._lock:
-            table = self._cache.get((path, version))
+            table = self._cache.get((path, version, layout))
             if table is not None:
-                self._cache.move_to_end((path, version))
+                self._cache.move_to_end((path, version, layout))
                 return table
+            stored = self._cache.get((path, version, None))
+        if stored is not None:
+            return self.remember(Table(path, stored.dataset, layout))
         if self._folder is not None and digest is not None:
             check_manifest(self._folder, path, version, digest)
         with translated(path):
-            table = self._opened(path, version)
+            table = self._opened(path, version, layout)
             self._check_deletions(table)
         return self.remember(table)
 
@@ -133,7 +138,7 @@ class Tables:
         The table is not kept open: whoever asks this of many versions reads none of them.
         """
         with self._lock:
-            table = self._cache.get((path, version))
+            table = self._cache.get((path, version, None))
         if table is None:
             if self._folder is not None and digest is not None:
                 check_manifest(self._folder, path, version, digest)
@@ -206,21 +211,22 @@ class Tables:
         """What is wrong with the content of a file of a table; None too where files carry no digests."""
         return None if self._folder is None else content_fault(self._folder / path, file)
 
-    def _opened(self, path: str, version: int) -> Table:
+    def _opened(self, path: str, version: int, layout: Layout | None = None) -> Table:
         """A handle of its own, not the shared one."""
         import lance
 
         dataset = lance.dataset(
             self.uri(path), version=version, storage_options=self._options or None, session=self._session()
         )
-        return Table(path, dataset)
+        return Table(path, dataset, layout)
 
     def digest(self, path: str, version: int) -> str | None:
         """Of the manifest of a version that was just made; None where files carry no digests."""
         return None if self._folder is None else digest_of(self._folder / path / version_file(version))
 
-    def create(self, path: str, schema: pa.Schema) -> Table:
-        """The table's empty first version. Any number of writers may do this at once: they all get the same table."""
+    def create(self, path: str, schema: pa.Schema, *, layout: Layout | None = None) -> Table:
+        """The table's empty first version, with these stored columns. Any number of writers may do this at once: they all get
+        the same table, whichever columns it was made with."""
         import lance
 
         try:
@@ -236,11 +242,15 @@ class Tables:
             with translated(path):
                 if "already exists" not in str(error) and "conflict" not in str(error).lower():
                     raise
-            return self.open(path, 1)
+            return self.open(path, 1, layout=layout)
         if self._folder is not None and self._durable:
             # By name: another writer's half-written version may lie there, and go, at the same time.
             sync_files((self._folder / path / "_versions").glob("*.manifest"), root=self._folder)
-        return self.remember(Table(path, dataset))
+        return self.remember(Table(path, dataset, layout))
+
+    def create_as(self, path: str, layout: Layout) -> Table:
+        """The first version of a table that is written as a layout says."""
+        return self.create(path, layout.written_schema, layout=layout)
 
     def write_fragments(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
         with translated(table.path):
@@ -384,9 +394,10 @@ class Tables:
 
     def remember(self, table: Table) -> Table:
         with self._lock:
-            kept = self._cache.setdefault((table.path, table.version), table)
+            key = (table.path, table.version, table.layout)
+            kept = self._cache.setdefault(key, table)
             kept.keys = self._keys
-            self._cache.move_to_end((table.path, table.version))
+            self._cache.move_to_end(key)
             while len(self._cache) > TABLES_CACHED:
                 self._cache.popitem(last=False)
         return kept

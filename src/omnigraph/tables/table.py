@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.tables import filters
 from omnigraph.tables.digests import deletion_path
 from omnigraph.tables.fragment_columns import OFFSET
-from omnigraph.tables.key_cache import KEY_COLUMNS, MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
+from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
+from omnigraph.tables.layout import KEY_COLUMNS, ColumnMap, Layout
 from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
@@ -57,17 +58,45 @@ def offset_of_address(address: int) -> int:
 class Table:
     """Immutable: a path and a version. Safe to share between threads; everything derived from it may be cached."""
 
-    def __init__(self, path: str, dataset: Any) -> None:
+    def __init__(self, path: str, dataset: Any, layout: Layout | None = None) -> None:
         self.path = path
         self.dataset = dataset
-        """The Lance dataset, which is also an Arrow dataset: DuckDB scans it in place."""
+        """The Lance dataset. Its columns are those that are stored: only `columns` knows which of them a reader sees."""
+        self.layout = layout
+        """The columns that a reader sees; None: all that are stored, as they are."""
         self.version: int = dataset.version
         self.keys: KeyCache | None = None
         """Given by the store of tables that this one belongs to."""
+        self.grown: Table | None = None
+        """The same rows in a version that can be written to, once somebody did (`growing.grown`)."""
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return self.dataset.schema
+        return self.dataset.schema if self.layout is None else self.layout.schema
+
+    @cached_property
+    def columns(self) -> ColumnMap | None:
+        """How the columns that a reader sees are stored; None when they are stored as they are."""
+        stored = self.dataset.schema
+        if self.layout is None or self.layout.is_stored_in(stored):
+            return None
+        return ColumnMap(self.layout, frozenset(stored.names))
+
+    def column_identity(self, name: str) -> object:
+        """Equal for two tables if a fragment that they share has the same values in this column."""
+        return name if self.layout is None or name in KEY_COLUMNS else self.layout.by_name.get(name, name)
+
+    @property
+    def row_identity(self) -> object:
+        """Equal for two tables if a fragment that they share has the same rows."""
+        return self.schema if self.layout is None else self.layout
+
+    def stored_column(self, name: str) -> str | None:
+        """The stored column that is this one; None when its values have to be put together from several, or filled in."""
+        return name if self.columns is None else self.columns.stored_name(name)
+
+    def stored_filter(self, filter: str | None) -> str | None:
+        return filter if self.columns is None else self.columns.filter(filter)
 
     @cached_property
     def rows(self) -> int:
@@ -79,7 +108,7 @@ class Table:
         return tuple(_fragment(fragment.metadata) for fragment in self.dataset.get_fragments())
 
     def count(self, filter: str) -> int:
-        return int(self.dataset.count_rows(filter))
+        return int(self.dataset.count_rows(self.stored_filter(filter)))
 
     def scan(
         self,
@@ -94,9 +123,13 @@ class Table:
     ) -> pa.RecordBatchReader:
         """A stream of batches. `fragments` limits the scan to these fragment ids; order is that of the fragments."""
         chosen = None if fragments is None else [self.dataset.get_fragment(id) for id in fragments]
+        mapped, names = self.columns, None if columns is None else list(columns)
+        if mapped is not None:
+            names = list(self.schema.names) if names is None else names
+            read = mapped.columns_to_read(names, counts_rows=with_address or with_row_id)
         scanner = self.dataset.scanner(
-            columns=None if columns is None else list(columns),
-            filter=filter,
+            columns=names if mapped is None else read,
+            filter=self.stored_filter(filter),
             fragments=chosen,
             with_row_address=with_address,
             with_row_id=with_row_id,
@@ -104,7 +137,11 @@ class Table:
             limit=limit,
             scan_in_order=True,
         )
-        return scanner.to_reader()
+        reader = scanner.to_reader()
+        if mapped is None or names is None:
+            return reader
+        extra = [*([ROW_ADDRESS] if with_address else []), *([ROW_ID] if with_row_id else [])]
+        return mapped.reader(reader, names, extra)
 
     def read(
         self,
@@ -168,7 +205,7 @@ class Table:
             return False
         for fragment in self.fragments:
             keys = self.keys.get(self.path, fragment.content)
-            is_known = keys is not None and (set(columns) <= keys.columns.keys() or keys.is_whole(self.schema))
+            is_known = keys is not None and (set(columns) <= keys.columns.keys() or keys.is_whole(self.row_identity))
             if not is_known and not self.keys.columns.is_held(self, fragment, [name, *columns]):
                 return False
         return True
@@ -180,7 +217,7 @@ class Table:
         others: list[Fragment] = []
         for fragment in self.fragments:
             keys = self.keys.get(self.path, fragment.content)
-            if keys is not None and keys.is_whole(self.schema):
+            if keys is not None and keys.is_whole(self.row_identity):
                 held.append((fragment, keys))
             else:
                 others.append(fragment)
@@ -241,7 +278,7 @@ class Table:
         import pyarrow as pa
 
         addresses = [(fragment.id << 32) | keys.offsets[place] for place in places]
-        if keys.rows is not None and keys.is_whole(self.schema):
+        if keys.rows is not None and keys.is_whole(self.row_identity):
             rows = keys.rows.take(places) if columns is None else keys.rows.select(list(columns)).take(places)
             return rows.append_column(ROW_ADDRESS, pa.array(addresses, pa.uint64())) if with_address else rows
         if columns is None or not set(columns) <= keys.columns.keys():

@@ -9,7 +9,9 @@ from omnigraph.language.catalog import Catalog, Constraint
 from omnigraph.language.catalog_json import constraint_json
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.migration_steps import MigrationStep
+from omnigraph.pipeline.evolve.apply import SchemaReceipt
 from omnigraph.values.types import PropertyType
+from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject
 
 
@@ -21,6 +23,12 @@ def schema_json(schema: Catalog) -> JsonObject:
 def migration_json(plan: MigrationPlan) -> JsonObject:
     """{supported, steps: [{kind, ..., effect, tier, code?}]}."""
     return {"supported": plan.supported, "steps": [step_json(step) for step in plan.steps]}
+
+
+def schema_receipt_json(receipt: SchemaReceipt) -> JsonObject:
+    """{applied, supported, steps, commit?}."""
+    value = {"applied": receipt.commit is not None} | migration_json(receipt.plan)
+    return value if receipt.commit is None else value | {"commit": commit_json(receipt.commit)}
 
 
 def step_json(step: MigrationStep) -> JsonObject:

@@ -12,7 +12,7 @@ from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.query.plan import Expression
 from omnigraph.tables import Table
-from omnigraph.tables.key_cache import KEY_COLUMNS
+from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.canonical import canonical_text
 from omnigraph.views import View
 

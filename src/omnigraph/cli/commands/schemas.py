@@ -1,4 +1,4 @@
-"""schema show|plan."""
+"""schema show|plan|apply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from omnigraph.cli.options import branch_option, command, revision_options, uri_argument
+from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
@@ -14,7 +14,7 @@ from omnigraph.cli.settings import Settings
 def register(cli: click.Group) -> None:
     @cli.group()
     def schema() -> None:
-        """Show the schema, and plan a change of it.
+        """Show the schema, and change it.
 
         \b
         omnigraph schema show ./people
@@ -60,3 +60,53 @@ def register(cli: click.Group) -> None:
         out.show(migration_json(migration), str(migration) or "nothing to change")
         if not migration.supported:
             raise click.exceptions.Exit(1)
+
+    @command(schema, "apply", writes=True, destroys=True)
+    @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
+    @click.option("--dry-run", is_flag=True, help="Look at the data, and change nothing.")
+    @click.option("--allow-data-loss", is_flag=True, help="Agree to hard drops and to rounded numbers.")
+    @branch_option
+    @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    @engine_option("local")
+    @uri_argument
+    def apply(
+        settings: Settings,
+        out: Output,
+        desired: str,
+        dry_run: bool,
+        allow_data_loss: bool,
+        branch: str,
+        message: str | None,
+        engine: str,
+        uri: str | None,
+    ) -> None:
+        """Change a branch to another schema, as one commit. Refused, with the entities in the way, if the data breaks it.
+
+        \b
+        omnigraph schema apply ./people --schema people-v2.pg
+        omnigraph schema apply ./people --schema people-v2.pg --branch trial --dry-run
+
+        \b
+        JSON: {applied, supported, steps: [{kind, ...}], commit?}
+        """
+        from omnigraph.wire.schemas import schema_receipt_json
+
+        graph = settings.open(uri)
+        if not dry_run:
+            settings.announce("schema apply", graph.uri)
+        if allow_data_loss and not dry_run:
+            settings.confirm_destruction("schema apply --allow-data-loss", graph.uri)
+        receipt = graph.apply_schema(
+            Path(desired),
+            branch=branch,
+            allow_data_loss=allow_data_loss,
+            dry_run=dry_run,
+            engine=engine,
+            actor=settings.actor,
+            message=message,
+        )
+        settings.warn_about_schema(desired, is_first=False)
+        text = str(receipt.plan) or "nothing to change"
+        if receipt.commit is not None:
+            text = f"{text}\ncommitted {receipt.commit.id} on {branch}"
+        out.show(schema_receipt_json(receipt), text)

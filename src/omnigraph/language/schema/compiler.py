@@ -14,6 +14,7 @@ from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.properties import compile_property, plain_annotation, rename_argument, text_argument
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.stable_ids import give_ids, ids_of, retired_ids
+from omnigraph.language.schema.stored_columns import keep_columns
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     EdgeSyntax,
@@ -36,8 +37,8 @@ def compile_schema(
 ) -> Catalog:
     """The catalog a schema text means. Raises SchemaError, and nothing else, at the first thing that is wrong.
 
-    With `previous`, types and properties keep their ids and tables, by name or by `@rename_from`. `new_table_id` names
-    the tables of a first schema from their table keys; without it, and for types that a later schema adds, the name is
+    With `previous`, types and properties keep their ids, tables and columns, by name or by `@rename_from`. `new_table_id`
+    names the tables of a first schema from their table keys; without it, and for types that a later schema adds, the name is
     derived from the key, the type's id and its columns.
     """
     source = SchemaText(text, file)
@@ -51,7 +52,11 @@ def compile_schema(
         hash="",
         next_id=next_id,
     )
-    return replace(catalog, hash=catalog_hash(catalog), retired=retired_ids(previous, ids_of(catalog)))
+    if previous is not None:
+        catalog = keep_columns(previous, catalog)
+    hash = catalog_hash(catalog)
+    is_evolved = previous is not None and (previous.is_evolved or previous.hash != hash)
+    return replace(catalog, hash=hash, retired=retired_ids(previous, ids_of(catalog)), is_evolved=is_evolved)
 
 
 class _Compilation:

@@ -17,12 +17,14 @@ from omnigraph.language.schema.migration_steps import (
     AddProperty,
     AddType,
     ChangeCardinality,
+    ChangeInterfaces,
     DropMode,
     DropProperty,
     DropType,
     Effect,
     ExtendEnum,
     MigrationStep,
+    NarrowEnum,
     RelaxProperty,
     RemoveConstraint,
     RenameProperty,
@@ -38,12 +40,15 @@ from omnigraph.values.types import PropertyType, Scalar
 
 AnyType = InterfaceType | NodeType | EdgeType
 
-_NOT_SUPPORTED = "is not supported in schema migration v1"
 _WIDER: dict[Scalar, tuple[Scalar, ...]] = {
     Scalar.I32: (Scalar.I64, Scalar.F64),
-    Scalar.U32: (Scalar.U64, Scalar.I64),
+    Scalar.I64: (Scalar.F64,),
+    Scalar.U32: (Scalar.U64, Scalar.I64, Scalar.F64),
+    Scalar.U64: (Scalar.F64,),
     Scalar.F32: (Scalar.F64,),
 }
+_ROUNDED = (Scalar.I64, Scalar.U64)
+"""Not every one of these is an F64."""
 _ADD_CODES = {"unique": "OG-MF-107", "range": "OG-MF-108", "check": "OG-MF-109"}
 _REMOVE_CODES = {"unique": "OG-CD-101", "range": "OG-CD-102", "check": "OG-CD-103", "index": "OG-CD-104"}
 
@@ -89,14 +94,15 @@ def plan_migration(
 ) -> MigrationPlan:
     """What it takes to go from a catalog to a new schema text. Raises SchemaError when the text does not compile.
 
-    Drops are soft (older snapshots keep the data) unless `allow_data_loss` makes every drop hard.
+    Drops are soft unless `allow_data_loss` makes every drop hard.
     """
     new = compile_schema(new_text, file, old)
     return MigrationPlan(compare_catalogs(old, new, "hard" if allow_data_loss else "soft"), new)
 
 
 def compare_catalogs(old: Catalog, new: Catalog, drop_mode: DropMode = "soft") -> tuple[MigrationStep, ...]:
-    """The steps between two catalogs of one graph, in the order in which they apply."""
+    """The steps between two catalogs of one graph, in the order in which they apply. With hard drops, numbers may be rounded
+    without a look at them."""
     steps: list[MigrationStep] = []
     old_types, new_types = _types(old), _types(new)
     for id, (kind, declared) in new_types.items():
@@ -106,10 +112,8 @@ def compare_catalogs(old: Catalog, new: Catalog, drop_mode: DropMode = "soft") -
             steps.extend(_TypeChange(kind, old_types[id][1], declared, old, new, drop_mode).steps())
     for id, (kind, gone) in reversed(old_types.items()):
         if id not in new_types:
-            steps.append(_dropped_type(kind, gone.name, drop_mode))
-    if not steps and old.hash != new.hash:
-        reason = f"this change has no classification and {_NOT_SUPPORTED}"
-        steps.append(UnsupportedChange(entity="schema", reason=reason, code="OG-NL-101"))
+            code = {"interface": None, "node": "OG-DS-102", "edge": "OG-DS-103"}[kind]
+            steps.append(DropType(type_kind=kind, name=gone.name, mode=drop_mode, code=code))
     return tuple(sorted(steps, key=lambda step: STEP_ORDER.index(type(step))))
 
 
@@ -125,13 +129,6 @@ def _types(catalog: Catalog) -> dict[int, tuple[TypeKind, AnyType]]:
         for _, declared in sorted(types.items()):
             found[declared.id] = (kind, declared)
     return found
-
-
-def _dropped_type(kind: TypeKind, name: str, mode: DropMode) -> MigrationStep:
-    if kind == "interface":
-        reason = f"removing interface '{name}' {_NOT_SUPPORTED}"
-        return UnsupportedChange(entity=f"interface:{name}", reason=reason, code="OG-BC-102")
-    return DropType(type_kind=kind, name=name, mode=mode, code="OG-DS-102" if kind == "node" else "OG-DS-103")
 
 
 class _TypeChange:
@@ -168,7 +165,7 @@ class _TypeChange:
 
     def _refuse(self, reason: str, code: str, *, member: str | None = None, advice: str | None = None) -> MigrationStep:
         entity = self.entity if member is None else f"{self.entity}.{member}"
-        return UnsupportedChange(entity=entity, reason=f"{reason} {_NOT_SUPPORTED}", code=code, advice=advice)
+        return UnsupportedChange(entity=entity, reason=reason, code=code, advice=advice)
 
     def _on_rows(self, effect: Effect) -> Effect:
         """An interface has no rows: what happens to them is said by the node types that implement it."""
@@ -179,22 +176,12 @@ class _TypeChange:
     def _type_steps(self) -> Iterator[MigrationStep]:
         before, after = self.before, self.after
         if isinstance(before, NodeType) and isinstance(after, NodeType):
-            links = [
-                {catalog.interfaces[name].id for name in node.implements}
-                for catalog, node in ((self.old, before), (self.new, after))
-            ]
-            self.links_changed = links[0] != links[1]
-            if self.links_changed:
-                yield self._refuse(f"changing implemented interfaces on node '{self.name}'", "OG-BC-103")
+            yield from self._interface_steps(before, after)
         if isinstance(before, EdgeType) and isinstance(after, EdgeType):
             yield from self._edge_steps(before, after)
         if isinstance(before, InterfaceType) or isinstance(after, InterfaceType):
             return
-        if sorted(map(repr, before.annotations)) != sorted(map(repr, after.annotations)):
-            yield self._refuse(f"changing annotations without behaviour on '{self.name}'", "OG-BC-105")
-        changed = tuple(
-            name for name in ("description", "instruction") if getattr(before, name) != getattr(after, name)
-        )
+        changed = _changed(before, after, ("description", "instruction"))
         if changed:
             yield UpdateTypeMetadata(
                 type_kind=self.kind,
@@ -204,12 +191,27 @@ class _TypeChange:
                 instruction=after.instruction,
             )
 
+    def _interface_steps(self, before: NodeType, after: NodeType) -> Iterator[MigrationStep]:
+        """The properties that come with an interface, or go with it, have steps of their own."""
+        old = {self.old.interfaces[name].id: name for name in before.implements}
+        new = {self.new.interfaces[name].id: name for name in after.implements}
+        self.links_changed = old.keys() != new.keys()
+        if self.links_changed:
+            yield ChangeInterfaces(
+                name=self.name,
+                added=tuple(sorted(name for id, name in new.items() if id not in old)),
+                removed=tuple(sorted(name for id, name in old.items() if id not in new)),
+            )
+
     def _edge_steps(self, before: EdgeType, after: EdgeType) -> Iterator[MigrationStep]:
         old_ends = [self.old.nodes[name].id for name in (before.source, before.target)]
         new_ends = [self.new.nodes[name].id for name in (after.source, after.target)]
         if old_ends != new_ends:
-            advice = "declare a new edge type and load its edges"
-            yield self._refuse(f"changing edge endpoints on '{self.name}'", "OG-ED-101", advice=advice)
+            yield self._refuse(
+                f"the edges of '{self.name}' join {before.source} and {before.target}, and cannot join other types",
+                "OG-ED-101",
+                advice="declare a new edge type, move the edges to it and drop this one",
+            )
         if (before.min_out, before.max_out) != (after.min_out, after.max_out):
             highest = float("inf")
             wider = after.min_out <= before.min_out and (after.max_out if after.max_out is not None else highest) >= (
@@ -226,21 +228,15 @@ class _TypeChange:
     # ------------------------------------------------------------ properties
 
     def _added(self, property: Property) -> MigrationStep:
-        if property.is_required and property.default is None and self.kind != "interface":
-            target = f"{self.name}.{property.name}"
-            return self._refuse(
-                f"adding required property '{target}' requires a backfill and",
-                "OG-MF-103",
-                member=property.name,
-                advice="give it a @default, or make it nullable",
-            )
+        must_be_empty = property.is_required and property.default is None and self.kind != "interface"
         return AddProperty(
             type_kind=self.kind,
             type_name=self.name,
             property_name=property.name,
             property_type=property.type,
             default=property.default,
-            effect=self._on_rows("rewrite"),
+            effect="validate" if must_be_empty else "metadata",
+            code="OG-MF-103" if must_be_empty else None,
         )
 
     def _dropped(self, property: Property) -> MigrationStep:
@@ -251,36 +247,19 @@ class _TypeChange:
             type_name=self.name,
             property_name=property.name,
             mode=self.drop_mode,
-            effect=self._on_rows("rewrite"),
             code=code,
         )
 
     def _property_steps(self, before: Property, after: Property) -> Iterator[MigrationStep]:
-        target = f"{self.name}.{after.name}"
         if before.name != after.name:
-            yield RenameProperty(
-                type_kind=self.kind,
-                type_name=self.name,
-                from_=before.name,
-                to=after.name,
-                effect=self._on_rows("rewrite"),
-            )
+            yield RenameProperty(type_kind=self.kind, type_name=self.name, from_=before.name, to=after.name)
         if before.type != after.type:
-            yield from self._type_change(before.type, after)
+            yield from self._type_change(before, after)
+        changed = _changed(before, after, ("description", "default", "metric", "language"))
         if self._embedding(before, self.before) != self._embedding(after, self.after):
-            advice = "add a new vector property and rebuild its vectors"
-            yield self._refuse(
-                f"changing @embed source or model for '{target}'", "OG-VE-101", member=after.name, advice=advice
-            )
-        yield from self._provenance(before, after)
-        if sorted(map(repr, before.annotations)) != sorted(map(repr, after.annotations)):
-            reason = f"changing annotations without behaviour on '{target}'"
-            yield self._refuse(reason, "OG-BC-105", member=after.name)
-        changed = tuple(
-            name
-            for name in ("description", "default", "metric", "language")
-            if getattr(before, name) != getattr(after, name)
-        )
+            changed = (*changed, "embed")
+        if not self.links_changed and self._declaration(before, self.old) != self._declaration(after, self.new):
+            changed = (*changed, "declaration")
         if changed:
             yield UpdatePropertyMetadata(
                 type_kind=self.kind,
@@ -300,18 +279,12 @@ class _TypeChange:
         source = owner.properties.get(property.embed.source)
         return (property.embed.source if source is None else source.id, property.embed.model)
 
-    def _provenance(self, before: Property, after: Property) -> Iterator[MigrationStep]:
-        if self.links_changed:
-            return
-        target = f"{self.name}.{after.name}"
-        if before.declared_directly != after.declared_directly:
-            yield self._refuse(f"changing declaration provenance for '{target}'", "OG-BC-104", member=after.name)
-        elif before.interfaces != after.interfaces:
-            reason = f"changing interface-property satisfaction links for '{target}'"
-            yield self._refuse(reason, "OG-BC-104", member=after.name)
+    def _declaration(self, property: Property, catalog: Catalog) -> tuple[bool, list[int]]:
+        """Where it is declared: in the type itself, in which interfaces."""
+        return property.declared_directly, sorted(catalog.interfaces[name].id for name in property.interfaces)
 
-    def _type_change(self, before: PropertyType, property: Property) -> Iterator[MigrationStep]:
-        after = property.type
+    def _type_change(self, old: Property, property: Property) -> Iterator[MigrationStep]:
+        before, after = old.type, property.type
         where: dict[str, Any] = {"type_kind": self.kind, "type_name": self.name, "property_name": property.name}
         if replace(before, nullable=False) != replace(after, nullable=False):
             yield self._core_change(before, property, where)
@@ -319,21 +292,52 @@ class _TypeChange:
             effect = self._on_rows("validate")
             yield RequireProperty(**where, effect=effect, code="OG-MF-104" if effect == "validate" else None)
         elif after.nullable and not before.nullable:
-            yield RelaxProperty(**where)
+            yield self._relaxed(old, property, where)
+
+    def _relaxed(self, old: Property, property: Property, where: dict[str, Any]) -> MigrationStep:
+        if old.fill is None:
+            return RelaxProperty(**where)
+        return self._refuse(
+            f"rows that are older than '{self.name}.{property.name}' have {old.fill!r} there only while it is required",
+            "OG-MF-110",
+            member=property.name,
+            advice="add a nullable property, fill it with --with, and drop this one",
+        )
 
     def _core_change(self, before: PropertyType, property: Property, where: dict[str, Any]) -> MigrationStep:
         after = property.type
-        if before.enum and after.enum and set(before.enum) < set(after.enum):
-            added = tuple(value for value in after.enum if value not in before.enum)
-            return ExtendEnum(**where, added_values=added)
+        if before.scalar is after.scalar is Scalar.STRING and before.is_list == after.is_list:
+            return self._enum_change(before, after, where)
         target = f"{self.name}.{property.name}"
-        if before.is_list == after.is_list and after.scalar in _WIDER.get(before.scalar, ()):
-            if before.scalar is Scalar.F32 and isinstance(self.after, NodeType) and property.name in self.after.key:
-                reason = f"widening key property '{target}' would change the ids of its nodes and"
-                return self._refuse(reason, "OG-BC-101", member=property.name)
-            return WidenProperty(**where, from_=before, to=after, effect=self._on_rows("rewrite"))
-        advice = f"add a new property of type {after} and copy the values"
-        return self._refuse(f"changing property type for '{target}'", "OG-MF-106", member=property.name, advice=advice)
+        is_wider = after.scalar is before.scalar or after.scalar in _WIDER.get(before.scalar, ())
+        may_be_listed = after.is_list == before.is_list or (after.is_list and before.scalar is not Scalar.BLOB)
+        if is_wider and may_be_listed and before.dimension == after.dimension and before.enum == after.enum:
+            is_key = isinstance(self.after, NodeType) and property.name in self.after.key
+            if is_key and before.scalar is Scalar.F32:
+                reason = f"'{target}' is part of the key, and another number would change the ids of its nodes"
+                return self._refuse(reason, "OG-BC-101", member=property.name, advice="declare a new node type")
+            is_rounded = before.scalar in _ROUNDED and after.scalar is Scalar.F64 and self.kind != "interface"
+            effect: Effect = "validate" if is_rounded and (is_key or self.drop_mode == "soft") else "metadata"
+            code = "OG-MF-105" if is_rounded else None
+            return WidenProperty(**where, from_=before, to=after, effect=effect, code=code)
+        return self._refuse(
+            f"values of '{target}' are {before}, and not every one is a value of {after}",
+            "OG-MF-106",
+            member=property.name,
+            advice=f"add a property of type {after}, fill it with --with, and drop this one",
+        )
+
+    def _enum_change(self, before: PropertyType, after: PropertyType, where: dict[str, Any]) -> MigrationStep:
+        """Between texts and words of a list; no words allow every text."""
+        added = tuple(value for value in after.enum if value not in before.enum) if before.enum else ()
+        removed = tuple(value for value in before.enum if value not in after.enum) if after.enum else ()
+        if not after.enum or (before.enum and not removed):
+            return ExtendEnum(**where, added_values=added)
+        effect = self._on_rows("validate")
+        code = "OG-MF-106" if effect == "validate" else None
+        return NarrowEnum(
+            **where, removed_values=removed, added_values=added, allowed=after.enum, effect=effect, code=code
+        )
 
     # ------------------------------------------------------------ constraints
 
@@ -361,11 +365,12 @@ class _TypeChange:
                 )
 
     def _key_steps(self, removed: list[Constraint], added: list[Constraint]) -> Iterator[MigrationStep]:
-        advice = "the key gives every node its id; declare a new node type with the key you want"
+        advice = "declare a new node type with the key you want, and load its nodes"
+        reason = f"the key of '{self.name}' gives every node its id, and ids do not change"
         if any(constraint.kind == "key" for constraint in added):
-            yield self._refuse(f"adding constraint 'key' to '{self.name}'", "OG-BC-101", advice=advice)
+            yield self._refuse(reason, "OG-BC-101", advice=advice)
         elif any(constraint.kind == "key" for constraint in removed):
-            yield self._refuse(f"removing constraints from '{self.name}'", "OG-CD-105", advice=advice)
+            yield self._refuse(reason, "OG-CD-105", advice=advice)
 
     def _added_effect(self, constraint: Constraint, removed: list[Constraint]) -> Effect:
         """Must the rows be looked at before this constraint holds?"""
@@ -376,7 +381,9 @@ class _TypeChange:
         if constraint.kind == "unique":
             # A new property without default is null in every row, and a null member exempts the row.
             return "metadata" if any(member.default is None for member in new) else "validate"
-        if new or any(_contains(constraint, self._renamed(known)) for known in removed):
+        if all(member.default is None for member in new) and new:
+            return "metadata"
+        if any(_contains(constraint, self._renamed(known)) for known in removed):
             return "metadata"
         return "validate"
 
@@ -385,6 +392,14 @@ class _TypeChange:
         ids = [self.before.properties[name].id for name in constraint.fields if name in self.before.properties]
         names = tuple(self.new_properties[id].name for id in ids if id in self.new_properties)
         return replace(constraint, fields=names)
+
+
+def _changed(before: Any, after: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of these members are another, annotations without behaviour included."""
+    changed = tuple(name for name in names if getattr(before, name) != getattr(after, name))
+    if sorted(map(repr, before.annotations)) != sorted(map(repr, after.annotations)):
+        return (*changed, "annotations")
+    return changed
 
 
 def _contains(wider: Constraint, narrower: Constraint) -> bool:

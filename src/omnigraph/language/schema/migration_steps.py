@@ -29,24 +29,20 @@ _CODES: tuple[tuple[str, Tier, str], ...] = (
     ("OG-DS-105", "destructive", "drop a vector property"),
     ("OG-MF-103", "validated", "add a required property"),
     ("OG-MF-104", "validated", "make a nullable property required"),
-    ("OG-MF-106", "destructive", "change a property's type, narrow or rename an enum, enum to or from String"),
+    ("OG-MF-105", "validated", "I64 or U64 to F64, where not every number is exact"),
+    ("OG-MF-106", "validated", "narrow an enum, String to enum; refused: any other change of a property's type"),
     ("OG-MF-107", "validated", "add @unique to existing rows"),
     ("OG-MF-108", "validated", "add or narrow @range on existing rows"),
     ("OG-MF-109", "validated", "add @check to existing rows"),
+    ("OG-MF-110", "destructive", "make a property nullable that has one value in all older rows"),
     ("OG-CD-101", "safe", "remove @unique"),
     ("OG-CD-102", "safe", "remove @range"),
     ("OG-CD-103", "safe", "remove @check"),
     ("OG-CD-104", "safe", "remove @index"),
     ("OG-CD-105", "destructive", "remove @key"),
     ("OG-BC-101", "destructive", "add @key, change its members, or change how their values identify a node"),
-    ("OG-BC-102", "destructive", "remove an interface"),
-    ("OG-BC-103", "destructive", "change which interfaces a node type implements"),
-    ("OG-BC-104", "destructive", "move a property between a node type and its interfaces"),
-    ("OG-BC-105", "destructive", "change an annotation that has no behaviour"),
     ("OG-ED-101", "destructive", "change the endpoint types of an edge"),
     ("OG-ED-102", "validated", "narrow the cardinality of an edge"),
-    ("OG-VE-101", "destructive", "change what a vector property embeds"),
-    ("OG-NL-101", "destructive", "a change no rule classifies"),
 )
 
 MIGRATION_CODES: dict[str, MigrationCode] = {code: MigrationCode(code, tier, meaning) for code, tier, meaning in _CODES}
@@ -109,7 +105,8 @@ class AddProperty(_Step):
     default: LiteralValue | None = None
 
     def line(self) -> str:
-        filled = "" if self.default is None else f" with default {self.default!r}"
+        is_filled = self.default is not None and not self.property_type.nullable
+        filled = f", {self.default!r} in every row" if is_filled and self.type_kind != "interface" else ""
         target = f"'{self.type_name}.{self.property_name}' ({self.property_type})"
         return f"add property {target} to {self.type_kind} '{self.type_name}'{filled}"
 
@@ -172,12 +169,29 @@ class ExtendEnum(_PropertyChange):
     added_values: tuple[str, ...]
 
     def line(self) -> str:
+        if not self.added_values:
+            return f"allow every text in {self.where()} {self.on()}"
         return f"extend enum {self.where()} ({', '.join(f'+{value}' for value in self.added_values)}) {self.on()}"
 
 
 @dataclass(frozen=True, kw_only=True)
+class NarrowEnum(_PropertyChange):
+    kind = "narrow_enum"
+    allowed: tuple[str, ...]
+    removed_values: tuple[str, ...] = ()
+    added_values: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        if not self.removed_values:
+            return f"allow only {', '.join(self.allowed)} in {self.where()} {self.on()}"
+        changes = [*(f"-{value}" for value in self.removed_values), *(f"+{value}" for value in self.added_values)]
+        return f"narrow enum {self.where()} ({', '.join(changes)}) {self.on()}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class UpdatePropertyMetadata(_PropertyChange):
-    """`changed` names what is new: description, default, metric, language."""
+    """`changed` names what is new: description, default, metric, language, embed, annotations, declaration (in
+    the type itself or in an interface)."""
 
     kind = "update_property_metadata"
     changed: tuple[str, ...]
@@ -201,6 +215,18 @@ class UpdateTypeMetadata(_Step):
 
     def line(self) -> str:
         return f"update {' and '.join(self.changed)} of {_noun(self.type_kind)} '{self.name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeInterfaces(_Step):
+    kind = "change_interfaces"
+    name: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        changes = [*(f"-{name}" for name in self.removed), *(f"+{name}" for name in self.added)]
+        return f"change interfaces of node type '{self.name}' ({', '.join(changes)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,6 +306,8 @@ MigrationStep = (
     | RequireProperty
     | RelaxProperty
     | ExtendEnum
+    | NarrowEnum
+    | ChangeInterfaces
     | ChangeCardinality
     | AddConstraint
     | RemoveConstraint
@@ -297,8 +325,10 @@ STEP_ORDER: tuple[type[_Step], ...] = (
     AddProperty,
     WidenProperty,
     ExtendEnum,
+    ChangeInterfaces,
     RelaxProperty,
     RequireProperty,
+    NarrowEnum,
     ChangeCardinality,
     RemoveConstraint,
     AddConstraint,

@@ -150,7 +150,7 @@ class Assembly:
         for key, change in changes.items():
             is_worth_it = self.index and self.incoming[key].rows >= MIN_INDEX_ROWS
             if is_worth_it and change.state is not None and not (done and key in done):
-                table = tables.open(change.state.path, change.state.version)
+                table = self.view.staged(key, change.state.path, change.state.version)
                 wanted[key] = (table, plan_segments(table, index_specs(self.view.entity(key))))
         tasks = [
             Segment(self.target, TableVersion.of(table), plan) for table, plans in wanted.values() for plan in plans

@@ -58,7 +58,7 @@ class CheckSources:
                 return () if committed is None else self._staying(need, committed)
             case "result":
                 state = self._states.get(need.table) or self._view.state(need.table)
-                return () if state is None else _source(need, TableVersion(state.path, state.version), state.rows)
+                return () if state is None else _source(need, self._place(need.table, state), state.rows)
 
     def _lost(self, need: Need, committed: Table) -> tuple[Source, ...]:
         """Few rows are read by their addresses. Of many, all rows of the fragments that lose any are looked at: those that
@@ -83,17 +83,16 @@ class CheckSources:
             return ()
         state = self._states[need.table]
         fragments = self._fragments_staying(incoming, state)
-        return _source(need, TableVersion(state.path, state.version), committed.rows, fragments=fragments)
+        return _source(need, self._place(need.table, state), committed.rows, fragments=fragments)
+
+    def _place(self, key: str, state: TableState) -> TableVersion:
+        return TableVersion(state.path, state.version, self._view.layout(key))
 
     def _fragments_staying(self, incoming: Incoming, state: TableState) -> tuple[int, ...]:
         """The fragments of the result that hold rows which were there before."""
-        tables = self._view.repository.tables
-        added = {
-            file
-            for fragment in tables.open(incoming.place.path, incoming.place.version).fragments
-            for file in fragment.files
-        }
-        result = tables.open(state.path, state.version)
+        new = self._view.staged(incoming.key, incoming.place.path, incoming.place.version)
+        added = {file for fragment in new.fragments for file in fragment.files}
+        result = self._view.staged(incoming.key, state.path, state.version)
         return tuple(fragment.id for fragment in result.fragments if not added & set(fragment.files))
 
 

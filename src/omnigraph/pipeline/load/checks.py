@@ -30,6 +30,7 @@ from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Target
 from omnigraph.relational import duck
 from omnigraph.rules import Check, Need, Violation
+from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.tables.table import ROW_ADDRESS
 
 if TYPE_CHECKING:
@@ -41,13 +42,15 @@ BUCKET_ROWS = 12_000_000
 
 @dataclass(frozen=True)
 class CheckTask:
-    """A check over the rows of one load. `sources` say where the rows of each need are. `replaced`: the committed rows among
+    """A check over the rows of one load, or of whole tables. `sources` say where the rows of each need are. `replaced`: the committed rows among
     which the check of ids in a merge also finds those that the new rows replace."""
 
     target: Target
     check: Check
     sources: Mapping[Need, tuple[Source, ...]]
     replaced: Need | None = None
+    counts: bool = False
+    """Whether all violations are counted, not only looked for."""
 
     @property
     def read(self) -> tuple[Source, ...]:
@@ -69,11 +72,14 @@ class CheckTask:
 @dataclass
 class CheckReport:
     violations: list[Violation] = field(default_factory=list)
+    """The first ones of each task."""
+    count: int = 0
     replaced: list[pa.Table] = field(default_factory=list)
     """Addresses of committed rows and of the new rows that replace them: columns old and new."""
 
     def add(self, other: CheckReport) -> None:
         self.violations += other.violations
+        self.count += other.count
         self.replaced += other.replaced
 
 
@@ -96,7 +102,8 @@ def run_check(task: CheckTask) -> CheckReport:
 
 def _report(task: CheckTask, reader: SourceReader) -> CheckReport:
     rows = TaskRows(task, reader)
-    report = CheckReport(task.check.find(rows))
+    found = task.check.find(rows, complete=task.counts)
+    report = CheckReport(found[:MAX_VIOLATIONS], count=len(found))
     if task.replaced is not None and not report.violations:
         report.replaced = [_replaced(rows, task.check.own[0], task.replaced)]
     return report

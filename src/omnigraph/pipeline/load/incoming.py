@@ -10,7 +10,7 @@ from omnigraph.history import ChangeMode, PublishPlan
 from omnigraph.language.catalog import EntityType, NodeType
 from omnigraph.pipeline.target import TableVersion
 from omnigraph.rules import Change
-from omnigraph.tables import Staged
+from omnigraph.tables import Layout, Staged
 from omnigraph.views import View
 
 LoadMode = Literal["append", "merge", "overwrite"]
@@ -51,8 +51,8 @@ class Incoming:
         }
 
     @classmethod
-    def from_json(cls, key: str, value: Mapping[str, Any]) -> Incoming:
-        place = TableVersion(value["path"], value["version"])
+    def from_json(cls, key: str, value: Mapping[str, Any], layout: Layout) -> Incoming:
+        place = TableVersion(value["path"], value["version"], layout)
         return cls(key, value["rows"], value["has_explicit_ids"], tuple(value["fragments"]), place)
 
 
@@ -60,7 +60,8 @@ def stage_incoming(
     view: View, key: str, rows: int, has_explicit_ids: bool, fragments: tuple[str, ...]
 ) -> tuple[Incoming, Staged]:
     staged = view.repository.tables.stage(view.table_or_new(key), fragments=fragments, clear=True, fold=False)
-    return Incoming(key, rows, has_explicit_ids, fragments, TableVersion(staged.path, staged.version)), staged
+    place = TableVersion(staged.path, staged.version, view.layout(key))
+    return Incoming(key, rows, has_explicit_ids, fragments, place), staged
 
 
 def mode_of(plan: PublishPlan) -> LoadMode:

@@ -312,7 +312,7 @@ class LoadJob:
         """The new rows as a version of their own, in fragments of a good size."""
         fragments, has_explicit_ids = tuple(found.fragments), bool(found.explicit_ids)
         incoming, staged = stage_incoming(self.view, key, found.rows, has_explicit_ids, fragments)
-        table = self.repository.tables.open(incoming.place.path, incoming.place.version)
+        table = self.view.staged(key, incoming.place.path, incoming.place.version)
         self.written.note_version(staged)
         repacked = packed(self._target(), table, fragments, self.runner, self._noted_by_tasks())
         if repacked is None:

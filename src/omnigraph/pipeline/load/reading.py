@@ -300,7 +300,7 @@ class FragmentWriter:
 
         held = [rows for _, rows in self._held.pop(key)]
         self._sizes.pop(key), self._counts.pop(key)
-        table = self.target.writable(key, self.versions[key])
+        table = self.target.writable(self.versions[key])
         schema = arrow_schema(self.target.catalog.tables[key])
         joined = pa.concat_tables([rows.rows for rows in held])
         strict = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)

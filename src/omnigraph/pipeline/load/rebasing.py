@@ -86,7 +86,10 @@ class LoadRebase:
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         self._attempts += 1
         view = self._repository.view(snapshot)
-        incoming = {change.key: Incoming.from_json(change.key, change.staged) for change in plan.changes}
+        incoming = {
+            change.key: Incoming.from_json(change.key, change.staged, view.layout(change.key))
+            for change in plan.changes
+        }
         assembly = Assembly(view, incoming, self._mode, self._runner, index=self._attempts <= INDEXED_REBASES)
         unmoved = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
         addresses = self._addresses_if_still_valid(assembly)
@@ -113,7 +116,7 @@ class LoadRebase:
         for key, change in staged.items():
             base = view.table(key)
             if base is not None and change.state is not None:
-                version = self._repository.tables.open(change.state.path, change.state.version)
+                version = view.staged(key, change.state.path, change.state.version)
                 attempts[key] = PreviousAttempt(base, version)
         return attempts
 
@@ -169,7 +172,7 @@ class LoadRebase:
         met = self._keys.meeting(incoming, ("id",), movement.added)
         if not met.num_rows:
             return kept
-        table = self._repository.tables.open(incoming.place.path, incoming.place.version)
+        table = self._repository.tables.open(incoming.place.path, incoming.place.version, layout=incoming.place.layout)
         held = set(table.read(["id"], in_list("id", met.column("id").to_pylist())).column("id").to_pylist())
         new = [row[ROW_ADDRESS] for row in met.to_pylist() if row["id"] in held]
         return np.concatenate([kept, np.array(new, dtype=np.uint64)])
@@ -274,7 +277,9 @@ class _KeyHashes:
 
     def _of(self, incoming: Incoming, columns: tuple[str, ...]) -> np.ndarray[Any, Any]:
         if (incoming.key, columns) not in self._sorted:
-            table = self._repository.tables.open(incoming.place.path, incoming.place.version)
+            table = self._repository.tables.open(
+                incoming.place.path, incoming.place.version, layout=incoming.place.layout
+            )
             self._sorted[incoming.key, columns] = distinct(_hashes(table.scan(list(columns)), columns))
         return self._sorted[incoming.key, columns]
 

@@ -47,7 +47,7 @@ def rebuild_indexes(
 
 
 def _indexed(repository: Repository, view: View, key: str, made: Staged) -> Staged:
-    table = repository.tables.open(made.path, made.version)
+    table = view.staged(key, made.path, made.version)
     return repository.tables.stage_index(table, index_specs(view.entity(key))) or made
 
 

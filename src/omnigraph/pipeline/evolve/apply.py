@@ -1,0 +1,126 @@
+"""A schema change as one commit: the plan on the newest head, the checks it needs, the schema object, the entry.
+
+No row is read for a step that any rows satisfy, and none is written: the new schema says where the values of each property
+are stored. Whoever commits meanwhile is no reason to fail. If a table that was checked moved, it is checked again; if the
+schema moved, the change is planned again on it, and is refused only if the plan is another one by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import Conflict, Contention, ExpectedVersionMismatch, PreconditionFailed, SchemaChangeRefused
+from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, check_attribution
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.schema.migration import MigrationPlan, plan_migration
+from omnigraph.pipeline.evolve.validation import Validation
+from omnigraph.pipeline.runner import Runner
+from omnigraph.views import Repository, View, encode_catalog
+from omnigraph.write.publishing import publish
+
+MAX_ATTEMPTS = 16
+
+
+@dataclass(frozen=True)
+class SchemaReceipt:
+    """What a schema change did: its plan, and the commit, which is None when nothing was to change or nothing was meant to.
+
+    >>> receipt = g.apply_schema(SCHEMA, dry_run=True)
+    >>> assert (receipt.commit, receipt.plan.is_empty) == (None, True)
+    """
+
+    branch: str
+    plan: MigrationPlan
+    commit: Commit | None
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """A schema that is wanted."""
+
+    text: str
+    file: str | None
+    allow_data_loss: bool
+
+    def plan(self, catalog: Catalog) -> MigrationPlan:
+        return plan_migration(catalog, self.text, self.file, allow_data_loss=self.allow_data_loss)
+
+
+def apply_schema(
+    repository: Repository,
+    change: SchemaChange,
+    branch: str,
+    runner: Callable[[], Runner],
+    *,
+    dry_run: bool = False,
+    actor: str | None = None,
+    message: str | None = None,
+    if_commit: str | None = None,
+) -> SchemaReceipt:
+    """Publish the change, or raise what speaks against it. `runner` makes who runs tasks, if there are many rows. With `dry_run` everything is checked and nothing is written."""
+    check_attribution(actor, message)
+    lines: list[str] | None = None
+    for _ in range(MAX_ATTEMPTS):
+        entry, view = repository.head(branch)
+        if if_commit is not None and view.snapshot.commit.id != if_commit:
+            raise PreconditionFailed(branch, if_commit, view.snapshot.commit.id)
+        plan = change.plan(view.catalog)
+        if lines is not None and plan.lines() != lines:
+            raise Conflict(
+                f"the schema of '{branch}' was changed meanwhile, and this change means something else now",
+                hint="look at it again with 'omnigraph schema plan'",
+            )
+        lines = plan.lines()
+        _refuse_unsupported(plan)
+        read = Validation(view, plan, runner).run()
+        if dry_run or plan.is_empty:
+            return SchemaReceipt(branch, plan, None)
+        prepared = _prepared(view, entry, plan, read)
+        try:
+            named = replace(prepared, actor=actor, message=message, if_commit=if_commit)
+            return SchemaReceipt(branch, plan, publish(repository.history, named))
+        except ExpectedVersionMismatch:
+            continue
+    raise Contention(
+        f"branch '{branch}' moved {MAX_ATTEMPTS} times while its schema was changed",
+        hint="retry; many writers are at work",
+    )
+
+
+def _refuse_unsupported(plan: MigrationPlan) -> None:
+    refused = [step for step in plan.steps if step.effect == "refused"]
+    if refused:
+        raise SchemaChangeRefused([step.line() for step in refused])
+
+
+def _prepared(view: View, entry: Entry, plan: MigrationPlan, read: tuple[str, ...]) -> PublishPlan:
+    """The commit. It relies on the rows that were checked, and moves the tables of renamed and dropped types."""
+    history = view.repository.history
+    return PublishPlan(
+        commit_id=history.new_id(),
+        branch=entry.branch,
+        incarnation=entry.incarnation,
+        base=view.snapshot.commit.ref,
+        schema=view.snapshot.schema,
+        changes=moved_tables(view.snapshot, view.catalog, plan.catalog),
+        reads=read,
+        read_states={key: view.state(key) for key in read},
+        kind="schema",
+        new_schema=history.schemas.put(encode_catalog(plan.catalog)),
+    )
+
+
+def moved_tables(snapshot: Snapshot, before: Catalog, after: Catalog) -> tuple[TableChange, ...]:
+    """Tables whose type has another name now, or is gone."""
+    keys = {entity.id: key for key, entity in after.tables.items()}
+    changes: dict[str, TableChange] = {}
+    for key, entity in before.tables.items():
+        state = snapshot.table(key)
+        if state is not None and keys.get(entity.id) != key:
+            changes[key] = TableChange(key, "strict", state, None)
+    for key, entity in before.tables.items():
+        now, state = keys.get(entity.id), snapshot.table(key)
+        if state is not None and now is not None and now != key:
+            changes[now] = TableChange(now, "strict", snapshot.table(now), state)
+    return tuple(changes.values())

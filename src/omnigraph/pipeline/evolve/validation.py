@@ -1,0 +1,169 @@
+"""Do the rows of a branch satisfy a schema that is stricter than theirs? The rules of `rules/`, over whole tables.
+
+Only what a step is about is looked at: the columns of one rule, read as the new schema sees them, by tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from omnigraph.errors import SchemaChangeRefused
+from omnigraph.language.catalog import Catalog, Constraint, EntityType
+from omnigraph.language.schema.migration import MigrationPlan
+from omnigraph.language.schema.migration_steps import (
+    AddConstraint,
+    AddProperty,
+    ChangeCardinality,
+    MigrationStep,
+    NarrowEnum,
+    RequireProperty,
+    WidenProperty,
+)
+from omnigraph.pipeline.load.checks import CheckReport, CheckTask, run_checks
+from omnigraph.pipeline.load.keyed_rows import Source, fragment_groups
+from omnigraph.pipeline.runner import LocalRunner, Runner
+from omnigraph.pipeline.target import TableVersion, Target
+from omnigraph.rules import Check, Need
+from omnigraph.rules.cardinality import CardinalityCheck
+from omnigraph.rules.uniqueness import UniqueCheck
+from omnigraph.rules.values import ValueCheck
+from omnigraph.tables import Layout
+from omnigraph.views import View, encode_catalog
+
+MAX_EXACT = 2**53
+IN_PROCESS_ROWS = 1_000_000
+"""Fewer rows than this are checked in this process, sooner than a job could start."""
+
+Seen = Literal["before", "after"]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A check that a step asks for, over rows as the schema before or after it sees them."""
+
+    step: MigrationStep
+    check: Check
+    seen: Seen = "after"
+
+
+class Validation:
+    """The checks that a plan asks for, over the rows of one view."""
+
+    def __init__(self, view: View, plan: MigrationPlan, runner: Callable[[], Runner]) -> None:
+        self.view = view
+        self.plan = plan
+        self.runner = runner
+        self._keys = {entity.id: key for key, entity in view.catalog.tables.items()}
+
+    def run(self) -> tuple[str, ...]:
+        """The tables that were read, by their keys today. SchemaChangeRefused with the rows that are in the way."""
+        asked = [question for step in self.plan.steps if step.effect == "validate" for question in self._asked(step)]
+        tasks = [(question, task) for question in asked for task in self._tasks(question)]
+        if not tasks:
+            return ()
+        is_small = sum(task.rows for _, task in tasks) <= IN_PROCESS_ROWS
+        runner = LocalRunner() if is_small else self.runner()
+        reports = run_checks("check rows", [task for _, task in tasks], runner)
+        found: dict[int, tuple[_Question, CheckReport]] = {}
+        for (question, _), report in zip(tasks, reports, strict=True):
+            found.setdefault(id(question), (question, CheckReport()))[1].add(report)
+        broken = [pair for pair in found.values() if pair[1].count]
+        if broken:
+            raise _refusal(broken)
+        needs = [need for question in asked for need in (*question.check.own, *question.check.others)]
+        return tuple(sorted({key for need in needs if (key := self._key(need.table)) is not None}))
+
+    # ------------------------------------------------------------ what to ask
+
+    def _asked(self, step: MigrationStep) -> Iterator[_Question]:
+        match step:
+            case AddProperty() | RequireProperty() | NarrowEnum():
+                entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
+                yield _Question(
+                    step, _of_property(entity, step.property_name, requires=not isinstance(step, NarrowEnum))
+                )
+            case WidenProperty():
+                yield self._exact(step)
+            case AddConstraint(constraint=Constraint(kind="unique", fields=fields)):
+                entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
+                yield _Question(step, UniqueCheck(entity, fields))
+            case AddConstraint():
+                entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
+                yield _Question(step, _of_constraint(entity, step.constraint))
+            case ChangeCardinality():
+                edge = self.plan.catalog.edges[step.name]
+                yield _Question(step, CardinalityCheck(edge, gains=True, sources=edge.min_out > 0))
+
+    def _exact(self, step: WidenProperty) -> _Question:
+        """Whole numbers beyond 2^53 are not all of them F64."""
+        after = self._entity(self.plan.catalog, step.type_kind, step.type_name)
+        before = next(entity for entity in self.view.catalog.tables.values() if entity.id == after.id)
+        id = after.properties[step.property_name].id
+        name = next(property.name for property in before.properties.values() if property.id == id)
+        low = -MAX_EXACT if step.from_.scalar.value.startswith("I") else None
+        return _Question(step, _of_constraint(before, Constraint("range", (name,), low, MAX_EXACT)), "before")
+
+    @staticmethod
+    def _entity(catalog: Catalog, kind: str, name: str) -> EntityType:
+        return catalog.nodes[name] if kind == "node" else catalog.edges[name]
+
+    # ------------------------------------------------------------ where the rows are
+
+    def _key(self, table: str) -> str | None:
+        """The table of a type that has this key after the change, by its key today."""
+        entity = self.plan.catalog.tables.get(table)
+        return self._keys.get(entity.id) if entity is not None else table
+
+    def _tasks(self, question: _Question) -> Iterator[CheckTask]:
+        catalog = self.view.catalog if question.seen == "before" else self.plan.catalog
+        target = replace(Target.of(self.view.repository, self.view), catalog_json=encode_catalog(catalog))
+        check = question.check
+        needs = (*check.own, *check.others, *check.details)
+        sources = {need: self._source(need, catalog, question.seen) for need in needs}
+        task = CheckTask(target, check, sources, counts=True)
+        if not task.rows:
+            return
+        if not isinstance(check, ValueCheck):
+            yield task
+            return
+        ((need, (source,)),) = sources.items()
+        for rows, fragments in fragment_groups(target, source):
+            yield replace(task, sources={need: (replace(source, rows=rows, fragments=fragments),)})
+
+    def _source(self, need: Need, catalog: Catalog, seen: Seen) -> tuple[Source, ...]:
+        """All rows of a table are new to the rule: none is there before them, and none goes."""
+        if need.state in ("staying", "lost"):
+            return ()
+        key = need.table if seen == "before" else self._key(need.table)
+        state = None if key is None else self.view.state(key)
+        if state is None or not state.rows:
+            return ()
+        place = TableVersion(state.path, state.version, Layout.of(catalog.tables[need.table]))
+        return (Source(place, need.columns, need.by[0], state.rows),)
+
+
+def _of_property(entity: EntityType, name: str, *, requires: bool) -> ValueCheck:
+    """Only whether a property is there, or only whether it is one of the words."""
+    property = entity.properties[name]
+    type = replace(property.type, enum=()) if requires else replace(property.type, nullable=True)
+    return ValueCheck(replace(entity, properties={name: replace(property, type=type)}, constraints=()))
+
+
+def _of_constraint(entity: EntityType, constraint: Constraint) -> ValueCheck:
+    properties = {
+        name: replace(property, type=replace(property.type, nullable=True, enum=()))
+        for name, property in entity.properties.items()
+        if name in constraint.fields
+    }
+    return ValueCheck(replace(entity, properties=properties, constraints=(constraint,)))
+
+
+def _refusal(broken: list[tuple[_Question, CheckReport]]) -> SchemaChangeRefused:
+    violations = []
+    for question, report in broken:
+        first = sorted(report.violations, key=lambda each: each.id)
+        shown = [(each.id, question.check.error(each).message) for each in first]
+        violations.append((question.step.line(), report.count, shown))
+    return SchemaChangeRefused([], violations)

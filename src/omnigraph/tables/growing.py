@@ -1,0 +1,126 @@
+"""A version with every column that rows are written to, and fragments moved between versions whose columns differ.
+
+Lance numbers the fields of a table, and a data file knows its columns by these numbers. All versions of a table have the columns
+that it was made with under the same numbers; a column that was added later may have one number on one branch and another on
+another. So a fragment that has such columns carries the numbers of the version that it was written for.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FieldIds = Mapping[str, Sequence[int]]
+"""Stored column -> the numbers of its fields: its own, then those inside it."""
+
+NO_FIELD = -2
+"""Lance's own mark for a column of a file that no field of the table stands for any more."""
+
+_growing = threading.Lock()
+
+
+def grown(table: Table) -> Table:
+    """The table with the same rows, in a version that has every column its rows are written to. No row is read or written.
+
+    Made once for each table that is held in memory, whoever asks.
+    """
+    if table.columns is None:
+        return table
+    with _growing:
+        if table.grown is None:
+            table.grown = _grown(table)
+    return table.grown
+
+
+def _grown(table: Table) -> Table:
+    import pyarrow as pa
+    from lance import LanceDataset, LanceOperation
+    from lance.schema import LanceSchema
+
+    assert table.layout is not None, "a table without a layout is stored as it is"
+    dataset = table.dataset
+    stored = dataset.schema
+    wanted = table.layout.grown_schema(stored)
+    if wanted.equals(stored):
+        return table
+    # Lance takes the fields by their place: a table only ever gets columns at its end.
+    assert field_ids(dataset) == _ids(LanceSchema.from_pyarrow(stored)), "the fields of a table are numbered in order"
+    relaxed = pa.schema([wanted.field(place) for place in range(len(stored))])
+    if not relaxed.equals(stored):
+        operation = LanceOperation.Project(LanceSchema.from_pyarrow(relaxed))
+        dataset = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
+    if len(wanted) > len(stored):
+        fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+        operation = LanceOperation.Merge(fragments, LanceSchema.from_pyarrow(wanted))
+        dataset = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
+    result = Table(table.path, dataset, table.layout)
+    result.keys = table.keys
+    result.grown = result
+    return result
+
+
+def rows_to_store(table: Table, rows: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+    """Rows as a reader sees them, in the columns that they are written to."""
+    import pyarrow as pa
+
+    if table.columns is None:
+        return rows
+    assert table.layout is not None, "a table without a layout is stored as it is"
+    names, stored = table.layout.schema.names, table.layout.written_schema
+    fields = [table.dataset.schema.field(name) for name in stored.names]
+    schema = pa.schema(fields)
+
+    def renamed(part: Any) -> Any:
+        columns = [part.column(name) for name in names]
+        return type(part).from_arrays(columns, schema=schema)
+
+    def batches() -> Iterator[Any]:
+        for batch in rows:
+            yield renamed(batch)
+
+    return renamed(rows) if isinstance(rows, pa.Table) else pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def field_ids(dataset: Any) -> FieldIds:
+    """The numbers of the fields of a version."""
+    return _ids(dataset.lance_schema)
+
+
+def _ids(schema: Any) -> FieldIds:
+    return {field.name(): list(_nested(field)) for field in schema.fields()}
+
+
+def _nested(field: Any) -> Iterator[int]:
+    yield field.id()
+    for child in field.children():
+        yield from _nested(child)
+
+
+def rename_fields(files: Sequence[dict[str, Any]], own: FieldIds, others: FieldIds) -> None:
+    """Data files that know their columns by the numbers of one version, with those of another."""
+    numbers: dict[int, int] = {}
+    for name, ids in own.items():
+        numbers.update(zip(ids, others.get(name, [NO_FIELD] * len(ids)), strict=True))
+    for file in files:
+        file["fields"] = [numbers[id] for id in file["fields"]]
+
+
+def renamed_fields(fragments: Sequence[Any], own: FieldIds | None, table: Table) -> list[Any]:
+    """The same of fragments in Lance's own form, for another version of their table."""
+    from lance.fragment import FragmentMetadata
+
+    if own is None:
+        return list(fragments)
+    ids, renamed = field_ids(table.dataset), []
+    for fragment in fragments:
+        value = fragment.to_json()
+        rename_fields(value["files"], own, ids)
+        renamed.append(FragmentMetadata.from_json(json.dumps(value)))
+    return renamed

@@ -1,0 +1,265 @@
+"""Which stored columns hold the properties of a type.
+
+A schema change moves no rows. A property says in which columns its values are stored, newest first: a rename keeps the
+column, a wider type gets a column of its own beside the narrower one, and what was dropped stays where it is. A version of a
+table has the columns that were known when it was written. So the value of a property in a row is
+
+    the first of its columns that has one there, cast to its type; else the value that stands for all rows from before it
+    was required; else null.
+
+A row is always written whole, into the newest columns, so at most one of them has a value. `ColumnMap` says this of one
+version: as columns to read and what to make of them, and as text for a filter. `grown_schema` is what a version needs
+before rows can be added to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.catalog import EntityType, stored_columns
+from omnigraph.tables import filters
+from omnigraph.values.arrow import arrow_type, repeated
+from omnigraph.values.types import PropertyType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY_COLUMNS = ("id", "src", "dst")
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`(?P<quoted>[^`]*)`|(?P<bare>[^\W\d]\w*)|\d[\w.]*")
+_BEFORE_TEXT = re.compile(r"\s*['(]")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as a reader sees it. `stored`: the columns that may hold its values, newest first."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool
+    stored: tuple[tuple[str, pa.DataType], ...]
+    fill: object = None
+    """Stands where no column has a value; typed."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the newest column alone is the value."""
+        return len(self.stored) == 1 and self.fill is None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a type in the order of its schema. A small value that travels."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, entity: EntityType) -> Layout:
+        columns = []
+        for field in arrow_schema(entity):
+            property = entity.properties.get(field.name)
+            if property is None:
+                columns.append(Column(field.name, field.type, False, ((field.name, field.type),)))
+                continue
+            stored = tuple((each.name, arrow_type(each.type)) for each in stored_columns(property))
+            fill = None if property.fill is None else _typed(property.fill, property.type)
+            columns.append(Column(field.name, field.type, field.nullable, stored, fill))
+        return cls(tuple(columns))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.columns)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """As a reader sees it."""
+        import pyarrow as pa
+
+        return pa.schema([pa.field(each.name, each.type, nullable=each.nullable) for each in self.columns])
+
+    @cached_property
+    def written_schema(self) -> pa.Schema:
+        """As its rows are written: the newest column of each."""
+        import pyarrow as pa
+
+        return pa.schema([pa.field(each.stored[0][0], each.type, nullable=each.nullable) for each in self.columns])
+
+    def grown_schema(self, stored: pa.Schema) -> pa.Schema:
+        """The stored schema with every column that rows are written to; no other column has to have a value."""
+        import pyarrow as pa
+
+        written = self.written_schema
+        relaxed = []
+        for field in stored:
+            place = written.get_field_index(field.name)
+            relaxed.append(field if place >= 0 and not written.field(place).nullable else field.with_nullable(True))
+        new = [field.with_nullable(True) for field in written if field.name not in stored.names]
+        return pa.schema([*relaxed, *new])
+
+    def is_stored_in(self, stored: pa.Schema) -> bool:
+        """Whether the version holds exactly these columns."""
+        return all(column.is_plain for column in self.columns) and bool(self.schema.equals(stored))
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """A layout over the columns that one version has."""
+
+    layout: Layout
+    stored: frozenset[str]
+
+    # ------------------------------------------------------------ rows
+
+    def _present(self, name: str) -> list[tuple[str, pa.DataType]]:
+        return [each for each in self.layout.by_name[name].stored if each[0] in self.stored]
+
+    def stored_name(self, name: str) -> str | None:
+        """The one stored column that is this column; None when there are several, or none, or nulls are filled."""
+        column, present = self.layout.by_name[name], self._present(name)
+        is_same = len(present) == 1 and column.fill is None and present[0][1] == column.type
+        return present[0][0] if is_same else None
+
+    def columns_to_read(self, names: Sequence[str], *, counts_rows: bool) -> list[str]:
+        """The stored columns behind these; one at least if nothing else tells how many rows there are."""
+        found = list(dict.fromkeys(stored for name in names for stored, _ in self._present(name)))
+        return found or (["id"] if names and not counts_rows else [])
+
+    def batch(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatch:
+        """A batch of stored columns as these columns, and the `extra` ones as they are."""
+        import pyarrow as pa
+
+        arrays = [self._column(rows, name) for name in names] + [rows.column(name) for name in extra]
+        return pa.RecordBatch.from_arrays(
+            arrays, schema=self.schema(names, [rows.schema.field(name) for name in extra])
+        )
+
+    def schema(self, names: Sequence[str], extra: Sequence[Any] = ()) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema([*(self.layout.schema.field(name) for name in names), *extra])
+
+    def _column(self, rows: Any, name: str) -> Any:
+        import pyarrow as pa
+
+        column = self.layout.by_name[name]
+        values = None
+        for stored, _ in self._present(name):
+            older = _cast(rows.column(stored), column.type)
+            values = older if values is None else _coalesced(values, older)
+        if values is None:
+            values = pa.nulls(rows.num_rows, column.type)
+        if column.fill is None or not values.null_count:
+            return values
+        return _coalesced(values, pa.array([column.fill] * len(values), column.type))
+
+    def reader(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatchReader:
+        """The same of a stream."""
+        import pyarrow as pa
+
+        def batches() -> Iterator[Any]:
+            for batch in rows:
+                yield self.batch(batch, names, extra)
+
+        schema = self.schema(names, [rows.schema.field(name) for name in extra])
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    # ------------------------------------------------------------ filters
+
+    def filter(self, text: str | None) -> str | None:
+        """A filter on the stored columns that keeps the same rows. ValueError for a column that is not there."""
+        return None if text is None else _TOKEN.sub(lambda found: self._token(found, text), text)
+
+    def _token(self, found: re.Match[str], text: str) -> str:
+        name = found["quoted"]
+        if name is None:
+            name = found["bare"]
+            if name is None or _BEFORE_TEXT.match(text, found.end()):
+                return found[0]
+        if name in self.layout.by_name:
+            return self.expression(name)
+        if name in self.stored:
+            raise ValueError(f"No field named {name}")
+        return found[0]
+
+    def expression(self, name: str) -> str:
+        """The value of a column, as text of a filter."""
+        column = self.layout.by_name[name]
+        sql_type = _sql_type(column.type)
+        present = self._present(name)
+        if sql_type is None:
+            # No value of such a column is ever compared: only whether there is one.
+            known = " OR ".join(f"{filters.column(stored)} IS NOT NULL" for stored, _ in present) or "false"
+            return filters.column(present[0][0]) if len(present) == 1 else f"(CASE WHEN {known} THEN true END)"
+        values = [
+            filters.column(stored) if type == column.type else f"CAST({filters.column(stored)} AS {sql_type})"
+            for stored, type in present
+        ]
+        if column.fill is not None:
+            values.append(f"CAST({filters.literal(column.fill)} AS {sql_type})")
+        if not values:
+            return f"CAST(NULL AS {sql_type})"
+        return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
+
+
+def _typed(value: object, type: PropertyType) -> object:
+    """A recorded value as the property holds it now."""
+    if type.is_list:
+        return [_typed(value, replace(type, is_list=False))]
+    return repeated(value, type, 1)[0].as_py()
+
+
+def _cast(values: Any, type: pa.DataType) -> Any:
+    """Older values as values of a wider type; a single one as a list of one."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if values.type == type:
+        return values
+    if pa.types.is_list(type) and not pa.types.is_list(values.type):
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        offsets = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
+        lists = pa.ListArray.from_arrays(offsets, values.drop_null().cast(type.value_type), type=type)
+        return pc.if_else(pa.array(valid), lists, pa.nulls(len(values), type)) if values.null_count else lists
+    # An integer beyond 2^53 becomes the nearest F64: a schema change that allows it was consented to.
+    return values.cast(type, safe=not pa.types.is_floating(type))
+
+
+def _coalesced(newer: Any, older: Any) -> Any:
+    import pyarrow.compute as pc
+
+    if newer.null_count == 0 or older.null_count == len(older):
+        return newer
+    if newer.null_count == len(newer):
+        return older
+    return pc.if_else(newer.is_valid(), newer, older)
+
+
+def _sql_type(type: pa.DataType) -> str | None:
+    """The name of a type in filters; None where values are never compared there."""
+    import pyarrow as pa
+
+    names = {
+        pa.utf8(): "STRING",
+        pa.bool_(): "BOOLEAN",
+        pa.int32(): "INT",
+        pa.int64(): "BIGINT",
+        pa.uint32(): "INT UNSIGNED",
+        pa.uint64(): "BIGINT UNSIGNED",
+        pa.float32(): "FLOAT",
+        pa.float64(): "DOUBLE",
+        pa.date32(): "DATE",
+        pa.timestamp("us"): "TIMESTAMP(6)",
+    }
+    return names.get(type)
