@@ -1,0 +1,27 @@
+"""Print what verification asks of an S3 server, at 10, 1,000 and 10,000 commits (or the depths that are given)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from health.cost_on_s3 import DeepGraph, VerifyCost
+from s3_server import S3Server
+
+
+def main(depths: list[int]) -> None:
+    with S3Server() as s3:
+        graph = DeepGraph(s3)
+        print(VerifyCost.HEADER)
+        for depth in depths:
+            graph.deepen(depth)
+            started = time.monotonic()
+            cost = graph.measure()
+            print(f"{cost}; {time.monotonic() - started:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main([int(depth) for depth in sys.argv[1:]] or [10, 1_000, 10_000])
