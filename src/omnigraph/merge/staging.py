@@ -12,7 +12,7 @@ from omnigraph.changes.projection import has_columns_of, project
 from omnigraph.changes.stored_rows import chunk_rows, rows_at
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.merge.type_merge import TypeMerge
-from omnigraph.tables import Fragment, Staged, Table, Tables
+from omnigraph.tables import Fragment, Layout, Staged, Table, Tables
 from omnigraph.tables.shared_fragments import fragments_by_files
 from omnigraph.tables.staging import adopted, stored_rows
 from omnigraph.tables.table import OFFSET_BITS
@@ -27,6 +27,7 @@ ADOPT_FRACTION = 2
 
 def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:
     """The current table with the merge applied: the last of the versions returned. All of them must be made durable."""
+    current = tables.open(current.path, current.version, layout=Layout.of(merge.entity))
     whole, left = _adoptable(current, merge)
     rows = _written(merge, left)
     fragments = (

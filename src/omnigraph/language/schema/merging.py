@@ -9,16 +9,18 @@ has. A pure function of catalogs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnigraph.errors import SchemaError
 from omnigraph.language.catalog import Catalog
+from omnigraph.language.catalog_json import catalog_hash
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.declarations import ConstraintGroup, Declared, Values, declarations, to_catalog
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.printer import format_schema
 from omnigraph.language.schema.stable_ids import FIRST_DERIVED_ID, ids_of
+from omnigraph.language.schema.stored_columns import join_columns
 from omnigraph.language.schema.syntax import ConstraintSyntax, PropertySyntax
 
 Side = Literal["ours", "theirs"]
@@ -140,6 +142,8 @@ class _Merge:
         except SchemaError as error:
             message = f"the two schemas do not fit together: {error.message}"
             return SchemaMerge(None, (SchemaConflict("broken_schema", "schema", message),))
+        catalog = join_columns(ours, theirs, catalog)
+        catalog = replace(catalog, hash=catalog_hash(catalog))
         for side in (ours, theirs):
             if (side.hash, side.retired) == (catalog.hash, catalog.retired):
                 return SchemaMerge(side)
