@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from history.cost_on_s3 import Cost, cost_table, group_of_writers
+from history.key_cost_on_s3 import KeyCost, key_costs
 from s3_server import S3Server
 
 pytestmark = pytest.mark.s3
@@ -23,6 +24,21 @@ def test_costs_are_small_and_flat(s3: S3Server) -> None:
         assert cost.cold_open <= 6
     every = [cost.append[0] for cost in costs] + [cost.append_on_branch[0] for cost in costs]
     assert max(every) - min(every) <= 1
+
+
+def test_a_write_key_adds_nothing_to_a_warm_commit_and_a_request_to_a_cold_one(s3: S3Server) -> None:
+    costs = list(key_costs(s3, depths=(10, 150)))
+    print("\n" + KeyCost.HEADER)
+    for cost in costs:
+        print(cost)
+        assert cost.keyed == cost.plain
+        assert cost.repeated <= (1, 1), "the probe of the head"
+        rolled = int(cost.depth > 64)
+        assert cost.cold_for_the_key == rolled, "the object of older keys"
+        assert cost.cold_repeated[0] <= 2 + 2 * rolled, (
+            "the head, the schema, and if need be keys and the commit's record"
+        )
+    assert costs[0].keyed == costs[1].keyed
 
 
 def test_a_group_of_writers_costs_one_create(s3: S3Server) -> None:

@@ -71,11 +71,10 @@ def run(
     chance = random.Random(7)
     team = [crowd.start() for _ in range(processes)]
     for _ in range(kills):
-        # It dies in the middle of a write: its next answer is under way. The one that takes its place starts from nothing.
-        victim = team.pop(int(chance.random() * len(team)))
+        # It dies in the middle of a write: its next answer is under way.
+        victim = crowd.start()
         crowd.listen(victim, 1 + int(chance.random() * writes))
         crowd.end(victim, kill=True)
-        team.append(crowd.start())
     for process in team:
         crowd.end(process)
     if s3 is not None:
