@@ -1,0 +1,72 @@
+"""A stream of one-row batches into a graph: what a day of them leaves, and whether the last batch costs what the first did.
+
+    python bench/bench_streams.py [--batches 2000] [--way sink|foreach] [--folder DIR]
+
+Prints, every so many batches: fragments, files and bytes of the table, bytes of the newest entry, milliseconds a batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import omnigraph as og
+from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.pipeline.spark.source import register
+
+SCHEMA = "node Reading { id: String @key  value: I64 }"
+LINES = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=2_000)
+    parser.add_argument("--way", choices=["sink", "foreach"], default="sink")
+    parser.add_argument("--folder", type=Path)
+    arguments = parser.parse_args()
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="omnigraph-streams-"))
+    spark = spark_session()
+    register(spark)
+    graph = og.init(folder / "graph", SCHEMA)
+    query = started(spark, graph, folder, arguments.way)
+    print(f"{'commits':>8} {'fragments':>10} {'files':>7} {'table bytes':>12} {'entry bytes':>12} {'ms a batch':>11}")
+    done, since = 0, time.monotonic()
+    for step in range(1, LINES + 1):
+        wanted = arguments.batches * step // LINES
+        while graph.commit().ref.seq < wanted and query.isActive:
+            time.sleep(0.1)
+        if query.exception() is not None:
+            raise SystemExit(str(query.exception()))
+        commits, now = graph.commit().ref.seq, time.monotonic()
+        print(f"{line(graph, folder)} {1000 * (now - since) / max(1, commits - done):11.0f}", flush=True)
+        done, since = commits, now
+    query.stop()
+    rows = graph._repository.head()[1].rows("node:Reading")
+    assert rows == graph.commit().ref.seq, "one row a commit"
+
+
+def started(spark: Any, graph: og.Graph, folder: Path, way: str) -> Any:
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
+    rows = rows.selectExpr("CAST(value AS STRING) AS id", "value")
+    writer = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+    if way == "sink":
+        return writer.format("omnigraph").option("graph", graph.uri).option("type", "Reading").start()
+    return writer.foreachBatch(graph.stream_into("Reading", mode="append")).start()
+
+
+def line(graph: og.Graph, folder: Path) -> str:
+    entry, view = graph._repository.head()
+    table = view.table("node:Reading")
+    assert table is not None
+    files = [path for path in (folder / "graph" / table.path).rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    newest = min((folder / "graph" / "branches" / "main").iterdir())
+    commits = entry.head.commit.ref.seq
+    return f"{commits:8,} {len(table.fragments):10} {len(files):7,} {size:12,} {newest.stat().st_size:12,}"
+
+
+if __name__ == "__main__":
+    main()
