@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from logic.evolved import evolved_graph
 from logic.runner import NOW, Case, LogicFile, engines, files, plan_of, run_case
 from read.graphs import build_indexes, commit, new_graph
 from read.oracle import Oracle
@@ -41,6 +42,19 @@ def test_there_are_enough_cases() -> None:
     assert len(CASES) >= 200
     names = [(file.path.stem, case.name) for file in FILES for case in file.cases]
     assert len(names) == len(set(names))
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, View]:
+    """The same graphs, with a schema change between the two commits."""
+    folder = tmp_path_factory.mktemp("evolved")
+    return {file.path.stem: evolved_graph(folder, file) for file in FILES}
+
+
+@pytest.mark.parametrize(("file", "case"), CASES)
+def test_case_after_a_schema_change(evolved: dict[str, View], file: str, case: Case) -> None:
+    for name in ("auto", "scan", "index", "csr"):
+        assert run_case(evolved[file], case, engines[name]) == case.rows, name
 
 
 @pytest.mark.parametrize(("file", "case"), CASES)
