@@ -18,7 +18,7 @@ from typing import Any
 from golden.fixed_values import stored
 
 import omnigraph as og
-from omnigraph.features import BASE, WRITE_KEYS
+from omnigraph.features import BASE, EVOLVED, WRITE_KEYS
 from omnigraph.history import MAIN, History, lineage, sweep_chain
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
@@ -65,6 +65,34 @@ def make_write_keys(folder: Path) -> None:
     prepare(graph, data, once="a prepared load")
     data.unlink()
     (folder / "keys.json").write_text(json.dumps([commit and commit.id for commit in commits]) + "\n")
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def make_evolved(folder: Path) -> None:
+    """A small graph whose schema was changed twice, on main and on a branch, with rows from before, between and after."""
+    graph = og.init(folder / "graph", SCHEMA, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("Person", ADA)
+        tx.insert("Person", name="Bo", age=40)
+        tx.insert("Knows", from_="Ada", to="Bo", since=1833)
+    graph.tags.create("v1")
+    graph.branches.create("other")
+    text = SCHEMA.replace("  big: U64?\n", "").replace("note: String? @index", "note: [String]?")
+    text = text.replace("since: I64?", "since: F64?").replace("age: I32?", 'years: I64? @rename_from("age")')
+    text = text.replace("score: F64?", 'score: F64?  rank: I32 @default(7)  met: Date @default("2026-07-01")')
+    graph.apply_schema(text)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Cleo", years=2**40, rank=1, note=["a", "b"])
+        tx.insert("Knows", from_="Cleo", to="Bo", since=0.5)
+    graph.apply_schema(text.replace("since: F64?", 'year: F64? @rename_from("since")'))
+    graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  rank: String?"), branch="other")
+    with graph.transaction("other") as tx:
+        tx.insert("Person", name="Di", age=1, rank="high")
+    graph.branches.create("review/a")
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "years": 1, "rank": 2}}\n')
+    prepare(graph, data)
+    data.unlink()
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
 
 
@@ -190,6 +218,6 @@ def state(graph: og.Graph, revision: str) -> dict[str, list[Any]]:
 
 if __name__ == "__main__":
     here = Path(__file__).parent
-    for name, maker in ((BASE, make), (WRITE_KEYS, make_write_keys)):
+    for name, maker in ((BASE, make), (WRITE_KEYS, make_write_keys), (EVOLVED, make_evolved)):
         if not (here / name).exists():
             maker(here / name)

@@ -21,7 +21,7 @@ import lance
 
 Json = dict[str, Any]
 LAST_KEY = 10**12 - 1
-UNDERSTOOD = {"format-1", "write-keys"}
+UNDERSTOOD = {"format-1", "write-keys", "evolved-schema"}
 
 
 def digest(data: bytes) -> str:
@@ -125,7 +125,7 @@ class Reader:
 
     # ------------------------------------------------------------ rows
 
-    def rows(self, state: Json) -> list[Json]:
+    def rows(self, state: Json, type: Json) -> list[Json]:
         folder = self.graph / state["path"]
         if "digest" in state:
             manifest = folder / "_versions" / f"d{state['version']}.manifest"
@@ -138,7 +138,18 @@ class Reader:
                 self.check_index(folder / "_indices" / str(segment.uuid))
         rows: list[Json] = table.to_table().to_pylist()
         assert len(rows) == state["rows"]
-        return rows
+        keys = ("id", "src", "dst") if "source" in type else ("id",)
+        return [
+            {key: row[key] for key in keys} | {each["name"]: self.value(row, each) for each in type["properties"]}
+            for row in rows
+        ]
+
+    def value(self, row: Json, property: Json) -> Any:
+        for column in property.get("columns", [{"name": property["name"]}]):
+            value = row.get(column["name"])
+            if value is not None:
+                return [value] if "list" in property["type"] and not isinstance(value, list) else value
+        return property.get("fill")
 
     def check_fragment(self, folder: Path, fragment: Json) -> None:
         for file in fragment["files"]:
@@ -169,10 +180,11 @@ class Reader:
                 kept.add(entry["position"])
                 for commit, schema, tables in self.snapshots(entry):
                     types = self.schema(schema)
-                    names = {f"node:{each['name']}" for each in types["nodes"]}
-                    assert set(tables) <= names | {f"edge:{each['name']}" for each in types["edges"]}
+                    named = {f"node:{each['name']}": each for each in types["nodes"]}
+                    named |= {f"edge:{each['name']}": each for each in types["edges"]}
+                    assert tables.keys() <= named.keys()
                     assert self.reached(entry)[commit["incarnation"]] >= commit["seq"]
-                    states[commit["id"]] = self.state(tables)
+                    states[commit["id"]] = self.state(tables, named)
                     first = first or (commit["id"] if commit["parent"] is None else "")
             assert newest is not None
             assert kept >= set(range(self.floor(branch), newest["position"] + 1)), f"{branch} has a gap"
@@ -189,8 +201,10 @@ class Reader:
             "states": states,
         }
 
-    def state(self, tables: Json) -> Json:
-        found = {key: sorted(self.rows(state), key=lambda row: str(row["id"])) for key, state in tables.items()}
+    def state(self, tables: Json, types: Json) -> Json:
+        found = {
+            key: sorted(self.rows(state, types[key]), key=lambda row: str(row["id"])) for key, state in tables.items()
+        }
         return {key: rows for key, rows in found.items() if rows}
 
 
