@@ -20,6 +20,7 @@ from omnigraph.features import WRITE_KEYS
 from omnigraph.history import Commit, KeyName, Once, Prepared, WriteKey, write_keys
 from omnigraph.history.chain import key_of
 from omnigraph.history.envelope import seal, unseal
+from omnigraph.history.rebuilding import Rebuilder
 from omnigraph.testing import Fault, FaultyStore
 from omnigraph.write.publishing import Outcome, Submission, publish, publish_group
 
@@ -281,6 +282,19 @@ def test_a_lost_object_of_keys_is_damage_and_no_write_under_a_key_goes_by_it() -
     with pytest.raises(Damaged, match="cannot be told from repeated ones"):
         write(graph.again(), "k")
     assert graph.again().commit().ref.seq == depth(graph)
+
+
+def test_an_object_of_keys_is_rebuilt_from_the_log() -> None:
+    graph = SmallGraph(max_tail=2)
+    made = {once: write(graph, once) for once in ("a", ("app", 3), "b", ("app", 4), "c")}
+    graph.commits(4)
+    (place,) = graph.head().key_objects
+    before = graph.store.get(place.key)
+    graph.store.delete(place.key)
+    rebuilt = Rebuilder(graph.again().history).object(place.key)
+    assert rebuilt == before
+    graph.store.put(place.key, rebuilt)
+    assert {once: write(graph.again(), once) for once in made} == made
 
 
 # ---------------------------------------------------------------- format

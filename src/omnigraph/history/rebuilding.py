@@ -1,6 +1,8 @@
-"""Objects of history that follow from others: segments of the log, stored ancestries, watermarks, the first entry of main.
+"""Objects of history that follow from others: segments of the log, write keys, stored ancestries, watermarks, the first entry of
+main.
 
-Each is rebuilt to the same bytes that were there, or not at all.
+Each is rebuilt to the same bytes that were there, or not at all; but an object of write keys gets also those that had left
+the window, which leave it again.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from omnigraph.history.encoding import decode_records, encode_entry, encode_reco
 from omnigraph.history.envelope import seal
 from omnigraph.history.genesis import MAIN, first_entry
 from omnigraph.history.history import History
-from omnigraph.history.values import Commit, Entry, LogSegment
+from omnigraph.history.values import Commit, Entry, KeyObject, LogSegment
+from omnigraph.history.write_keys import keys_of
 
 
 class Rebuilder:
@@ -23,6 +26,7 @@ class Rebuilder:
         self._history = history
         self._commits: dict[str, Commit] = {}
         self._segments: dict[str, tuple[LogSegment, Entry]] = {}
+        self._key_objects: dict[str, tuple[KeyObject, Entry]] = {}
         self._ancestries: dict[str, Entry] = {}
         for entry in self._entries():
             self._note(entry)
@@ -49,6 +53,8 @@ class Rebuilder:
         self._commits.update((commit.id, commit) for commit in known)
         for segment in entry.segments:
             self._segments.setdefault(segment.key, (segment, entry))
+        for place in entry.key_objects:
+            self._key_objects.setdefault(place.key, (place, entry))
         # What is stored is what was reached before the commit that stored it: afterwards only its own incarnation moved.
         if entry.ancestry.stored is not None and entry.steps:
             last = entry.steps[-1].commit.ref
@@ -61,21 +67,33 @@ class Rebuilder:
             return encode_entry(first_entry(self._history.identity))
         if key in self._segments:
             return self._segment(*self._segments[key])
+        if key in self._key_objects:
+            return self._keys(*self._key_objects[key])
         if key in self._ancestries:
             return self._ancestry(self._ancestries[key])
         return seal({"floor": position_of(key)}) if key.startswith("retention/") else None
 
     def _segment(self, segment: LogSegment, entry: Entry) -> bytes | None:
-        """The records of the segment, along first parents from an entry that names it."""
+        """The records of the segment."""
+        found = self._between(segment.first_seq, segment.last_seq, entry)
+        return None if found is None else encode_records(found)
+
+    def _keys(self, place: KeyObject, entry: Entry) -> bytes | None:
+        """The keys of all commits up to the newest that the object held: of sequences, the oldest count too."""
+        found = self._between(0, place.last_seq, entry)
+        return None if found is None else keys_of(found)
+
+    def _between(self, first_seq: int, last_seq: int, entry: Entry) -> list[Commit] | None:
+        """The commits of a range along first parents from an entry that has them, oldest first; None when one is not known."""
         found: list[Commit] = []
         commit: Commit | None = entry.before.commit
-        while commit is not None and commit.ref.seq >= segment.first_seq:
-            if commit.ref.seq <= segment.last_seq:
+        while commit is not None and commit.ref.seq >= first_seq:
+            if commit.ref.seq <= last_seq:
                 found.append(commit)
             commit = None if commit.parent is None else self._commits.get(commit.parent.id)
-        if [each.ref.seq for each in found] != list(range(segment.last_seq, segment.first_seq - 1, -1)):
+        if [each.ref.seq for each in found] != list(range(last_seq, first_seq - 1, -1)):
             return None
-        return encode_records(found[::-1])
+        return found[::-1]
 
     def _ancestry(self, entry: Entry) -> bytes | None:
         """All that the entry's last commit reaches, but for its own incarnation."""

@@ -16,7 +16,7 @@ import json
 import threading
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import SequencePassed, UsageError, WriteKeyReused
@@ -198,14 +198,7 @@ class WriteKeys:
 
     def _store(self, rolled: RolledKeys, last: _Use) -> KeyObject:
         place = KeyObject(self.new_id(), last.seq, last.at_us)
-        value = {
-            "features": [BASE, WRITE_KEYS],
-            "keys": {id: [use.content, use.seq, use.at_us] for id, use in rolled.keys.items()},
-            "sequences": {
-                name: [number, use.content, use.seq, use.at_us] for name, (number, use) in rolled.sequences.items()
-            },
-        }
-        self.store.put(place.key, seal(value))
+        self.store.put(place.key, _encode_keys(rolled))
         self._hold(place.id, rolled)
         return place
 
@@ -223,6 +216,23 @@ class WriteKeys:
             self._held[id] = rolled
             while len(self._held) > MAX_HELD:
                 self._held.popitem(last=False)
+
+
+def keys_of(commits: Iterable[Commit]) -> bytes:
+    """The object of keys that holds those of all these commits, oldest first."""
+    uses = [
+        (commit._write_key, _Use(commit._write_key.content, commit.ref.seq, commit.at_us))
+        for commit in commits
+        if commit._write_key is not None
+    ]
+    sequences = {key.name: (key.number, use) for key, use in uses if key.number is not None}
+    return _encode_keys(RolledKeys({key.id: use for key, use in uses}, sequences))
+
+
+def _encode_keys(rolled: RolledKeys) -> bytes:
+    keys = {id: [use.content, use.seq, use.at_us] for id, use in rolled.keys.items()}
+    sequences = {name: [number, use.content, use.seq, use.at_us] for name, (number, use) in rolled.sequences.items()}
+    return seal({"features": [BASE, WRITE_KEYS], "keys": keys, "sequences": sequences})
 
 
 def decode_keys(data: bytes, key: str, affected: str | None = None) -> RolledKeys:

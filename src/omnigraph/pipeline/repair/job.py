@@ -25,7 +25,7 @@ from omnigraph.pipeline.verify.job import Verification
 from omnigraph.views import Repository
 
 Lost = Literal["report", "reset", "drop"]
-REBUILT = ("segment", "ancestry", "watermark", "entry")
+REBUILT = ("segment", "ancestry", "write_keys", "watermark", "entry")
 
 
 def repair(

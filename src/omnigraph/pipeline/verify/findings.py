@@ -151,7 +151,7 @@ def action_for(file: str) -> str:
     """What to do about a damaged file."""
     name = unquote(file.rsplit("/", 1)[-1].removesuffix(".json"))
     match object_kind(file):
-        case "segment" | "ancestry" | "watermark" | "index":
+        case "segment" | "ancestry" | "write_keys" | "watermark" | "index":
             return "'omnigraph repair --yes' rebuilds it"
         case "tag":
             return f"{RESTORE}, or 'omnigraph tag delete {name}' and tag the commit again"
