@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import InputError, PreconditionFailed, SequencePassed, UsageError, WriteKeyReused
+from omnigraph.errors import AlreadyExists, InputError, PreconditionFailed, SequencePassed, UsageError, WriteKeyReused
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, FailpointReached
 
@@ -214,6 +214,10 @@ def test_a_load_that_makes_its_branch_makes_it_once(graph: og.Graph, tmp_path: P
     first = graph.load(data, mode="append", branch="inbox", from_="main", once="k", engine="local")
     second = graph.load(data, mode="append", branch="inbox", from_="main", once="k", engine="local")
     assert (first.branch_created, second.branch_created, second.commit) == (True, False, first.commit)
+    third = graph.load(data, mode="append", branch="inbox", from_="main", new_branch=True, once="k", engine="local")
+    assert (third.repeated, third.commit) == (True, first.commit)
+    with pytest.raises(AlreadyExists):
+        graph.load(data, mode="append", branch="inbox", from_="main", new_branch=True, once="another", engine="local")
     other = graph.load(data, mode="append", branch="other", from_="inbox", once="k", engine="local")
     assert (other.branch_created, other.repeated, other.commit) == (True, True, first.commit)
     assert graph.entity("Person", "Ada", revision="other") is not None

@@ -87,8 +87,8 @@ def _register_repair(cli: click.Group) -> None:
         engine: str,
         uri: str | None,
     ) -> None:
-        """Rebuild what follows from the rest of the graph, and name what is lost: indexes, segments of the log, ancestries and
-        watermarks. Nothing is done without --yes. Exit code 1 when damage remains.
+        """Rebuild what follows from the rest of the graph, and name what is lost: indexes, segments of the log, write keys,
+        ancestries and watermarks. Nothing is done without --yes. Exit code 1 when damage remains.
 
         \b
         omnigraph repair ./people

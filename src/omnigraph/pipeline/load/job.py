@@ -100,7 +100,13 @@ def load(
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
         runner = runner_of(engine, repository.store.uri, shown)
-        base = LoadBase.of(repository, branch, from_, new_branch)
+        taken: AlreadyExists | None = None
+        try:
+            base = LoadBase.of(repository, branch, from_, new_branch)
+        except AlreadyExists as error:
+            if name is None:
+                raise
+            taken, base = error, LoadBase.of(repository, branch)
         inputs = resolve_inputs(
             sources,
             base.view.catalog,
@@ -115,6 +121,8 @@ def load(
         key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, mode))
         if (made := base.committed(repository, key)) is not None:
             return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
+        if taken is not None:  # Not by an earlier try of this load.
+            raise taken
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
         with rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
             return LoadJob(repository, base, inputs, mode, runner, aside, written, key).run(actor, message)
