@@ -388,19 +388,25 @@ class Conflict(OmnigraphError):
 
 
 class ExpectedVersionMismatch(Conflict):
-    """A change that depends on the exact state of a table met a newer state. Versions are the small numbers."""
+    """A change that depends on the exact state of a table, or on the schema, met a newer state. Versions are the small numbers.
 
-    def __init__(self, table_key: str, expected: int, actual: int) -> None:
+    On `schema`, `reason` says what the new one does not allow, and the versions are commits along the branch.
+    """
+
+    def __init__(self, table_key: str, expected: int, actual: int, *, reason: str | None = None) -> None:
+        what = f"expected version {expected}, found {actual}" if reason is None else reason
         super().__init__(
-            f"{table_key} changed while this write was prepared: expected version {expected}, found {actual}",
+            f"{table_key} changed while this write was prepared: {what}",
             hint="read the current state and apply the change again",
         )
+        self.reason = reason
         self.table_key = table_key
         self.expected = expected
         self.actual = actual
 
     def details(self) -> dict[str, Any]:
-        return {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
+        known = {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
+        return known if self.reason is None else {**known, "reason": self.reason}
 
 
 class KeyConflict(Conflict):

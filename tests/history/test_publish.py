@@ -134,13 +134,22 @@ def test_a_table_that_was_read_is_checked_again_when_it_moved() -> None:
         publish(graph.history, replace(again, commit_id=graph.ids()))
 
 
-def test_another_schema_is_a_mismatch_of_the_schema() -> None:
+def test_a_plan_of_another_schema_is_put_under_the_new_one_by_its_writer_or_refused() -> None:
     graph = SmallGraph()
-    plan = graph.plan()
+    plan, strict = graph.plan(), graph.plan(table="node:R", mode="strict")
     graph.commit(table="node:Q", new_schema="other")
-    with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(graph.history, plan, reapply)
-    assert caught.value.table_key == "schema"
+    for each in (plan, strict):
+        with pytest.raises(ExpectedVersionMismatch) as caught:
+            publish(graph.history, each)
+        assert caught.value.table_key == "schema"
+    asked: list[str] = []
+
+    def rebase(plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        asked.append(snapshot.schema)
+        return reapply(plan, snapshot)
+
+    publish(graph.history, plan, rebase)
+    assert asked == ["other"]
     assert graph.head().head.schema == "other"
 
 

@@ -1,4 +1,4 @@
-"""Merge and diff where the schema moved on one side. The schema is published by hand: only its meaning matters here."""
+"""Merge and diff where the schema moved, on one side or on both."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, SchemaBoundary
-from omnigraph.history import PublishPlan, TableChange
-from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.views import encode_catalog
-from omnigraph.write.publishing import publish
 
 PERSON = "node Person {{ name: String @key\n age: I32?\n mail: String?{mail}\n{body} }}\n"
 SCHEMA = PERSON.format(mail="", body="") + "node City { name: String @key }\n"
@@ -22,28 +18,8 @@ WITH_DEFAULT = SCHEMA.replace("age: I32?", "age: I32?\n rank: I32 @default(3)\n 
 RENAMED = SCHEMA.replace("node Person {", 'node Human @rename_from("Person") {')
 
 
-def apply_schema(graph: og.Graph, branch: str, text: str, *, renamed: tuple[str, str] | None = None) -> None:
-    repository = graph._repository
-    entry, view = repository.head(branch)
-    catalog = compile_schema(text, None, previous=view.catalog)
-    changes: list[TableChange] = []
-    if renamed is not None:
-        old, new = renamed
-        state = view.state(old)
-        changes = [TableChange(old, "strict", state, None), TableChange(new, "strict", None, state)]
-    publish(
-        repository.history,
-        PublishPlan(
-            commit_id=repository.history.new_id(),
-            branch=branch,
-            incarnation=entry.incarnation,
-            base=entry.head.commit.ref,
-            schema=entry.head.schema,
-            changes=tuple(changes),
-            kind="schema",
-            new_schema=repository.history.schemas.put(encode_catalog(catalog)),
-        ),
-    )
+def apply_schema(graph: og.Graph, branch: str, text: str) -> None:
+    graph.apply_schema(text, branch=branch)
 
 
 @pytest.fixture
@@ -158,7 +134,7 @@ def test_a_diff_across_schemas_compares_what_both_have(graph: og.Graph) -> None:
 
 
 def test_a_renamed_type_is_the_same_type(graph: og.Graph) -> None:
-    apply_schema(graph, "work", RENAMED, renamed=("node:Person", "node:Human"))
+    apply_schema(graph, "work", RENAMED)
     assert list(graph.diff("main", "work")) == []
     with graph.transaction() as tx:
         tx.update("Person", "a", age=2)
@@ -172,7 +148,14 @@ def test_a_renamed_type_is_the_same_type(graph: og.Graph) -> None:
     assert "node:Person" not in graph._repository.resolve("main").snapshot.tables
 
 
-def test_a_diff_over_a_removed_type_with_rows_is_refused(graph: og.Graph) -> None:
+def test_a_diff_over_a_removed_type_has_its_entities_as_deleted(graph: og.Graph) -> None:
     apply_schema(graph, "work", WITHOUT_CITY)
-    with pytest.raises(SchemaBoundary):
-        list(graph.diff("main", "work"))
+    (gone,) = graph.diff("main", "work")
+    assert (gone.op, gone.type_name, gone.before, gone.after) == (
+        "delete",
+        "City",
+        {"id": "rome", "name": "rome"},
+        None,
+    )
+    (back,) = graph.diff("work", "main")
+    assert (back.op, back.type_name, back.after) == ("insert", "City", {"id": "rome", "name": "rome"})

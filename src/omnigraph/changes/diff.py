@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, type_id_of
-from omnigraph.changes.projection import TypePair, kind_of, type_pairs
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, changed_rows
-from omnigraph.errors import SchemaBoundary
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.projection import TypePair, kind_of, type_pairs
 from omnigraph.values.entities import Entity, entity_values
 from omnigraph.views import View
 from omnigraph.workers import IN_PROCESS, Workers
@@ -66,8 +65,8 @@ def diff(
 ) -> Iterator[EntityChange]:
     """The changes that lead from one snapshot to the other, after the position `resume` if given.
 
-    Under different schemas, properties with the same identity are compared and a new property counts as having its
-    default before. SchemaBoundary when a type with rows is gone in the later schema.
+    Under different schemas, properties with the same identity are compared, whatever their names, and shown by the names of
+    the later schema; what only one of the schemas has is no change. Entities of a type that is gone are deleted.
     """
     for earlier, later in changed_types(before, after, only, resume):
         inside = resume is not None and type_order(later.entity) == resume.type_order
@@ -110,11 +109,8 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
     if same_state(old, new):
         return None
     if pair.after is None:
-        assert pair.before is not None
-        raise SchemaBoundary(
-            f"{pair.before.name} and its rows were removed with a schema change between the two commits",
-            hint="compare commits on one side of the schema change, or start from a new baseline",
-        )
+        assert pair.before is not None, "a pair has at least one side"
+        return rows_in(before, pair.before), TypeRows(pair.before, None)
     earlier = TypeRows(pair.after, None) if pair.before is None else rows_in(before, pair.before)
     return earlier, rows_in(after, pair.after)
 

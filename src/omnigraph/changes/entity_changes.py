@@ -6,11 +6,11 @@ import base64
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from omnigraph.changes.projection import kind_of
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, EntityType
+from omnigraph.language.projection import kind_of
 from omnigraph.values.entities import Entity
 
 EntityKind = Literal["node", "edge"]
@@ -53,10 +53,10 @@ class EntityChange:
 
 @dataclass(frozen=True)
 class ChangeFilter:
-    """Which changes to report. None: all."""
+    """Which changes to report. None: all. Types by their stable ids: a type that is renamed is still wanted."""
 
     kinds: frozenset[str] | None = None
-    types: frozenset[str] | None = None
+    types: frozenset[int] | None = None
     ops: frozenset[str] | None = None
 
     @classmethod
@@ -68,19 +68,21 @@ class ChangeFilter:
         *,
         catalog: Catalog,
     ) -> ChangeFilter:
-        """Checked: a kind, type or operation that does not exist is refused."""
-        chosen = cls(*(None if words is None else frozenset(words) for words in (kinds, types, ops)))
-        _known("kind", chosen.kinds, KINDS)
-        _known("op", chosen.ops, OPS)
-        _known("type", chosen.types, [*sorted(catalog.nodes), *sorted(catalog.edges)])
-        return chosen
+        """Checked: a kind, type or operation that does not exist is refused. Types are named as the catalog names them."""
+        wanted, names, done = (None if words is None else frozenset(words) for words in (kinds, types, ops))
+        _known("kind", wanted, KINDS)
+        _known("op", done, OPS)
+        _known("type", names, [*sorted(catalog.nodes), *sorted(catalog.edges)])
+        ids = None if names is None else frozenset(each.id for each in catalog.tables.values() if each.name in names)
+        return cls(wanted, ids, done)
 
     def wants_type(self, entity: EntityType) -> bool:
-        wanted = self.types is None or entity.name in self.types
+        wanted = self.types is None or entity.id in self.types
         return wanted and (self.kinds is None or kind_of(entity) in self.kinds)
 
     def digest(self) -> str:
-        words = [None if each is None else sorted(each) for each in (self.kinds, self.types, self.ops)]
+        chosen: tuple[frozenset[Any] | None, ...] = (self.kinds, self.types, self.ops)
+        words = [None if each is None else sorted(each) for each in chosen]
         return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.changes.diff import ChangePosition, diff
 from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter, EntityChange
 from omnigraph.changes.tokens import Token, decode_token, position_of
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history import MAIN, Commit, Entry
+from omnigraph.language.schema.migration import compare_catalogs
+from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.values.json_values import json_value
 from omnigraph.views import Repository, View
 
@@ -29,7 +31,8 @@ _AFTER = "after:"
 
 @dataclass(frozen=True)
 class CommitChanges:
-    """What one commit changed; a part of it when the rest is on the next page.
+    """What one commit changed; a part of it when the rest is on the next page. `schema_steps` is what it changed in the schema, with
+    the first part.
 
     >>> block = g.changes(start=f"after:{g.commit('main~1').id}").blocks[0]
     >>> assert (block.commit, len(block.changes)) == (g.commit(), 1)
@@ -37,6 +40,7 @@ class CommitChanges:
 
     commit: Commit
     changes: tuple[EntityChange, ...]
+    schema_steps: tuple[MigrationStep, ...] = field(default=(), kw_only=True)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.commit.id}: {len(self.changes)} changes>"
@@ -135,7 +139,15 @@ def commit_changes(
     next_page = None
     if part.rest_after is not None:
         next_page = Token("commit-page", scope, commit.ref.seq, commit.id, position=part.rest_after).encode()
-    return CommitPage(commit, part.changes, next_page)
+    steps = schema_steps(before, after) if resume is None else ()
+    return CommitPage(commit, part.changes, next_page, schema_steps=steps)
+
+
+def schema_steps(before: View, after: View) -> tuple[MigrationStep, ...]:
+    """What leads from one schema to the other."""
+    if before.snapshot.schema == after.snapshot.schema:
+        return ()
+    return compare_catalogs(before.catalog, after.catalog)
 
 
 def states_of(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
@@ -239,7 +251,8 @@ def _page(repository: Repository, head: Entry, at: Token, only: ChangeFilter, bu
         before, after = states_of(repository, commit, check_parent=seq == at.seq)
         part = _take(diff(before, after, only=only, resume=resume), budget)
         if part.rest_after is None or part.changes:
-            blocks.append(CommitChanges(commit, part.changes))
+            steps = schema_steps(before, after) if resume is None else ()
+            blocks.append(CommitChanges(commit, part.changes, schema_steps=steps))
         if part.rest_after is not None:
             position = part.rest_after if part.changes else resume
             return FeedPage(tuple(blocks), Token("feed-page", at.scope, seq, last, at.cut, position).encode())

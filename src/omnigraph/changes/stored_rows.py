@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.projection import project
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.projection import project
 from omnigraph.tables import Layout, Table
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS

@@ -5,7 +5,7 @@ from omnigraph.history.chain import check_branch_name
 from omnigraph.history.genesis import MAIN, Identity
 from omnigraph.history.history import History, new_ulid
 from omnigraph.history.plan import ChangeMode, PublishPlan, TableChange
-from omnigraph.history.publish import Attempt
+from omnigraph.history.publish import SCHEMA, Attempt
 from omnigraph.history.recovery import Prepared
 from omnigraph.history.retention import sweep_chain
 from omnigraph.history.times import from_microseconds, to_microseconds
@@ -14,6 +14,7 @@ from omnigraph.history.write_keys import KeyName, Once
 
 __all__ = [
     "MAIN",
+    "SCHEMA",
     "Attempt",
     "ChangeMode",
     "Commit",

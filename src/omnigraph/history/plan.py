@@ -91,7 +91,7 @@ class PublishPlan:
     def on(self, snapshot: Snapshot) -> PublishPlan:
         """The plan as one that was made, and checked, on this snapshot."""
         states = {key: snapshot.table(key) for key in self.reads}
-        return replace(self, base=snapshot.commit.ref, read_states=states)
+        return replace(self, base=snapshot.commit.ref, schema=snapshot.schema, read_states=states)
 
     def to_json(self) -> dict[str, Any]:
         value = {

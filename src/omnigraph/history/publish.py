@@ -10,7 +10,8 @@ calls nobody back, stages nothing and repeats nothing: whoever comes too late ma
     a table it inserts or upserts into,     its writer checks again and puts the same rows on the new
       or one it read                          version
     a table it changes strictly             ExpectedVersionMismatch
-    the schema                              ExpectedVersionMismatch on "schema"
+    the schema                              its writer checks everything under the new one, or gives up with
+                                              ExpectedVersionMismatch on "schema"
     the branch's incarnation                BranchReplaced
     anything, with `if_commit` given        PreconditionFailed
     a commit came under its write key       that commit is the answer; WriteKeyReused if it asked for something else
@@ -50,6 +51,9 @@ from omnigraph.history.values import (
     new_incarnation,
 )
 from omnigraph.history.write_keys import WriteKeys
+
+SCHEMA = "schema"
+"""Stands for the schema among the tables that a plan relies on."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,8 @@ class Attempt:
         moved = self._moved(plan)
         if not moved:
             return ExpectedVersionMismatch("branch", plan.base.seq, self.snapshot.commit.ref.seq)
+        if SCHEMA in moved:
+            return ExpectedVersionMismatch(SCHEMA, plan.base.seq, self.snapshot.commit.ref.seq)
         return self._mismatch(min(moved), plan.bases()[min(moved)])
 
     def adds_only(self, plan: PublishPlan) -> bool:
@@ -187,13 +193,14 @@ class Attempt:
         )
 
     def _moved(self, plan: PublishPlan) -> set[str]:
-        """The tables that the plan changes or has read and that are not as it knows them."""
+        """The tables that the plan changes or has read and that are not as it knows them; the schema alone, if it is another:
+        then nobody but the plan's writer knows what its tables are called now."""
         self._check_incarnation(plan)
         # By place, not by id: a commit of this group that lost its first position stands elsewhere with other content.
         if plan.base == self.snapshot.commit.ref:
             return set()
         if plan.schema != self.snapshot.schema:
-            raise ExpectedVersionMismatch("schema", plan.base.seq, self.snapshot.commit.ref.seq)
+            return {SCHEMA}
         moved = {key for key, state in plan.bases().items() if state != self.snapshot.table(key)}
         for change in plan.changes:
             if change.mode == "strict" and change.key in moved:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.changes.diff import same_state
-from omnigraph.changes.projection import by_id
 from omnigraph.changes.stored_rows import TypeRows
 from omnigraph.changes.table_diff import DELETE, INSERT, changed_rows, no_changes
 from omnigraph.history import Commit, Entry, TableState
+from omnigraph.language.projection import by_id
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, Workers
 

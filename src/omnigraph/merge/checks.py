@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.changes.projection import has_columns_of
 from omnigraph.changes.stored_rows import TypeRows, rows_at, typed_rows_at
 from omnigraph.changes.table_diff import DELETE
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.language.projection import has_columns_of
 from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from omnigraph.changes.projection import kind_of
 from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
 from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.language.projection import kind_of
 from omnigraph.values.arrow import with_zone
 from omnigraph.values.entities import JsonValue, Value
 from omnigraph.values.json_values import json_value

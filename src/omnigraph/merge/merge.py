@@ -18,7 +18,6 @@ from itertools import groupby
 from typing import Any
 
 from omnigraph.changes.diff import same_state
-from omnigraph.changes.projection import by_id, has_columns_of, kind_of, project
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
@@ -29,6 +28,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.language.projection import by_id, has_columns_of, kind_of, project
 from omnigraph.merge.bases import Differences, find_bases, state_of, type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import violations
@@ -279,7 +279,7 @@ class _Attempt:
         target = self.target_view.snapshot
         relied = self._relied_on()
         moved = [key for key in sorted(relied or ()) if snapshot.table(key) != target.table(key)]
-        if relied is None or moved or self._has_merged_since(snapshot):
+        if relied is None or moved or snapshot.schema != target.schema or self._has_merged_since(snapshot):
             raise ExpectedVersionMismatch(moved[0] if moved else "branch", plan.base.seq, snapshot.commit.ref.seq)
         return plan
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.projection import project
 from omnigraph.errors import HistoryGap
 from omnigraph.history import Commit, CommitRef
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.projection import project
 from omnigraph.merge.bases import Bases, type_rows
 from omnigraph.merge.three_way import BaseRows, values_of
 from omnigraph.views import Repository

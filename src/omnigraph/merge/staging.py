@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.projection import has_columns_of, project
 from omnigraph.changes.stored_rows import chunk_rows, rows_at
 from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.projection import has_columns_of, project
 from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.tables import Fragment, Layout, Staged, Table, Tables
 from omnigraph.tables.shared_fragments import fragments_by_files

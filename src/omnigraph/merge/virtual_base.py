@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.projection import project
 from omnigraph.errors import HistoryGap
 from omnigraph.history import Commit
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.projection import project
 from omnigraph.merge.bases import type_rows
 from omnigraph.merge.three_way import BaseRows, doubts_schema, open_schema, values_of
 from omnigraph.views import Repository

@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType, stored_columns
 from omnigraph.tables import filters
-from omnigraph.values.arrow import arrow_type, repeated
-from omnigraph.values.types import PropertyType
+from omnigraph.values.arrow import arrow_type, filled_value, widened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +65,7 @@ class Layout:
                 columns.append(Column(field.name, field.type, False, ((field.name, field.type),)))
                 continue
             stored = tuple((each.name, arrow_type(each.type)) for each in stored_columns(property))
-            fill = None if property.fill is None else _typed(property.fill, property.type)
+            fill = None if property.fill is None else filled_value(property.fill, property.type)
             columns.append(Column(field.name, field.type, field.nullable, stored, fill))
         return cls(tuple(columns))
 
@@ -155,7 +154,7 @@ class ColumnMap:
         column = self.layout.by_name[name]
         values = None
         for stored, _ in self._present(name):
-            older = _cast(rows.column(stored), column.type)
+            older = widened(rows.column(stored), column.type)
             values = older if values is None else _coalesced(values, older)
         if values is None:
             values = pa.nulls(rows.num_rows, column.type)
@@ -210,30 +209,6 @@ class ColumnMap:
         if not values:
             return f"CAST(NULL AS {sql_type})"
         return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
-
-
-def _typed(value: object, type: PropertyType) -> object:
-    """A recorded value as the property holds it now."""
-    if type.is_list:
-        return [_typed(value, replace(type, is_list=False))]
-    return repeated(value, type, 1)[0].as_py()
-
-
-def _cast(values: Any, type: pa.DataType) -> Any:
-    """Older values as values of a wider type; a single one as a list of one."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if values.type == type:
-        return values
-    if pa.types.is_list(type) and not pa.types.is_list(values.type):
-        valid = values.is_valid().to_numpy(zero_copy_only=False)
-        offsets = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
-        lists = pa.ListArray.from_arrays(offsets, values.drop_null().cast(type.value_type), type=type)
-        return pc.if_else(pa.array(valid), lists, pa.nulls(len(values), type)) if values.null_count else lists
-    # An integer beyond 2^53 becomes the nearest F64: a schema change that allows it was consented to.
-    return values.cast(type, safe=not pa.types.is_floating(type))
 
 
 def _coalesced(newer: Any, older: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,30 @@ def repeated(value: object, type: PropertyType, count: int) -> pa.Array:
     if value is None:
         return pa.nulls(count, arrow_type(type))
     return pa.array([typed_value(value, type)] * count, arrow_type(type))
+
+
+def filled_value(value: object, type: PropertyType) -> object:
+    """A recorded value of a property, as the property holds it now."""
+    if type.is_list:
+        return [filled_value(value, replace(type, is_list=False))]
+    return repeated(value, type, 1)[0].as_py()
+
+
+def widened(values: Any, type: pa.DataType) -> Any:
+    """Values as values of a wider type; a single one as a list of one."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if values.type == type:
+        return values
+    if pa.types.is_list(type) and not pa.types.is_list(values.type):
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        offsets = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
+        lists = pa.ListArray.from_arrays(offsets, values.drop_null().cast(type.value_type), type=type)
+        return pc.if_else(pa.array(valid), lists, pa.nulls(len(values), type)) if values.null_count else lists
+    # An integer beyond 2^53 becomes the nearest F64: a schema change that allows it was consented to.
+    return values.cast(type, safe=not pa.types.is_floating(type))
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:

@@ -9,6 +9,7 @@ from omnigraph.history import Commit, to_microseconds
 from omnigraph.values.entities import Entity
 from omnigraph.values.json_values import json_value
 from omnigraph.wire.members import JsonObject, present
+from omnigraph.wire.schemas import step_json
 
 
 def change_json(change: EntityChange) -> JsonObject:
@@ -39,12 +40,12 @@ def diff_json(a: str, b: str, changes: Iterable[EntityChange]) -> JsonObject:
 
 
 def commit_page_json(page: CommitPage) -> JsonObject:
-    """{cause, changes, next_page_token?}."""
+    """{cause, schema_steps?, changes, next_page_token?}."""
     return present({**_block(page), "next_page_token": page.next_page_token})
 
 
 def feed_json(page: FeedPage) -> JsonObject:
-    """{blocks: [{cause, changes}], next_page_token?, cursor?, caught_up?}."""
+    """{blocks: [{cause, schema_steps?, changes}], next_page_token?, cursor?, caught_up?}."""
     return present(
         {
             "blocks": [_block(block) for block in page.blocks],
@@ -56,7 +57,14 @@ def feed_json(page: FeedPage) -> JsonObject:
 
 
 def _block(block: CommitChanges) -> JsonObject:
-    return {"cause": _cause(block.commit), "changes": [change_json(change) for change in block.changes]}
+    """The steps of a schema change as a plan shows them."""
+    return present(
+        {
+            "cause": _cause(block.commit),
+            "schema_steps": [step_json(step) for step in block.schema_steps] or None,
+            "changes": [change_json(change) for change in block.changes],
+        }
+    )
 
 
 def _cause(commit: Commit) -> JsonObject:

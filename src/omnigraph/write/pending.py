@@ -100,6 +100,7 @@ class Pending:
             fresh=frozenset(self.fresh),
             strict=frozenset(self.strict),
             removed=removed,
+            replaced={id: row for id, row in self.committed.items() if id in self.rows},
         )
 
     def _mode(self) -> ChangeMode:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from omnigraph.errors import InputError
 from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange, WriteKey
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
+from omnigraph.write.carrying import Carrying
 from omnigraph.write.constraints import Addresses, Deltas, affected_reads, check_deltas, checks_of_deltas
 from omnigraph.write.staging import Fragments, check_again, stage_versions, write_rows
 
@@ -34,9 +36,30 @@ class Proposal:
     def staged_on(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         """The plan with its versions made on a snapshot. What was checked is checked again only where it moved."""
         view = self.view.repository.view(snapshot)
+        if self.view.snapshot.schema != snapshot.schema:
+            return self._staged_under(view, plan)
         addresses = check_again(view, plan, self.deltas) if self._moved(snapshot) else self.addresses
+        return replace(self, addresses=addresses)._staged(plan, view)
+
+    def _staged_under(self, view: View, plan: PublishPlan) -> PublishPlan:
+        """The write as one of another schema: its rows checked by all rules of that, and written anew."""
+        repository, snapshot = view.repository, view.snapshot
+        if plan.schema != snapshot.schema:
+            plan = Carrying(repository, plan, snapshot).plan(plan)
+        carrying = Carrying(repository, self.plan, snapshot)
+        carried = map(carrying.delta, self.deltas.values())
+        deltas = {delta.key: delta for delta in carried}
+        try:
+            addresses = check_again(view, plan, deltas, own_rows=True)
+        except InputError as error:
+            raise carrying.refused(error) from None
+        fragments = write_rows(view, deltas)
+        plan = replace(plan, reads=affected_reads(view, deltas))
+        return replace(self, view=view, deltas=deltas, addresses=addresses, fragments=fragments)._staged(plan, view)
+
+    def _staged(self, plan: PublishPlan, view: View) -> PublishPlan:
         lost = any(change.state != change.base for change in plan.changes)
-        staged = stage_versions(view, self.deltas, addresses, self.fragments, after_lost_race=lost)
+        staged = stage_versions(view, self.deltas, self.addresses, self.fragments, after_lost_race=lost)
         unsynced = view.repository.tables.unsynced(version for _, version in staged)
         return replace(plan, changes=tuple(change for change, _ in staged), unsynced=unsynced)
 

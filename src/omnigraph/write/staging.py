@@ -86,10 +86,11 @@ def table_change(delta: Delta, before: TableState | None, staged: Staged) -> Tab
     return TableChange(delta.key, delta.mode, before, state)
 
 
-def check_again(view: View, plan: PublishPlan, deltas: Deltas) -> Addresses:
-    """The rules against a newer view, and where the rows are now that the deltas supersede."""
+def check_again(view: View, plan: PublishPlan, deltas: Deltas, *, own_rows: bool = False) -> Addresses:
+    """The rules against a newer view, and where the rows are now that the deltas supersede. `own_rows`: also those that look
+    at the new rows alone, because the rules are others."""
     try:
-        return check_deltas(view, deltas, again=True)
+        return check_deltas(view, deltas, again=not own_rows)
     except InputError as error:
         raise _lost_to(plan, deltas, view.snapshot, error) from None
 

@@ -16,7 +16,7 @@ from omnigraph.cli.output import Output, time_text
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import Commit, EntityChange
+    from omnigraph import Commit, EntityChange, MigrationStep
 
 
 def filters(function: Any) -> Any:
@@ -153,27 +153,36 @@ def _register_show(group: click.Group) -> None:
 
         \b
         JSON: {cause: {graph_commit_id, parent_commit_id?, merged_parent_commit_id?, authored_branch, authored_at,
-               actor_id?}, changes: [{kind, type: {id, name}, id, op, before?, after?}], next_page_token?}
+               actor_id?}, schema_steps?: [{kind, ..., effect, tier, code?}],
+               changes: [{kind, type: {id, name}, id, op, before?, after?}], next_page_token?}
         """
         from omnigraph.wire.changes import commit_page_json
 
         graph = settings.open()
         token = page_token
         shown: list[EntityChange] = []
+        steps: list[MigrationStep] = []
         while True:
             page = graph.commit_changes(
                 commit, limit=limit, page_token=token, kinds=kinds or None, types=types or None, ops=ops or None
             )
             shown += page.changes
+            steps += page.schema_steps
             token = page.next_page_token
             if page_token is not None or token is None:
                 break
         if out.as_json:
-            out.json(commit_page_json(replace(page, changes=tuple(shown))))
+            out.json(commit_page_json(replace(page, changes=tuple(shown), schema_steps=tuple(steps))))
             return
+        _print_steps(steps)
         _print_changes(shown, quiet=out.quiet)
         if token is not None:
             click.echo(f"next page: --page-token {token}")
+
+
+def _print_steps(steps: Iterable[MigrationStep]) -> None:
+    for step in steps:
+        click.echo(f"schema: {step.line()}")
 
 
 def _print_changes(changes: Iterable[EntityChange], *, quiet: bool) -> None:
@@ -251,7 +260,7 @@ def _register_feed(group: click.Group) -> None:
         omnigraph changes poll --store ./people --cursor eyJ...
 
         \b
-        JSON: {blocks: [{cause, changes}], cursor, caught_up}
+        JSON: {blocks: [{cause, schema_steps?, changes}], cursor, caught_up}
         """
         graph = settings.open()
         changes = partial(graph.changes, branch, kinds=kinds or None, types=types or None, ops=ops or None)
@@ -267,6 +276,7 @@ def _register_feed(group: click.Group) -> None:
             return
         for block in blocks:
             click.echo(f"commit {block.commit.id}")
+            _print_steps(block.schema_steps)
             for change in block.changes:
                 click.echo(change_text(change))
         click.echo(f"cursor {page.cursor}" + (" (caught up)" if page.caught_up else ""))

@@ -16,6 +16,9 @@ from omnigraph.language.catalog import (
     InterfaceType,
     NodeType,
     Property,
+    StoredColumn,
+    stored_columns,
+    stored_type,
 )
 from omnigraph.language.schema.stable_ids import AnyType
 from omnigraph.language.schema.syntax import DeclarationKind
@@ -95,6 +98,8 @@ def _property_values(property: Property, owner: AnyType) -> Values:
         "language": property.language,
         "annotations": frozenset(property.annotations),
         "declaration": property.declared_directly,
+        "columns": () if isinstance(owner, InterfaceType) else stored_columns(property),
+        "value in older entities": property.fill,
     }
 
 
@@ -148,9 +153,13 @@ def to_catalog(types: Mapping[int, Declared], next_id: int, retired: Iterable[in
 def _property(id: int, values: Values, owner: Declared) -> Property:
     scalar, is_list, dimension = values["type"]
     embedding = values["embedding"]
+    type = PropertyType(scalar, values["nullability"], is_list, tuple(sorted(values["words"])), dimension)
+    # Rows are written to the first column; of all others at most one has a value.
+    columns = tuple(sorted(values["columns"], key=lambda column: column.type != stored_type(type)))
+    is_as_ever = columns == (StoredColumn(values["name"], stored_type(type)),)
     return Property(
         name=values["name"],
-        type=PropertyType(scalar, values["nullability"], is_list, tuple(sorted(values["words"])), dimension),
+        type=type,
         id=id,
         default=values["default"],
         description=values["description"],
@@ -159,6 +168,8 @@ def _property(id: int, values: Values, owner: Declared) -> Property:
         language=values["language"],
         annotations=_in_order(values["annotations"]),
         declared_directly=values["declaration"],
+        columns=() if is_as_ever else columns,
+        fill=values["value in older entities"],
     )
 
 

@@ -9,18 +9,16 @@ has. A pure function of catalogs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.errors import SchemaError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.catalog_json import catalog_hash
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.declarations import ConstraintGroup, Declared, Values, declarations, to_catalog
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.printer import format_schema
 from omnigraph.language.schema.stable_ids import FIRST_DERIVED_ID, ids_of
-from omnigraph.language.schema.stored_columns import join_columns
 from omnigraph.language.schema.syntax import ConstraintSyntax, PropertySyntax
 
 Side = Literal["ours", "theirs"]
@@ -118,6 +116,8 @@ class _Merge:
         self.strategy = strategy
         self.has_new_values = has_new_values
         self.conflicts: list[SchemaConflict] = []
+        self.divergences: dict[_Where, list[str]] = {}
+        """What the branches declare with other values, and which ones."""
 
     def run(self) -> SchemaMerge:
         types: dict[int, Declared] = {}
@@ -126,6 +126,10 @@ class _Merge:
             if merged is not None:
                 types[id] = merged
         types = dict(sorted(types.items(), key=lambda item: ("interface", "node", "edge").index(item[1].kind)))
+        for where, names in self.divergences.items():
+            did = "changed" if where.had_base else "added"
+            message = f"both branches {did} {self._entity(where)}, with another {' and '.join(names)}"
+            self._conflict("divergent_change", where, message)
         self._check_names(types)
         self._check_uses(types)
         if self.conflicts:
@@ -142,8 +146,6 @@ class _Merge:
         except SchemaError as error:
             message = f"the two schemas do not fit together: {error.message}"
             return SchemaMerge(None, (SchemaConflict("broken_schema", "schema", message),))
-        catalog = join_columns(ours, theirs, catalog)
-        catalog = replace(catalog, hash=catalog_hash(catalog))
         for side in (ours, theirs):
             if (side.hash, side.retired) == (catalog.hash, catalog.retired):
                 return SchemaMerge(side)
@@ -250,6 +252,8 @@ class _Merge:
                 return merged
         if name == "table" and ours != theirs:
             return ours  # Both added the type, with other columns: rows of theirs are written anew.
+        if name == "columns":
+            return tuple(dict.fromkeys([*ours, *theirs]))  # What either branch stored is read.
         return self._picked(where, name, bases, ours, theirs)
 
     def _picked(self, where: _Where, name: str, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:
@@ -261,9 +265,7 @@ class _Merge:
             return theirs
         if self.strategy != "fail" and name not in _NO_STRATEGY:
             return ours if self.strategy == "ours" else theirs
-        did = "changed" if where.had_base else "added"
-        said = f"both branches {did} {self._entity(where)}, with another {name}"
-        self._conflict("divergent_change", where, said)
+        self.divergences.setdefault(where, []).append(name)
         return ours
 
     # ------------------------------------------------------------ the whole

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from omnigraph.language.catalog import (
@@ -34,29 +34,6 @@ def keep_columns(previous: Catalog, catalog: Catalog) -> Catalog:
     for name, edge in catalog.edges.items():
         edges[name] = replace(edge, properties=_properties(known.get(edge.id), edge))
     return replace(catalog, nodes=nodes, edges=edges)
-
-
-def join_columns(ours: Catalog, theirs: Catalog, catalog: Catalog) -> Catalog:
-    """A merged catalog with the columns that either side has, the newest of its type first: it reads tables of both."""
-    known = [{entity.id: entity for entity in side.tables.values()} for side in (ours, theirs)]
-
-    def joined(entity: EntityType) -> Mapping[str, Property]:
-        sides = [side[entity.id] for side in known if entity.id in side]
-        return {name: _joined(sides, property) for name, property in entity.properties.items()}
-
-    nodes = {name: replace(node, properties=joined(node)) for name, node in catalog.nodes.items()}
-    edges = {name: replace(edge, properties=joined(edge)) for name, edge in catalog.edges.items()}
-    return replace(catalog, nodes=nodes, edges=edges, is_evolved=True)
-
-
-def _joined(sides: Sequence[EntityType], after: Property) -> Property:
-    said = [each for side in sides for each in side.properties.values() if each.id == after.id]
-    wanted = stored_type(after.type)
-    said.sort(key=lambda each: (stored_columns(each)[0].type != wanted, each.default != after.default))
-    columns = tuple(dict.fromkeys(column for each in said for column in stored_columns(each)))
-    is_plain = not any(each.columns for each in said) and columns == stored_columns(replace(after, columns=()))
-    fill = next((each.fill for each in said if each.fill is not None), None) if after.is_required else None
-    return replace(after, columns=() if is_plain else columns, fill=fill)
 
 
 def _properties(before: EntityType | None, after: EntityType) -> Mapping[str, Property]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import Conflict, Contention, ExpectedVersionMismatch, PreconditionFailed, SchemaChangeRefused
-from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, check_attribution
+from omnigraph.errors import Contention, ExpectedVersionMismatch, PreconditionFailed, SchemaChangeRefused
+from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, check_attribution
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.migration import MigrationPlan, plan_migration
 from omnigraph.pipeline.evolve.validation import Validation
@@ -61,17 +61,16 @@ def apply_schema(
     """Publish the change, or raise what speaks against it. `runner` makes who runs tasks, if there are many rows. With `dry_run` everything is checked and nothing is written."""
     check_attribution(actor, message)
     lines: list[str] | None = None
+    planned_on = 0
     for _ in range(MAX_ATTEMPTS):
         entry, view = repository.head(branch)
         if if_commit is not None and view.snapshot.commit.id != if_commit:
             raise PreconditionFailed(branch, if_commit, view.snapshot.commit.id)
         plan = change.plan(view.catalog)
-        if lines is not None and plan.lines() != lines:
-            raise Conflict(
-                f"the schema of '{branch}' was changed meanwhile, and this change means something else now",
-                hint="look at it again with 'omnigraph schema plan'",
-            )
-        lines = plan.lines()
+        if lines is not None and plan.lines() != lines and not plan.is_empty:
+            reason = f"it would mean something else now: {'; '.join(plan.lines())}"
+            raise ExpectedVersionMismatch(SCHEMA, planned_on, view.snapshot.commit.ref.seq, reason=reason)
+        lines, planned_on = plan.lines(), view.snapshot.commit.ref.seq
         _refuse_unsupported(plan)
         read = Validation(view, plan, runner).run()
         if dry_run or plan.is_empty:

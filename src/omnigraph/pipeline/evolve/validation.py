@@ -21,8 +21,8 @@ from omnigraph.language.schema.migration_steps import (
     RequireProperty,
     WidenProperty,
 )
-from omnigraph.pipeline.load.checks import CheckReport, CheckTask, run_checks
-from omnigraph.pipeline.load.keyed_rows import Source, fragment_groups
+from omnigraph.pipeline.load.checks import CheckReport, CheckTask, by_fragments, run_checks
+from omnigraph.pipeline.load.keyed_rows import Source
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need
@@ -125,12 +125,10 @@ class Validation:
         task = CheckTask(target, check, sources, counts=True)
         if not task.rows:
             return
-        if not isinstance(check, ValueCheck):
+        if isinstance(check, ValueCheck):
+            yield from by_fragments(task)
+        else:
             yield task
-            return
-        ((need, (source,)),) = sources.items()
-        for rows, fragments in fragment_groups(target, source):
-            yield replace(task, sources={need: (replace(source, rows=rows, fragments=fragments),)})
 
     def _source(self, need: Need, catalog: Catalog, seen: Seen) -> tuple[Source, ...]:
         """All rows of a table are new to the rule: none is there before them, and none goes."""

@@ -14,7 +14,7 @@ from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import TableChange, TableState
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, committed_table, key_task
-from omnigraph.pipeline.load.checks import CheckReport, CheckTask, run_checks
+from omnigraph.pipeline.load.checks import CheckReport, CheckTask, by_fragments, run_checks
 from omnigraph.pipeline.load.comparing import unchanged_rows
 from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming, LoadMode
 from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
@@ -112,15 +112,18 @@ class Assembly:
             for key, incoming in self.incoming.items()
         }
 
-    def changes(self, done: Mapping[str, TableChange] | None = None) -> tuple[TableChange, ...]:
+    def changes(
+        self, done: Mapping[str, TableChange] | None = None, *, values: bool = False
+    ) -> tuple[TableChange, ...]:
         """After `find_replaced`. `done`: changes made before whose table has not moved; they are checked again with the
-        rest, not staged again."""
+        rest, not staged again. `values`: the rules about single rows are others than when the rows were read."""
         changes = {
             key: (done or {}).get(key) or self._stage(incoming, self.addresses.get(key))
             for key, incoming in self.incoming.items()
         }
         reach(Failpoint.LOAD_AFTER_STAGE)
-        self._check_rest({key: change.state for key, change in changes.items() if change.state is not None})
+        states = {key: change.state for key, change in changes.items() if change.state is not None}
+        self._check_rest(states, values=values)
         reach(Failpoint.LOAD_AFTER_CHECKS)
         indexed = self._index_all(changes, done)
         reach(Failpoint.LOAD_AFTER_INDEXES)
@@ -226,11 +229,12 @@ class Assembly:
         runner = self.runner if pairs.num_rows > IN_PROCESS_ROWS else LocalRunner()
         return unchanged_rows(self.target, key, committed, self.incoming[key].place, pairs, runner)
 
-    def _check_rest(self, states: Mapping[str, TableState]) -> None:
-        """All rules but those about single rows, which were checked when the rows were read."""
+    def _check_rest(self, states: Mapping[str, TableState], *, values: bool) -> None:
+        """All rules but those about keys, and those about single rows, if they were checked when the rows were read."""
         sources = CheckSources(self.view, self.incoming, self.mode, states, self.addresses)
-        rest = [check for check in self.checks if not isinstance(check, ValueCheck | KeyCheck)]
-        self._run("check rules", [sources.task(check) for check in rest])
+        tasks = [sources.task(check) for check in self.checks if not isinstance(check, KeyCheck)]
+        alone = [part for task in tasks if values and isinstance(task.check, ValueCheck) for part in by_fragments(task)]
+        self._run("check rules", [*alone, *(task for task in tasks if not isinstance(task.check, ValueCheck))])
 
     def _run(self, stage: str, tasks: list[CheckTask]) -> list[CheckReport]:
         runner = self.runner if sum(task.rows for task in tasks) > IN_PROCESS_ROWS else LocalRunner()

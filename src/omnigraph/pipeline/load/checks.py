@@ -7,8 +7,8 @@ read once, whatever the number of buckets and of checks, and its columns travel 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -81,6 +81,14 @@ class CheckReport:
         self.violations += other.violations
         self.count += other.count
         self.replaced += other.replaced
+
+
+def by_fragments(task: CheckTask) -> Iterator[CheckTask]:
+    """A check of single rows as several, each of a bounded part of them."""
+    ((need, sources),) = task.sources.items()
+    for source in sources:
+        for rows, fragments in fragment_groups(task.target, source):
+            yield replace(task, sources={need: (replace(source, rows=rows, fragments=fragments),)})
 
 
 def run_checks(stage: str, tasks: Sequence[CheckTask], runner: Runner) -> list[CheckReport]:

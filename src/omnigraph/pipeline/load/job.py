@@ -207,7 +207,10 @@ class LoadJob:
             return with_empty_branch(
                 self.repository, self.base, LoadReceipt.of_repeated(self.base.branch, self.mode, commit)
             )
-        counts = {key: (rebase.checked or checked).count(rows, self.mode) for key, rows in incoming.items()}
+        counts = {
+            key: (rebase.checked or checked).count(self.view.entity(key).id, rows, self.mode)
+            for key, rows in incoming.items()
+        }
         created = plan.opening is not None and commit.ref.opens_branch
         return replace(
             receipt,

@@ -18,8 +18,10 @@ from sqlglot import exp
 
 from omnigraph.changes.stored_rows import TypeRows, rows_at
 from omnigraph.changes.table_diff import unshared_rows
+from omnigraph.errors import InputError
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.projection import by_id
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.check_sources import Addresses
 from omnigraph.pipeline.load.incoming import Incoming, LoadMode
@@ -29,12 +31,13 @@ from omnigraph.relational import duck
 from omnigraph.relational.sql import to_sql
 from omnigraph.rules import Check, Need
 from omnigraph.rules.keys import KeyCheck
-from omnigraph.tables import Table, in_list
+from omnigraph.tables import Table, filters, in_list
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.staging import PreviousAttempt
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS
+from omnigraph.write.carrying import Carrying
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,10 +65,12 @@ class CheckedLoad:
     def of(cls, assembly: Assembly) -> CheckedLoad:
         return cls(assembly.view, assembly.addresses, assembly.unchanged)
 
-    def count(self, incoming: Incoming, mode: LoadMode) -> LoadCounts:
-        """What the load does to one type. Rows that another writer wrote meanwhile count as updated."""
-        key = incoming.key
-        return count_rows(self.view, incoming, mode, self.addresses.get(key), self.unchanged.get(key))
+    def count(self, type_id: int, incoming: Incoming, mode: LoadMode) -> LoadCounts:
+        """What the load does to one type, whatever that is called by now. Rows that another writer wrote meanwhile count as
+        updated."""
+        key = by_id(self.view.catalog)[type_id].table_key
+        renamed = replace(incoming, key=key)
+        return count_rows(self.view, renamed, mode, self.addresses.get(key), self.unchanged.get(key))
 
 
 class LoadRebase:
@@ -85,6 +90,27 @@ class LoadRebase:
 
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         self._attempts += 1
+        if plan.schema == snapshot.schema:
+            return self._put_on(plan, snapshot)
+        carrying = Carrying(self._repository, plan, snapshot)
+        for change in plan.changes:
+            carrying.check_values(carrying.before.tables[change.key], self._given(plan, change))
+        self.checked = None
+        try:
+            return self._put_on(carrying.plan(plan), snapshot, values=True)
+        except InputError as error:
+            raise carrying.refused(error) from None
+
+    def _given(self, plan: PublishPlan, change: TableChange) -> frozenset[str]:
+        """Properties that the load gives values to."""
+        layout = self._repository.layout(plan.schema, change.key)
+        incoming = Incoming.from_json(change.key, change.staged, layout)
+        table = self._repository.tables.open(incoming.place.path, incoming.place.version, layout=layout)
+        names = self._repository.catalog(plan.schema).tables[change.key].properties
+        return frozenset(name for name in names if table.count(f"{filters.column(name)} IS NOT NULL"))
+
+    def _put_on(self, plan: PublishPlan, snapshot: Snapshot, *, values: bool = False) -> PublishPlan:
+        """`values`: also the rules about single rows are others than those that they were read by."""
         view = self._repository.view(snapshot)
         incoming = {
             change.key: Incoming.from_json(change.key, change.staged, view.layout(change.key))
@@ -96,7 +122,7 @@ class LoadRebase:
         if addresses is None:
             self.full_checks += 1
             assembly.find_replaced()
-            changes = assembly.changes(unmoved)
+            changes = assembly.changes(unmoved, values=values)
             self.checked = CheckedLoad.of(assembly)
         else:
             assert self.checked is not None, "it was valid on another view"

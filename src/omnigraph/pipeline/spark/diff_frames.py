@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from omnigraph.changes.diff import changed_types, entity_changes, in_steps, really_changed
 from omnigraph.changes.entity_changes import EVERYTHING, OPS, ChangeFilter
 from omnigraph.changes.equality import aligned
-from omnigraph.changes.projection import kind_of
 from omnigraph.changes.stored_rows import TypeRows, typed_rows_at
 from omnigraph.changes.table_diff import FragmentRun, unshared_ids, unshared_runs, with_ops
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.projection import kind_of
 from omnigraph.pipeline.spark.change_rows import entity_text
 from omnigraph.pipeline.spark.sentences import items_in_one_sentence
 from omnigraph.pipeline.spark.types import for_spark, spark_arrow_schema, struct_type
@@ -47,7 +47,7 @@ _TEXT_COLUMNS = "op string, type string, id string, before string, after string"
 def type_diff_frame(spark: SparkSession, before: View, after: View, entity: EntityType) -> DataFrame:
     """Columns op, id, before, after, of one type; the entities as structs with the columns of the later snapshot."""
     schema = struct_type(_typed_schema(entity))
-    only = ChangeFilter(kinds=frozenset({kind_of(entity)}), types=frozenset({entity.name}))
+    only = ChangeFilter(kinds=frozenset({kind_of(entity)}), types=frozenset({entity.id}))
     for sides in changed_types(before, after, only):
         return _joined(spark, *sides).mapInArrow(_with_content(*sides, _as_structs), schema)
     return spark.createDataFrame([], schema)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType, NodeType, stored_columns
-from omnigraph.values.arrow import repeated
+from omnigraph.values.arrow import filled_value, widened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +74,8 @@ def has_columns_of(entity: EntityType, other: EntityType) -> bool:
 
 
 def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:
-    """Rows of `stored` as rows of `wanted`: renamed, widened, dropped properties left out, new ones at their default."""
+    """Rows of `stored` as rows of `wanted`: renamed, widened, dropped properties left out, new ones with the value that older
+    rows have."""
     import pyarrow as pa
 
     schema = arrow_schema(wanted)
@@ -87,8 +88,9 @@ def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:
         property = wanted.properties[field.name]
         name = names.get(property.id)
         if name is not None and name in rows.schema.names:
-            columns.append(rows.column(name).cast(field.type))
+            columns.append(widened(rows.column(name).combine_chunks(), field.type))
         else:
-            columns.append(repeated(property.default, property.type, rows.num_rows))
+            value = None if property.fill is None else filled_value(property.fill, property.type)
+            columns.append(pa.array([value] * rows.num_rows, field.type))
     open_fields = [pa.field(field.name, field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=pa.schema(open_fields))

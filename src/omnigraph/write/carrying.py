@@ -1,0 +1,96 @@
+"""A write that lost the race to a schema change, as a write under the schema that is there now.
+
+Types and properties are followed by their stable ids, so renames are no obstacle, nor is anything that was added. A property
+that the write gives values to must still be there, its values must still be values of it, and its rows must keep the rules of
+the new schema. Otherwise the write ends with a conflict on `schema`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.errors import ExpectedVersionMismatch, InputError, OmnigraphError, ValueViolation
+from omnigraph.history import SCHEMA, PublishPlan, Snapshot
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType
+from omnigraph.language.projection import by_id, project
+from omnigraph.views import Repository
+from omnigraph.write.delta import Delta
+
+
+class Carrying:
+    """From the schema of a plan to that of a newer snapshot."""
+
+    def __init__(self, repository: Repository, plan: PublishPlan, snapshot: Snapshot) -> None:
+        self.before = repository.catalog(plan.schema)
+        self.after = repository.catalog(snapshot.schema)
+        self.expected, self.snapshot = plan.base, snapshot
+
+    def mismatch(self, reason: str) -> ExpectedVersionMismatch:
+        return ExpectedVersionMismatch(SCHEMA, self.expected.seq, self.snapshot.commit.ref.seq, reason=reason)
+
+    def key(self, key: str) -> str:
+        """What a table is called now."""
+        return self._now(self.before.tables[key]).table_key
+
+    def _now(self, entity: EntityType) -> EntityType:
+        now = by_id(self.after).get(entity.id)
+        if now is None:
+            raise self.mismatch(f"{entity.name} was dropped")
+        return now
+
+    def plan(self, plan: PublishPlan) -> PublishPlan:
+        """The plan with the names that its tables have now. A change that depends on the exact state of a table ends here if
+        that is another one."""
+        changes = []
+        for change in plan.changes:
+            key = self.key(change.key)
+            state = self.snapshot.table(key)
+            if change.mode == "strict" and change.base != state:
+                versions = (each.generation if each else 0 for each in (change.base, state))
+                raise ExpectedVersionMismatch(key, *versions)
+            changes.append(replace(change, key=key))
+        known = {key: self.key(key) for key in plan.reads if self.before.tables[key].id in by_id(self.after)}
+        return replace(
+            plan,
+            schema=self.snapshot.schema,
+            changes=tuple(changes),
+            reads=tuple(known.values()),
+            read_states={known[key]: state for key, state in plan.read_states.items() if key in known},
+        )
+
+    def delta(self, delta: Delta) -> Delta:
+        """What a write changes in one table, as rows of the type as it is now."""
+        entity = self._now(delta.entity)
+        self.check_values(delta.entity, delta.given)
+        try:
+            rows = project(delta.rows, delta.entity, entity)
+        except ValueError as error:
+            raise self.mismatch(f"values of {entity.name} do not fit it any more: {error}") from None
+        return replace(delta, entity=entity, rows=rows)
+
+    def check_values(self, before: EntityType, given: frozenset[str]) -> None:
+        """Every property that values were given to is still there."""
+        known = {property.id for property in self._now(before).properties.values()}
+        for name in sorted(given):
+            if before.properties[name].id not in known:
+                raise self.mismatch(f"{before.name}.{name} was dropped")
+
+    def refused(self, error: InputError) -> OmnigraphError:
+        """Why the rows cannot be written: the schema's change, if they kept the rules that they were checked by."""
+        entity = next((each for each in self.after.tables.values() if each.name == error.type_name), None)
+        if isinstance(error, ValueViolation) or (entity is not None and self._has_new_rules(entity)):
+            return self.mismatch(error.message)
+        return error
+
+    def _has_new_rules(self, entity: EntityType) -> bool:
+        before = by_id(self.before).get(entity.id)
+        return before is None or _rules(self.before, before) != _rules(self.after, entity)
+
+
+def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
+    """What rows of a type have to keep beyond their values, whatever its names are."""
+    ids = {name: property.id for name, property in entity.properties.items()}
+    unique = {frozenset(str(ids.get(name, name)) for name in each.fields) for each in entity.constraints_of("unique")}
+    if not isinstance(entity, EdgeType):
+        return (unique,)
+    return unique, entity.min_out, entity.max_out, tuple(node.id for _, _, node in catalog.ends(entity))
