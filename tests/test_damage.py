@@ -14,7 +14,6 @@ import omnigraph as og
 from omnigraph.errors import Damaged, GraphNotFound, HistoryGap, OmnigraphError, PreconditionFailed, UsageError
 from omnigraph.graph.graph import Lost
 from omnigraph.history import Prepared, PublishPlan, lineage, sweep_chain
-from omnigraph.history.log import MAX_TAIL
 from omnigraph.pipeline.repair.commits import reset_to
 from omnigraph.pipeline.repair.job import RepairJob
 from omnigraph.pipeline.runner import LocalRunner
@@ -24,7 +23,10 @@ Repaired = Literal["cannot be opened", "named", "rebuilt", "built again", "reset
 
 SCHEMA = "node Person { name: String @key  age: I32?  body: String? @index }\nedge Knows: Person -> Person"
 PEOPLE = 50
+TAIL = 8
+"""Records that are rolled up into a segment."""
 ALL = "query all() { match { $p: Person } return { $p } }"
+AGED = 'query aged($age: I32) { update Person set { age: $age } where name = "p3" }'
 FOUND = 'query found() { match { $p: Person  search($p.body, "word7") } return { $p.name } }'
 
 
@@ -40,6 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph with every kind of file in it, and with more of each than its newest snapshot needs."""
     folder = tmp_path_factory.mktemp("damage") / "graph"
     graph = og.init(folder, SCHEMA, durability="process")
+    graph._repository.history.log.max_tail = TAIL
     with graph.transaction() as tx:
         people = [{"name": f"p{number}", "age": number, "body": f"word{number} and more"} for number in range(PEOPLE)]
         tx.insert_many("Person", people)
@@ -51,9 +54,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with graph.transaction("old") as tx:
             tx.insert("Person", name=f"old{number}")
     graph.branches.create("work")
-    for number in range(MAX_TAIL + 3):
-        with graph.transaction("work") as tx:
-            tx.upsert("Person", name="p3", age=number)
+    for number in range(TAIL + 3):
+        graph.mutate(AGED, {"age": number}, branch="work", once=f"age {number}" if number % 2 else ("ages", number))
     with graph.transaction() as tx:
         tx.delete("Person", "p5")
     with pytest.MonkeyPatch.context() as patch:
@@ -102,7 +104,8 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "first entry": lambda folder: entry(folder, "main", -1),
     "schema": lambda folder: next((folder / "schemas").iterdir()),
     "tag": lambda folder: folder / "tags" / "before.json",
-    "log segment": lambda folder: next(f for f in (folder / "history").iterdir() if "ancestry" not in f.name),
+    "log segment": lambda folder: next(f for f in (folder / "history").iterdir() if f.name.count(".") == 1),
+    "write keys": lambda folder: next((folder / "history").glob("*.keys.json")),
     "ancestry": lambda folder: next((folder / "history").glob("*.ancestry.json")),
     "prepared plan": lambda folder: next((folder / "recovery").iterdir()),
     "watermark": lambda folder: next((folder / "retention" / "old").iterdir()),
@@ -139,6 +142,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "entity": lambda folder: og.open(folder).entity("Person", "p7"),
     "history": lambda folder: len(og.open(folder).history("Person", "p3")),
     "merge": lambda folder: og.open(folder).branches.merge("main", "work", dry_run=True).outcome,
+    "repeat a keyed write": lambda folder: og.open(folder).mutate(AGED, {"age": 1}, branch="work", once="age 1").commit,
     "list prepared writes": lambda folder: og.open(folder).recovery.list(),
 }
 
@@ -150,6 +154,7 @@ NEEDED_BY = {
     "schema": {"query", "export", "diff", "entity"},
     "tag": {"query the tag", "diff"},
     "log segment": {"log"},
+    "write keys": {"repeat a keyed write"},
     "ancestry": {"merge"},
     "prepared plan": {"list prepared writes"},
     "manifest": {"query", "export", "diff", "entity"},
@@ -228,6 +233,7 @@ REPAIRS: dict[str, tuple[Repaired, ...]] = {
     "schema": ("named",),
     "tag": ("named",),
     "log segment": ("rebuilt",),
+    "write keys": ("rebuilt",),
     "ancestry": ("rebuilt",),
     "prepared plan": ("named",),
     "watermark": ("rebuilt",),
@@ -372,7 +378,7 @@ def test_a_flipped_bit_in_a_deletion_file_or_manifest_is_found_before_lance_read
 def test_a_sound_graph_passes_every_check(folder: Path) -> None:
     report = og.open(folder, verify="full").verify(all=True, deep=True)
     assert report.findings == ()
-    assert report.commits > MAX_TAIL
+    assert report.commits > TAIL
 
 
 def test_everything_that_is_damaged_is_found_in_one_go(folder: Path) -> None:

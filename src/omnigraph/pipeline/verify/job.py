@@ -26,6 +26,7 @@ from omnigraph.pipeline.verify.files import FilesReport, foreign_files, verify_f
 from omnigraph.pipeline.verify.findings import Finding, VerifyReport, damaged_object, object_kind
 from omnigraph.pipeline.verify.rows import RowsReport, verify_rows
 from omnigraph.storage import ObjectInfo
+from omnigraph.tables.verifying import MISSING
 from omnigraph.views import Repository
 
 TASK_OBJECTS = 256
@@ -284,5 +285,6 @@ def check_objects(task: ObjectsTask) -> list[Damaged]:
         except Damaged as found:
             damage.append(found)
         except ObjectMissing:
-            pass  # Replaced meanwhile.
+            if needed_by is not None:  # Otherwise it was replaced meanwhile.
+                damage.append(Damaged(key, MISSING, affected=affected))
     return damage
