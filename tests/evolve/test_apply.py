@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import omnigraph as og
@@ -31,8 +33,8 @@ EVERYBODY = "query q() { match { $p: Human } return { $p.name, $p.years, $p.lang
 
 
 @pytest.fixture
-def g() -> og.Graph:
-    graph = og.init("memory://", schema=BEFORE)
+def g(tmp_path: Path) -> og.Graph:
+    graph = og.init(tmp_path / "g", schema=BEFORE, durability="process")
     with graph.transaction() as tx:
         tx.insert("Person", name="Ada", age=36, tier="free", nick="A")
         tx.insert("Person", name="Bo", tier="pro")

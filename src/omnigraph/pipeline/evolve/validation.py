@@ -94,7 +94,7 @@ class Validation:
                 yield _Question(step, _of_constraint(entity, step.constraint))
             case ChangeCardinality():
                 edge = self.plan.catalog.edges[step.name]
-                yield _Question(step, CardinalityCheck(edge, gains=True, sources=edge.min_out > 0))
+                yield _Question(step, CardinalityCheck(edge, gains=True, loses=True, sources=edge.min_out > 0))
 
     def _exact(self, step: WidenProperty) -> _Question:
         """Whole numbers beyond 2^53 are not all of them F64."""
