@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from history.sweeping import sweep
 from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph.errors import Damaged, GraphNotFound, HistoryGap, OmnigraphError, PreconditionFailed, UsageError
 from omnigraph.graph.graph import Lost
-from omnigraph.history import Prepared, PublishPlan, lineage, sweep_chain
+from omnigraph.history import Prepared, PublishPlan, lineage
 from omnigraph.pipeline.repair.commits import reset_to
 from omnigraph.pipeline.repair.job import RepairJob
 from omnigraph.pipeline.runner import LocalRunner
@@ -53,6 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(2):
         with graph.transaction("old") as tx:
             tx.insert("Person", name=f"old{number}")
+    sweep(graph._repository.history, "old")
     graph.branches.create("work")
     for number in range(TAIL + 3):
         graph.mutate(AGED, {"age": number}, branch="work", once=f"age {number}" if number % 2 else ("ages", number))
@@ -64,10 +66,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history = graph._repository.history
     head = history.chain.head("main")
     plan = PublishPlan(history.new_id(), "main", head.incarnation, head.head.commit.ref, head.head.schema, ())
-    history.recovery.keep(Prepared(plan, 0, {"total_entities": 0}))
-    swept = history.chain
-    swept.clock = lambda: 4e9
-    sweep_chain(swept, "old", keep=1, protected=list)
+    history.recovery.keep(Prepared(plan, 0, {"total_entities": 0}), lambda: None)
     return folder
 
 

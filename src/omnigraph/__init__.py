@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.migration_steps import MigrationStep
     from omnigraph.maintenance.health import PendingIndex, TableShape
     from omnigraph.maintenance.optimize import OptimizeReport, TableReport
+    from omnigraph.maintenance.reports import CleanupReport, KeptBy, StorageReport, TypeStorage
     from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, NoValue, PropertyConflict, TypeSummary
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
@@ -93,6 +94,7 @@ _HOMES = {
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
+    "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
     "omnigraph.read": ("InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
     "omnigraph.runtime": ("Runtime",),
@@ -108,6 +110,7 @@ __all__ = [
     "Baseline",
     "Branch",
     "Catalog",
+    "CleanupReport",
     "Commit",
     "CommitChanges",
     "CommitPage",
@@ -133,6 +136,7 @@ __all__ = [
     "InputColumns",
     "InterfaceType",
     "JsonValue",
+    "KeptBy",
     "LintReport",
     "LintedQuery",
     "LiteralValue",
@@ -160,6 +164,7 @@ __all__ = [
     "Scalar",
     "SchemaFinding",
     "SchemaReceipt",
+    "StorageReport",
     "StoredColumn",
     "TableReport",
     "TableShape",
@@ -168,6 +173,7 @@ __all__ = [
     "Transaction",
     "TypeCounts",
     "TypeState",
+    "TypeStorage",
     "TypeSummary",
     "Value",
     "VerifyReport",

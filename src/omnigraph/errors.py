@@ -34,6 +34,7 @@
     │   ├── Contention
     │   ├── WriteKeyReused
     │   ├── SequencePassed
+    │   ├── StagedTooLongAgo
     │   └── MergeConflicts
     ├── HistoryGap
     ├── SchemaBoundary
@@ -477,6 +478,22 @@ class SequencePassed(Conflict):
         return {"number": self.number}
 
 
+class StagedTooLongAgo(Conflict):
+    """The write took so long that cleanup may have removed what it had staged: write again."""
+
+    retry = True
+
+    def __init__(self, branch: str, why: str) -> None:
+        super().__init__(
+            f"the write to branch '{branch}' came too late: {why}, and cleanup has removed older unpublished data since",
+            hint="nothing was committed; write again from the start",
+        )
+        self.branch = branch
+
+    def details(self) -> dict[str, Any]:
+        return {"branch": self.branch}
+
+
 class MergeConflicts(Conflict):
     """A merge found conflicts. `conflicts` holds one value per conflicting entity."""
 
@@ -489,7 +506,21 @@ class MergeConflicts(Conflict):
 
 
 class HistoryGap(OmnigraphError):
-    """The commits asked for were removed by cleanup."""
+    """The commits asked for were removed by cleanup.
+
+    `watermark`, where it is known, is the position in the chain of `branch` below which cleanup keeps nothing but what tags
+    and other branches need.
+    """
+
+    def __init__(
+        self, message: str, *, branch: str | None = None, watermark: int | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.branch = branch
+        self.watermark = watermark
+
+    def details(self) -> dict[str, Any]:
+        return {} if self.watermark is None else {"branch": self.branch, "watermark": self.watermark}
 
 
 class SchemaBoundary(OmnigraphError):

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from changes import feed_consumer
+from history.sweeping import sweep
 from merge import model
 
 import omnigraph as og
@@ -29,7 +30,6 @@ from omnigraph.errors import (
     ParentlessCommit,
     UsageError,
 )
-from omnigraph.history import sweep_chain
 from omnigraph.wire.changes import change_json, commit_page_json
 
 LETTERS = string.ascii_letters + string.digits + "-_"
@@ -248,9 +248,8 @@ def test_the_first_commit_has_no_changes_to_show(graph: og.Graph) -> None:
 def test_swept_history_is_a_gap(graph: og.Graph) -> None:
     cursor = graph.changes(start="beginning", max_commits=1).cursor
     commits = graph.commits()
-    chain = graph._repository.history.chain
-    chain.clock = lambda: 4e9
-    sweep_chain(chain, "main", keep=2, protected=list)
+    graph.branches.delete("work")
+    sweep(graph._repository.history, "main", keep=2)
     for ask in (
         lambda: graph.changes(start="beginning"),
         lambda: graph.changes(since=cursor),

@@ -105,7 +105,7 @@ edge Knows: Person -> Person @card(0..9) { since: DateTime? }
 def stored() -> dict[str, bytes]:
     """The bytes of each value, under the name of the file that holds it."""
     store = open_store("memory://")
-    Recovery(store).keep(Prepared(PLAN, AT, {"total_entities": 1}))
+    Recovery(store).keep(Prepared(PLAN, AT, {"total_entities": 1}), lambda: None)
     ids = iter(f"t{number}" for number in range(100))
     return {
         "graph.json": seal(IDENTITY.to_json()),

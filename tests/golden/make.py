@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from golden.fixed_values import stored
+from history.sweeping import sweep as sweep_chain
 
 import omnigraph as og
 from omnigraph.features import BASE, EVOLVED, WRITE_KEYS
-from omnigraph.history import MAIN, History, lineage, sweep_chain
+from omnigraph.history import MAIN, History, lineage
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
@@ -172,10 +173,7 @@ def sweep(graph: og.Graph, branch: str) -> None:
         with graph.transaction(branch) as tx:
             tx.insert("City", name=f"swept {number}")
     graph.tags.create("kept", f"{branch}~1")
-    history = graph._repository.history
-    clock, history.chain.clock = history.chain.clock, lambda: clock() + 1e6
-    sweep_chain(history.chain, branch, keep=1, protected=lambda: history.tags.list().values())
-    history.chain.clock = clock
+    sweep_chain(graph._repository.history, branch)
 
 
 def prepare(graph: og.Graph, data: Path, once: str | None = None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from history.small_graph import SmallGraph, reapply
+from history.sweeping import sweep
 
 from omnigraph.errors import (
     BranchNotFound,
@@ -13,7 +14,7 @@ from omnigraph.errors import (
     OutcomeUnknown,
     UsageError,
 )
-from omnigraph.history import check_branch_name, sweep_chain
+from omnigraph.history import check_branch_name
 from omnigraph.history.chain import PROBE_WINDOW_S, encode_entry, key_of, position_of
 from omnigraph.storage import open_store
 from omnigraph.testing import Fault, FaultyStore
@@ -117,20 +118,10 @@ def test_an_entry_reads_back_as_it_was_written() -> None:
 # ---------------------------------------------------------------- sweeping
 
 
-def aged(graph: SmallGraph) -> None:
-    """Let hours pass. The memory store stamps objects with the machine's time, so the test's clock starts there."""
-    graph.clock.now += 6 * 3600
-
-
 def swept_graph(commits: int, keep: int) -> SmallGraph:
-    import time
-
     graph = SmallGraph()
-    graph.clock.now = time.time()
     graph.commits(commits)
-    aged(graph)
-    graph.history.chain._heads.clear()
-    assert sweep_chain(graph.history.chain, "main", keep=keep, protected=list) == commits + 1 - keep
+    assert sweep(graph.history, "main", keep=keep) == commits + 1 - keep
     return graph
 
 
@@ -138,32 +129,27 @@ def test_a_sweep_keeps_the_newest_and_the_log() -> None:
     graph = swept_graph(10, keep=3)
     assert graph.history.chain.floor("main") == 8
     assert [graph.history.chain.find("main", position) is None for position in range(11)] == [True] * 8 + [False] * 3
+    assert graph.history.chain.read("main", 11).is_fence
     assert len(list(graph.history.log.walk(graph.again().head()))) == 11
-    with pytest.raises(HistoryGap):
+    with pytest.raises(HistoryGap, match="keeps entries of branch 'main' from 8 on") as caught:
         graph.history.revisions.resolve("main~5")
+    assert caught.value.details() == {"branch": "main", "watermark": 8}
     assert graph.history.revisions.resolve("main~2").table("node:P").rows == 8  # type: ignore[union-attr]
     graph.commit()
 
 
 def test_a_sweep_leaves_young_entries_and_everything_after_them() -> None:
-    import time
-
     graph = SmallGraph()
-    graph.clock.now = time.time()
     graph.commits(10)
-    assert sweep_chain(graph.history.chain, "main", keep=1, protected=list) == 0
+    assert sweep(graph.history, "main", later_s=0) == 0
     assert graph.history.chain.floor("main") == 0
 
 
 def test_a_tagged_commit_survives_the_sweep_and_a_swept_one_cannot_be_tagged() -> None:
-    import time
-
     graph = SmallGraph()
-    graph.clock.now = time.time()
     commits = graph.commits(6)
     graph.history.tags.create("v1", commits[1].ref)
-    aged(graph)
-    sweep_chain(graph.history.chain, "main", keep=1, protected=lambda: graph.history.tags.list().values())
+    sweep(graph.history, "main")
     assert graph.history.revisions.resolve("v1").commit == commits[1]
     with pytest.raises(HistoryGap):
         graph.history.tags.create("v0", commits[0].ref)
@@ -173,40 +159,38 @@ def test_a_tagged_commit_survives_the_sweep_and_a_swept_one_cannot_be_tagged() -
 
 
 def test_a_lower_watermark_never_replaces_a_higher_one() -> None:
-    from omnigraph.history.retention import _raise_watermark
+    history = SmallGraph().history
+    history.retention.raise_watermark("main", 20)
+    history.retention.raise_watermark("main", 10)
+    assert history.chain.floor("main") == 20
 
-    chain = SmallGraph().history.chain
-    _raise_watermark(chain, "main", 20)
-    _raise_watermark(chain, "main", 10)
-    assert chain.floor("main") == 20
+
+def test_a_lower_cutoff_never_replaces_a_higher_one() -> None:
+    retention = SmallGraph().history.retention
+    assert retention.cutoff() == 0.0
+    retention.raise_cutoff(2e9)
+    retention.raise_cutoff(1e9)
+    assert retention.cutoff() == 2e9
 
 
 def test_a_writer_that_was_away_during_a_sweep_does_not_reuse_a_position() -> None:
-    import time
-
     graph = SmallGraph()
-    graph.clock.now = time.time()
     away = graph.again()
     plan = away.plan()
     cached = away.history.chain.cached_head("main")
     assert cached is not None
     graph.commits(5)
-    aged(graph)
-    graph.history.chain._heads.clear()
-    sweep_chain(graph.history.chain, "main", keep=1, protected=list)
+    sweep(graph.history, "main")
     away.history.chain.cached_head = lambda branch: cached  # type: ignore[method-assign] # still believes in it
     away.clock.now += PROBE_WINDOW_S
     commit = publish(away.history, plan, reapply)
-    assert commit.ref.position == 6
+    assert commit.ref.position == 7  # after the fence
     assert graph.history.chain.find("main", 1) is None
     assert graph.again().head().head.table("node:P").rows == 6  # type: ignore[union-attr]
 
 
 def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> None:
-    import time
-
     graph = SmallGraph()
-    graph.clock.now = time.time()
     slow = graph.again()
     plan = slow.plan()
     create = slow.store.create
@@ -215,9 +199,8 @@ def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> N
         create(key, data, sync_first=sync_first)
         slow.store.create = create  # type: ignore[method-assign]
         graph.commits(3)
-        aged(graph)
-        graph.history.chain._heads.clear()
-        assert sweep_chain(graph.history.chain, "main", keep=1, protected=list) > 1
+        slow.clock.now += PROBE_WINDOW_S
+        assert sweep(graph.history, "main") > 1
 
     slow.store.create = create_then_sleep  # type: ignore[method-assign]
     commit = publish(slow.history, plan, reapply)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from history.small_graph import SmallGraph
+from history.sweeping import sweep
 
 from omnigraph.errors import Damaged, UnsupportedFormat
 from omnigraph.features import BASE
-from omnigraph.history import History, sweep_chain
+from omnigraph.history import History
 from omnigraph.history.chain import key_of
 from omnigraph.history.encoding import decode_entry, encode_entry
 from omnigraph.history.envelope import seal, unseal
-from omnigraph.history.retention import SWEEP_AGE_S
 
 NEWER = "rows-in-steps"
 HEAD = key_of("main", 3)
@@ -57,11 +57,10 @@ def test_a_writer_without_a_feature_refuses_and_names_it_but_reads() -> None:
     graph = graph.again()
     assert graph.head().head.commit.ref.seq == 3
     commit = graph.head().head.commit
-    graph.clock.now += 10 * SWEEP_AGE_S
     for write in (
         lambda: graph.commit(),
         lambda: graph.history.branches.create("x", graph.head()),
-        lambda: sweep_chain(graph.history.chain, "main", keep=1, protected=list),
+        lambda: sweep(graph.history, "main"),
     ):
         with pytest.raises(UnsupportedFormat) as caught:
             write()

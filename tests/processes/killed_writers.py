@@ -15,10 +15,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from history.sweeping import cleaner_of
 from processes.writing import Writer
 
 from omnigraph.errors import GraphNotFound
-from omnigraph.history import History, Prepared, sweep_chain
+from omnigraph.history import History, Prepared
+from omnigraph.maintenance.retained import Policy
 from omnigraph.storage import open_store
 from omnigraph.write.publishing import publish
 
@@ -39,7 +41,7 @@ def prepare(root: Path) -> None:
     writer.append(TABLE, [50], "old/branch")
     history.tags.create("v1", history.chain.head("main").head.commit.ref)
     plan = writer.plan(OTHER, [777])
-    history.recovery.keep(Prepared(plan, 1, {}))
+    history.recovery.keep(Prepared(plan, 1, {}), lambda: None)
     long_ago = time.time() - OLD_S
     for file in (root / "branches").rglob("*.json"):
         os.utime(file, (long_ago, long_ago))
@@ -139,14 +141,15 @@ def schema(root: str) -> None:
 
 def sweep(root: str) -> None:
     history = Writer(root).history
-    sweep_chain(history.chain, "main", keep=2, protected=lambda: history.tags.list().values())
+    cleaner = cleaner_of(history)
+    cleaner.sweep(cleaner.survey(Policy(keep=2, branches=frozenset({"main"}))))
 
 
 def prepared(root: str) -> None:
     """A long write: its plan is kept from staging to publish."""
     writer = Writer(root)
     plan = writer.plan(TABLE, [100])
-    writer.history.recovery.keep(Prepared(plan, 2, {}))
+    writer.history.recovery.keep(Prepared(plan, 2, {}), lambda: None)
     publish(writer.history, plan, writer.rebase)
     writer.history.recovery.remove(plan.commit_id)
 
@@ -155,7 +158,7 @@ def load_on_new_branch(root: str) -> None:
     """A long write that makes its branch: the branch is there with its commit, or not at all."""
     writer = Writer(root)
     plan = writer.opening_plan(TABLE, [100], "new/load")
-    writer.history.recovery.keep(Prepared(plan, 2, {}))
+    writer.history.recovery.keep(Prepared(plan, 2, {}), lambda: None)
     publish(writer.history, plan, writer.rebase)
     writer.history.recovery.remove(plan.commit_id)
 

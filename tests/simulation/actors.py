@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from greenlet import greenlet
 from simulation.model import Model
-from simulation.world import SimStore, World
+from simulation.world import Objects, SimStore, World
 
-from omnigraph.errors import ExpectedVersionMismatch, OmnigraphError
+from omnigraph.errors import Damaged, ExpectedVersionMismatch, OmnigraphError
 from omnigraph.history import (
     SCHEMA,
     Commit,
@@ -21,16 +21,56 @@ from omnigraph.history import (
     PublishPlan,
     Snapshot,
     TableChange,
+    TableState,
     WriteKey,
-    sweep_chain,
 )
+from omnigraph.history.plan import LONG_AGO
+from omnigraph.maintenance.cleanup import Cleaner
+from omnigraph.maintenance.retained import Policy
+from omnigraph.storage import Store
+from omnigraph.tables import TableFiles
 from omnigraph.testing import SimulatedCrash
 from omnigraph.write.publishing import Submission, publish, publish_group
 
-TABLES = ("node:A", "node:B", "edge:C")
+TABLES = {"node:A": "nodes/A-0000000000", "node:B": "nodes/B-0000000000", "edge:C": "edges/C-0000000000"}
 BRANCHES = ("main", "dev")
-NOT_DENIED = ("group", "keyed_group", "keyed_prepared", "prepared", "prepared_branch", "published_twice", "recover")
+RENEWED_AFTER_S = 2_000.0
+NOT_DENIED = (
+    "batches",
+    "group",
+    "keyed_branch",
+    "keyed_group",
+    "keyed_prepared",
+    "prepared",
+    "prepared_branch",
+    "published_twice",
+    "recover",
+    "sweep",
+)
 """Operations of several steps: a failure does not say that nothing of them is there, or will be."""
+
+
+@dataclass(frozen=True)
+class Here:
+    store: Store
+
+
+@dataclass(frozen=True)
+class SimTables:
+    """Tables that are nothing but files: a version names its manifest and a data file of each commit whose change it holds."""
+
+    model: Model
+    objects: Objects
+    has_files: bool = True
+
+    def files_of(self, state: TableState) -> TableFiles:
+        manifest, *data = self.model.files_of(state)
+        if manifest not in self.objects.held:
+            raise Damaged(manifest, "it is missing")
+        return TableFiles(manifest, dict.fromkeys(data), frozenset(), {})
+
+    def table_paths(self, schema: str) -> set[str]:
+        return set(TABLES.values())
 
 
 class Actor:
@@ -132,8 +172,7 @@ class Actor:
         """A long write: its plan is kept, published, removed. Somebody else may publish it too."""
         plan, snapshot = self._plan(self._branch(), ("insert",))
         self.model.meant(plan, snapshot)
-        self.history.recovery.keep(Prepared(plan, 0, {}))
-        self._publish(plan, snapshot)
+        self._publish(self._kept(plan), snapshot)
         self.history.recovery.remove(plan.commit_id)
 
     # ------------------------------------------------------------ write keys
@@ -153,14 +192,17 @@ class Actor:
             self.batch += 1
 
     def keyed_branch(self) -> None:
-        self._publish_keyed(self._opening_plan(), self._key())
+        plan, snapshot = self._opening_plan()
+        plan = replace(plan, once=self._key())
+        self.model.meant(plan, snapshot)
+        self._publish_keyed((self._kept(plan), snapshot), plan.once)
+        self.history.recovery.remove(plan.commit_id)
 
     def keyed_prepared(self) -> None:
         plan, snapshot = self._plan(self._branch(), ("insert",))
         plan = replace(plan, once=self._key())
         self.model.meant(plan, snapshot)
-        self.history.recovery.keep(Prepared(plan, 0, {}))
-        self._publish_keyed((plan, snapshot), plan.once)
+        self._publish_keyed((self._kept(plan), snapshot), plan.once)
         self.history.recovery.remove(plan.commit_id)
 
     def keyed_group(self) -> None:
@@ -187,22 +229,33 @@ class Actor:
 
     # ------------------------------------------------------------ branches made by writes
 
-    def open_branch(self) -> None:
-        """A write that makes its branch, or joins the one that somebody makes meanwhile, or wants a new one only."""
-        self._publish(*self._opening_plan())
+    def _kept(self, plan: PublishPlan) -> PublishPlan:
+        self.history.recovery.keep(Prepared(plan, 0, {}), lambda: self.history.retention.check_prepared(plan))
+        return replace(plan, kept_since=self.world.now, staged_since=None)
+
+    def long_write(self) -> None:
+        """A write that stages for hours, and renews its lease every hour or so."""
+        branch = self._branch()
+        plan, snapshot = self._plan(branch, ("insert",))
+        leases = self.history.leases
+        lease = leases.begin(snapshot.commit.ref, self.world.now)
+        for _ in range(4):
+            leases.renew(lease)
+            self.world.now += RENEWED_AFTER_S
+        self._publish(plan, snapshot)
+        leases.release(lease)
 
     def prepared_branch(self) -> None:
-        """The same, kept before it is published."""
+        """A write that makes its branch, or joins the one that somebody makes meanwhile, or wants a new one only."""
         plan, snapshot = self._opening_plan()
         self.model.meant(plan, snapshot)
-        self.history.recovery.keep(Prepared(plan, 0, {}))
-        self._publish(plan, snapshot)
+        self._publish(self._kept(plan), snapshot)
         self.history.recovery.remove(plan.commit_id)
 
     def published_twice(self) -> None:
         """A write that made its branch is published again after the branch was deleted: it is in no other one."""
         plan, snapshot = self._opening_plan()
-        self._publish(plan, snapshot)
+        self._publish(self._kept(plan), snapshot)
         self.history.branches.delete("dev", force=True)
         self._publish(plan, snapshot)
 
@@ -214,7 +267,10 @@ class Actor:
 
     def recover(self) -> None:
         for prepared in self.history.recovery.list():
-            self.model.acknowledged(publish(self.history, prepared.plan, self._rebase), prepared.plan.once)
+            if prepared.provisional:
+                continue
+            plan = replace(prepared.plan, kept_since=LONG_AGO)
+            self.model.acknowledged(publish(self.history, plan, self._rebase), plan.once)
             self.history.recovery.remove(prepared.commit_id)
 
     def _publish(self, plan: PublishPlan, snapshot: Snapshot) -> None:
@@ -230,9 +286,10 @@ class Actor:
     ) -> PublishPlan:
         commit_id, snapshot = commit_id or self._new_id(), head.head
         start = int(self.world.random.random() * len(TABLES))
-        keys = [TABLES[(start + offset) % len(TABLES)] for offset in range(len(modes) + reads)]
+        names = list(TABLES)
+        keys = [names[(start + offset) % len(names)] for offset in range(len(modes) + reads)]
         changes = tuple(
-            TableChange(key, mode, snapshot.table(key), self.model.next_version(snapshot.table(key), key, commit_id))  # type: ignore[arg-type]
+            TableChange(key, mode, snapshot.table(key), self._staged(snapshot.table(key), key, commit_id))  # type: ignore[arg-type]
             for key, mode in zip(keys, modes, strict=False)
         )
         relied = tuple(keys[len(modes) :])
@@ -245,7 +302,17 @@ class Actor:
             changes=changes,
             reads=relied,
             read_states={key: snapshot.table(key) for key in relied},
+            staged_since=self.world.now,
         )
+
+    def _staged(self, before: TableState | None, key: str, commit_id: str) -> TableState:
+        """A new version of a table: its manifest, and the commit's data file unless an earlier attempt has written that."""
+        state = self.model.next_version(before, TABLES[key], commit_id)
+        manifest, *_, data = self.model.files_of(state)
+        for file in (data, manifest):
+            if file not in self.model.written_files:
+                self.world.write(file, b"")
+        return state
 
     def _rebase(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         """Put the same change on what is there now, as a writer puts its rows on the new version. Under another schema its
@@ -262,7 +329,7 @@ class Actor:
         for change in plan.changes:
             now = snapshot.table(change.key)
             if now != change.base:
-                change = replace(change, base=now, state=self.model.next_version(now, change.key, plan.commit_id))
+                change = replace(change, base=now, state=self._staged(now, change.key, plan.commit_id))
             changes.append(change)
         return replace(plan, changes=tuple(changes))
 
@@ -275,7 +342,7 @@ class Actor:
             changes = []
             for change in plan.changes:
                 now = tables.get(change.key)
-                tables[change.key] = self.model.next_version(now, change.key, plan.commit_id)
+                tables[change.key] = self._staged(now, change.key, plan.commit_id)
                 changes.append(replace(change, base=now, state=tables[change.key]))
             staged[index] = replace(plan, changes=tuple(changes))
         return staged
@@ -306,9 +373,13 @@ class Actor:
             return
 
     def sweep(self) -> None:
-        tags = self.history.tags
-        keep = 1 + int(self.world.random.random() * 2)
-        sweep_chain(self.history.chain, self._branch(), keep=keep, protected=lambda: tags.list().values())
+        """Of one branch, or of all; the second look and the deletions are steps in which anybody may come between."""
+        chance = self.world.random.random
+        branches = frozenset({self._branch()}) if chance() < 0.5 else None
+        older_than = 0.0 if chance() < 0.5 else None
+        policy = Policy(keep=1 + int(chance() * 2), older_than=older_than, branches=branches)
+        cleaner = Cleaner(self.history, Here(self.history.store), SimTables(self.model, self.world.objects), threads=1)
+        cleaner.sweep(cleaner.survey(policy))
 
     def look(self) -> None:
         branch = self._branch()
@@ -327,7 +398,7 @@ class Actor:
 
 OPERATIONS: tuple[tuple[str, float], ...] = (
     ("append", 5), ("strict", 4), ("mixed", 2), ("reading", 2), ("exact", 1), ("schema", 1.5), ("group", 2),
-    ("prepared", 1), ("recover", 1), ("create_branch", 1.5), ("open_branch", 1.5), ("prepared_branch", 0.7), ("published_twice", 0.3), ("delete_branch", 1.5), ("tag", 1), ("untag", 0.3),
+    ("prepared", 1), ("long_write", 0.7), ("recover", 1), ("create_branch", 1.5), ("prepared_branch", 2), ("published_twice", 0.3), ("delete_branch", 1.5), ("tag", 1), ("untag", 0.3),
     ("sweep", 2), ("look", 1),
 )  # fmt: skip
 

@@ -9,11 +9,17 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.errors import ObjectExists, StorageTransient
-from omnigraph.history import PublishPlan, branches, retention, tags
+from omnigraph.history import PublishPlan, branches
 from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
+from omnigraph.history.leases import Leases
 from omnigraph.history.publish import Attempt
+from omnigraph.history.retention import Retention
 from omnigraph.history.values import Commit, CommitStep, Entry, WriteKey
 from omnigraph.history.write_keys import WriteKeys
+from omnigraph.maintenance import cleanup
+from omnigraph.maintenance.cleanup import Cleaner, Survey
+from omnigraph.maintenance.reachable import Reachable
+from omnigraph.storage import ObjectInfo
 from omnigraph.write.publishing import Submission
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -130,25 +136,86 @@ def swept_positions_are_reused(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Chain, "_was_in_chain", lambda self, entry: True)
 
 
-def sweep_takes_young_entries(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(retention, "SWEEP_AGE_S", 0.0)
+def cleanup_takes_young_things(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cleanup, "GRACE_S", 0.0)
 
 
-def sweep_before_watermark(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(retention, "_raise_watermark", lambda *_: None)
+def cleanup_without_watermark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Retention, "raise_watermark", lambda *_: None)
+
+
+def cleanup_without_fences(patch: pytest.MonkeyPatch) -> None:
+    """A writer that was stopped before its create gets the position after cleanup has taken its files."""
+    patch.setattr(Retention, "fence", lambda *_: None)
+
+
+def cleanup_without_cutoff(patch: pytest.MonkeyPatch) -> None:
+    """A writer that lost the position to a fence cannot find out that its files are gone."""
+    patch.setattr(Retention, "raise_cutoff", lambda *_: None)
+
+
+def late_writers_do_not_look_at_the_cutoff(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Retention, "check_staged", lambda *_: None)
+
+
+def cleanup_looks_once(patch: pytest.MonkeyPatch) -> None:
+    """What was published, tagged or prepared since the first look is not seen."""
+
+    def unneeded(self: Cleaner, survey: Survey) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
+        entries = [survey.chains[branch][position] for branch in survey.doomed for position in survey.doomed[branch]]
+        return entries, list(survey.garbage)
+
+    patch.setattr(Cleaner, "_unneeded", unneeded)
+
+
+def cleanup_takes_what_plans_need(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reachable, "add_plan", lambda *_: None)
+
+
+def cleanup_marks_heads_only(patch: pytest.MonkeyPatch) -> None:
+    """Entries that stay for a tag, or because they are young, keep none of their files."""
+    read = Cleaner._read
+
+    def heads_only(self: Cleaner, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        newest = {branch: max(p for b, p in places if b == branch) for branch, _ in places}
+        return [entry for entry in read(self, places) if newest[entry.branch] == entry.position]
+
+    patch.setattr(Cleaner, "_read", heads_only)
+
+
+def leases_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leases, "living", lambda *_: [])
+
+
+def prepared_plans_come_too_late(patch: pytest.MonkeyPatch) -> None:
+    """A plan that is stored after a cleanup has looked for plans is taken to protect what it names."""
+    patch.setattr(Retention, "check_prepared", lambda *_: None)
+
+
+def removed_plans_are_published(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has read a prepared plan publishes it, though cleanup has given it up since."""
+    patch.setattr(Retention, "is_prepared", lambda *_: True)
+
+
+def given_up_openings_have_no_fence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Retention, "fence_opening", lambda *_: None)
+
+
+def branches_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(branches.Branches, "check_protected", lambda *_: None)
 
 
 def watermark_can_fall(patch: pytest.MonkeyPatch) -> None:
     """The last sweeper's watermark counts, even a lower one."""
 
-    def lower(swept: Chain, branch: str, floor: int) -> None:
+    def lower(self: Retention, branch: str, floor: int) -> None:
         kept = watermark_key(branch, floor)
-        swept.store.put(kept, b"{}")
-        for info in swept.store.list(watermark_folder(branch)):
+        self.store.put(kept, b"{}")
+        for info in self.store.list(watermark_folder(branch)):
             if info.key != kept:
-                swept.store.delete(info.key)
+                self.store.delete(info.key)
 
-    patch.setattr(retention, "_raise_watermark", lower)
+    patch.setattr(Retention, "raise_watermark", lower)
 
 
 def stalls_are_not_seen(patch: pytest.MonkeyPatch) -> None:
@@ -169,7 +236,7 @@ def heads_are_remembered_as_of_now(patch: pytest.MonkeyPatch) -> None:
 
 
 def tags_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tags.Tags, "_check_kept", lambda self, commit: None)
+    patch.setattr(Retention, "check_kept", lambda *_: None)
 
 
 def keys_are_looked_for_only_before_the_publish(patch: pytest.MonkeyPatch) -> None:
@@ -214,8 +281,19 @@ RULES: tuple[Patch, ...] = (
     deleted_incarnations_are_forgotten,
     incarnations_are_named_by_branch_alone,
     swept_positions_are_reused,
-    sweep_takes_young_entries,
-    sweep_before_watermark,
+    cleanup_takes_young_things,
+    cleanup_without_watermark,
+    cleanup_without_fences,
+    cleanup_without_cutoff,
+    late_writers_do_not_look_at_the_cutoff,
+    cleanup_looks_once,
+    cleanup_takes_what_plans_need,
+    cleanup_marks_heads_only,
+    leases_do_not_count,
+    prepared_plans_come_too_late,
+    removed_plans_are_published,
+    given_up_openings_have_no_fence,
+    branches_ignore_the_watermark,
     watermark_can_fall,
     stalls_are_not_seen,
     heads_are_remembered_as_of_now,

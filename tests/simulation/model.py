@@ -53,6 +53,9 @@ class Model:
     untagged: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
     intents: dict[str, Intent] = field(default_factory=dict)
+    written_files: set[str] = field(default_factory=set)
+    """Files of tables that were staged, whether they are still there or not."""
+    removed_files: int = 0
 
     def copy(self) -> Model:
         result = copy.copy(self)
@@ -71,6 +74,11 @@ class Model:
         generation, rows = (before.generation, before.rows) if before else (0, 0)
         return TableState(path, version, generation + 1, rows + 1)
 
+    def files_of(self, state: TableState) -> list[str]:
+        """The manifest of a version and its data files, oldest change first."""
+        data = [f"{state.path}/data/{commit_id}.lance" for commit_id in self.content[state.version]]
+        return [f"{state.path}/_versions/d{state.version}.manifest", *data]
+
     def of(self, state: TableState | None) -> Content:
         return () if state is None else self.content[state.version]
 
@@ -82,13 +90,17 @@ class Model:
             self._entry_written(
                 unquote(rest.partition("/")[0]), position_of(key), key, chain_module.decode_entry(data, key)
             )
+        elif room in ("nodes", "edges"):
+            self.written_files.add(key)
         elif room == "retention":
             branch = unquote(rest.partition("/")[0])
             self.floors[branch] = max(self.floors.get(branch, 0), position_of(key))
 
     def removed(self, key: str) -> None:
         room, _, rest = key.partition("/")
-        if room == "tags":
+        if room in ("nodes", "edges"):
+            self.removed_files += 1
+        elif room == "tags":
             name = unquote(rest.removesuffix(".json"))
             self.tags.pop(name, None)
             self.untagged.add(name)

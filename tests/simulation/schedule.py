@@ -13,14 +13,15 @@ from simulation.world import Objects, SimStore, Weather, World
 
 from omnigraph.history import Entry, History, Identity
 from omnigraph.history.chain import key_of
+from omnigraph.maintenance.reachable import entry_snapshots
 
 START = 2_000_000_000.0
 NAMES = [name for name, _ in OPERATIONS]
 WEIGHTS = [weight for _, weight in OPERATIONS]
 KEYED_NAMES = [name for name, _ in KEYED_OPERATIONS]
 KEYED_WEIGHTS = [weight for _, weight in KEYED_OPERATIONS]
-LONG_NAMES = ("append", "strict", "sweep", "look", "tag")
-LONG_WEIGHTS = (6.0, 1.0, 4.0, 2.0, 0.7)
+LONG_NAMES = ("append", "strict", "sweep", "look", "tag", "prepared", "recover", "long_write")
+LONG_WEIGHTS = (6.0, 1.0, 4.0, 1.0, 0.7, 0.7, 0.4, 0.5)
 LONG_ABSENCE = Weather(lost=0.01, slow=0.15, stall=0.12, sleep=0.5)
 """Somebody is away for hours while the others commit to and sweep one branch."""
 
@@ -108,6 +109,10 @@ def look_at_everything(world: World, identity: Identity) -> None:
         require(kept[-1] == len(chain) - 1 and set(range(floor, len(chain))) <= set(kept), f"{branch}: swept too much")
         for position in kept:
             require(key_of(branch, position) in world.objects.held, f"{branch}/{position} is gone")
+            for snapshot in entry_snapshots(chain[position]):
+                for state in snapshot.tables.values():
+                    lost = [file for file in model.files_of(state) if file not in world.objects.held]
+                    require(not lost, f"{branch}/{position} lost {lost}")
     for name, ref in model.tags.items():
         require(history.tags.find(name) == ref, f"tag {name} is not kept")
         require(history.revisions.snapshot(ref).commit.ref == ref, f"tag {name} does not open")

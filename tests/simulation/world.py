@@ -176,10 +176,22 @@ class SimStore(Store):
         )
 
     def info(self, key: str) -> ObjectInfo:
-        raise NotImplementedError("history never asks for one object's age")
+        def apply() -> ObjectInfo:
+            try:
+                data, written = self.world.objects.held[key]
+            except KeyError:
+                raise ObjectMissing("missing", key=key) from None
+            return ObjectInfo(key, len(data), datetime.fromtimestamp(written, UTC))
+
+        return self._call(key, apply)
 
     def delete(self, key: str) -> None:
         self._call(key, lambda: self.world.remove(key))
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Anything may happen between two of them."""
+        for key in keys:
+            self.delete(key)
 
     def delete_prefix(self, prefix: str) -> int:
         raise NotImplementedError("history never removes a folder")

@@ -103,7 +103,7 @@ def test_the_parts_of_a_graph() -> None:
     writing = ["begin", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history"]
     schema = ["apply_schema", "lint", "plan_schema", "schema"]
-    health = ["repair", "verify"]
+    health = ["cleanup", "repair", "storage", "verify"]
     parts = ["branches", "recovery", "tags"]
     assert names(og.Graph) == sorted([*reading, *writing, *history, *schema, *health, *parts, "close", "id", "uri"])
     assert names(og.GraphBranches) == ["create", "delete", "exists", "list", "merge"]

@@ -161,7 +161,8 @@ def states_of(repository: Repository, commit: Commit, *, check_parent: bool) -> 
     parent = commit.parent
     if check_parent and index == 1 and history.chain.find(parent.branch, parent.position) is None:
         raise HistoryGap(
-            f"the state before commit {commit.id} was swept", hint="take a new baseline and go on from its cursor"
+            f"the state before commit {commit.id} was removed by cleanup",
+            hint="take a new baseline and go on from its cursor",
         )
     return repository.view(states[index - 1]), repository.view(states[index])
 

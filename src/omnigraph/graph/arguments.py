@@ -24,6 +24,7 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "int": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
     "bool": ("True or False", lambda value: isinstance(value, bool)),
     "float": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "dt.timedelta": ("a time span", lambda value: isinstance(value, dt.timedelta)),
     "dt.datetime": ("a datetime", lambda value: isinstance(value, dt.datetime)),
     "IO[bytes]": ("a binary stream", lambda value: callable(getattr(value, "write", None))),
     "Mapping[str, str]": ("a mapping by names", lambda value: _has_names(value)),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.maintenance.optimize import OptimizeReport
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
+    from omnigraph.maintenance.reports import CleanupReport, StorageReport
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport
@@ -428,6 +429,50 @@ class Graph:
             engine=engine,
             show_progress=show_progress,
         )
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: str | float | dt.timedelta | None = None,
+        branches: Sequence[str] | None = None,
+        dry_run: bool = False,
+        engine: Engine = "local",
+        show_progress: bool = False,
+    ) -> CleanupReport:
+        """Give back the space of what nothing keeps. With `dry_run` nothing is removed.
+
+        A branch keeps its `keep` newest commits and those younger than `older_than` ("30m", "12h", "7d", "4w", seconds): with
+        one of the two, nothing else; with neither, all of them. Heads, tagged commits and commits that later merges need
+        are kept whatever the policy. `branches` limits the policy to some; the others keep all their commits. What deleted
+        branches and interrupted writes left behind goes too. Nothing goes that was superseded, or staged, within the last
+        hour. A commit that is gone can not be read any more (HistoryGap); its record stays in the log.
+
+        >>> report = g.cleanup(keep=10, older_than="7d")
+        >>> assert g.verify(all=True).is_whole
+        """
+        from omnigraph.pipeline.cleanup import cleanup
+
+        return cleanup(
+            self._repository,
+            keep=keep,
+            older_than=older_than,
+            branches=branches,
+            dry_run=dry_run,
+            engine=engine,
+            show_progress=show_progress,
+        )
+
+    def storage(self, branch: str = MAIN) -> StorageReport:
+        """What each type takes up at the head of a branch, what its older commits need beside that, what cleanup could give
+        back, and what each branch and tag alone keeps.
+
+        >>> for each in g.storage().types:
+        ...     print(each.type, each.rows, each.live_bytes, each.reclaimable_bytes)
+        """
+        from omnigraph.pipeline.cleanup import storage
+
+        return storage(self._repository, branch)
 
     # ------------------------------------------------------------ reading
 

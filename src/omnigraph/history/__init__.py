@@ -7,7 +7,6 @@ from omnigraph.history.history import History, new_ulid
 from omnigraph.history.plan import ChangeMode, PublishPlan, TableChange
 from omnigraph.history.publish import SCHEMA, Attempt
 from omnigraph.history.recovery import Prepared
-from omnigraph.history.retention import sweep_chain
 from omnigraph.history.times import from_microseconds, to_microseconds
 from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState, WriteKey
 from omnigraph.history.write_keys import KeyName, Once
@@ -35,6 +34,5 @@ __all__ = [
     "check_branch_name",
     "from_microseconds",
     "new_ulid",
-    "sweep_chain",
     "to_microseconds",
 ]

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from omnigraph.errors import AlreadyExists, BranchNotFound, BranchNotMerged, BranchReplaced, HistoryGap, UsageError
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history.chain import Chain, check_branch_name
+from omnigraph.history.chain import PROBE_WINDOW_S, Chain, check_branch_name
 from omnigraph.history.genesis import MAIN
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
+from omnigraph.history.retention import Retention
 from omnigraph.history.tags import Tags
 from omnigraph.history.values import Commit, Entry, new_incarnation
 from omnigraph.history.write_keys import WriteKeys
@@ -19,19 +20,57 @@ from omnigraph.history.write_keys import WriteKeys
 
 class Branches:
     def __init__(
-        self, chain: Chain, log: Log, lineage: Lineage, tags: Tags, keys: WriteKeys, new_id: Callable[[], str]
+        self,
+        chain: Chain,
+        log: Log,
+        lineage: Lineage,
+        tags: Tags,
+        keys: WriteKeys,
+        retention: Retention,
+        new_id: Callable[[], str],
     ) -> None:
         self.chain = chain
         self.log = log
         self.lineage = lineage
         self.tags = tags
         self.keys = keys
+        self.retention = retention
         self.new_id = new_id
 
     def create(self, name: str, source: Entry) -> Entry:
-        """A branch at the last commit of `source`. Costs two looks and one create."""
+        """A branch at the last commit of `source`. Costs two looks and one create, and two more looks when that is not a head.
+
+        HistoryGap when cleanup removes the commit at the same time: there is no branch then.
+        """
         prepared_at = self.chain.clock()
-        return self.open(self.opening(name, source, self.new_id()), prepared_at=prepared_at)
+        protected = self.protection(source)
+        made = self.open(self.opening(name, source, self.new_id()), prepared_at=prepared_at)
+        if protected is not None or self.chain.clock() - prepared_at >= PROBE_WINDOW_S:
+            try:
+                self.check_protected(source, protected or frozenset())
+            except HistoryGap:
+                self.delete(name, force=True)
+                raise
+        return made
+
+    def protection(self, source: Entry) -> frozenset[str] | None:
+        """What keeps the state of an entry: None when it is a head, which cleanup does not touch for a while; otherwise the ids
+        of the tags that keep it from being removed by a cleanup, which is below the watermark of its branch."""
+        cached = self.chain.cached_head(source.branch)
+        if cached is not None and cached[0].head.commit == source.head.commit:
+            return None
+        if self.chain.floor(source.branch) <= source.position:
+            return frozenset()
+        return frozenset(self.tags.ids_naming(source.head.commit.ref))
+
+    def check_protected(self, source: Entry, before: frozenset[str]) -> None:
+        """After something was made that protects an entry's state: HistoryGap when a cleanup that has not seen it may take the
+        state. A tag that was there before, and still is, has kept it all the time."""
+        commit = source.head.commit.ref
+        if before and before & set(self.tags.ids_naming(commit)):
+            return
+        at = replace(commit, branch=source.branch, position=source.position)
+        self.retention.check_kept(at, "no branch can start from it")
 
     def open(self, opening: Entry, *, prepared_at: float) -> Entry:
         """Make a branch with an entry that was made for it, at this time or later. AlreadyExists when it came too late."""

@@ -120,12 +120,10 @@ class Chain:
         entry = self.find(branch, position)
         if entry is not None:
             return entry
-        if self.floor(branch) <= position:
+        floor = self.floor(branch)
+        if floor <= position:
             raise Damaged(key_of(branch, position), "it is missing", affected=_commits_of(branch, position))
-        raise HistoryGap(
-            f"entry {position} of branch '{branch}' was swept",
-            hint="older history is gone; start from a newer commit",
-        )
+        raise swept(branch, f"entry {position} of branch '{branch}'", floor)
 
     def find(self, branch: str, position: int) -> Entry | None:
         """The entry at a position; None when there is none yet, or no more."""
@@ -249,6 +247,16 @@ def watermark_folder(branch: str) -> str:
 def watermark_key(branch: str, floor: int) -> str:
     """One object per watermark, highest first: raising it is a create, so no sweeper can lower another's."""
     return f"{watermark_folder(branch)}/{MAX_POSITION - floor:0{POSITION_DIGITS}d}.json"
+
+
+def swept(branch: str, what: str, floor: int) -> HistoryGap:
+    """Something on a branch that a cleanup has removed."""
+    return HistoryGap(
+        f"{what} was removed by cleanup, which keeps entries of branch '{branch}' from {floor} on",
+        branch=branch,
+        watermark=floor,
+        hint="start from a newer commit; 'omnigraph commit list' shows them",
+    )
 
 
 def _commits_of(branch: str, position: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from omnigraph.features import FENCES
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.values import (
     Ancestry,
@@ -36,7 +37,7 @@ USUAL_KIND = "mutation"
 
 
 def encode_entry(entry: Entry) -> bytes:
-    return seal(entry_to_json(entry))
+    return seal(entry_to_json(entry), (FENCES,) if entry.is_fence else ())
 
 
 def decode_entry(data: bytes, key: str, affected: str | None = None) -> Entry:

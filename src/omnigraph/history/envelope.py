@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from omnigraph.errors import Damaged, ObjectMissing
@@ -24,13 +24,14 @@ _BEFORE, _AFTER = b',"checksum":"', b'"}'
 _TRAILER_BYTES = len(_BEFORE) + CHECKSUM_DIGITS + len(_AFTER)
 
 
-def seal(value: Mapping[str, Any]) -> bytes:
-    """The bytes of an object. Never fails on what `unseal` gave."""
-    text = json.dumps({"features": [BASE], **value}, separators=(",", ":"), ensure_ascii=False)
+def seal(value: Mapping[str, Any], features: Sequence[str] = ()) -> bytes:
+    """The bytes of an object, which needs these features beside the base. Never fails on what `unseal` gave."""
+    whole = {"features": [BASE, *features], **value}
+    text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
     try:
         body = text[:-1].encode()
     except UnicodeEncodeError:  # Half of a surrogate pair has no UTF-8, but an escape.
-        body = json.dumps({"features": [BASE], **value}, separators=(",", ":"))[:-1].encode()
+        body = json.dumps(whole, separators=(",", ":"))[:-1].encode()
     return body + _BEFORE + _checksum(body) + _AFTER
 
 

@@ -12,10 +12,12 @@ from omnigraph.history import genesis
 from omnigraph.history.branches import Branches
 from omnigraph.history.chain import Chain
 from omnigraph.history.genesis import Identity
+from omnigraph.history.leases import Leases
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import MAX_TAIL, Log
 from omnigraph.history.publish import Publisher
 from omnigraph.history.recovery import Recovery
+from omnigraph.history.retention import Retention
 from omnigraph.history.revisions import Revisions
 from omnigraph.history.schemas import Schemas
 from omnigraph.history.tags import Tags
@@ -51,15 +53,24 @@ class History:
         self.jitter = jitter
         self.log = Log(store, new_id, max_tail=max_tail)
         self.chain = Chain(store, self.log, clock=clock)
+        self.retention = Retention(store, self.chain, new_id, clock)
         self.lineage = Lineage(self.chain, new_id)
-        self.tags = Tags(store, self.chain, new_id, identity.write_features)
+        self.tags = Tags(store, self.chain, self.retention, new_id, identity.write_features)
         self.keys = WriteKeys(store, self.log, new_id, self._clock_us)
-        self.branches = Branches(self.chain, self.log, self.lineage, self.tags, self.keys, new_id)
+        self.branches = Branches(self.chain, self.log, self.lineage, self.tags, self.keys, self.retention, new_id)
         self.schemas = Schemas(store)
         self.recovery = Recovery(store)
+        self.leases = Leases(store, self.retention, new_id, clock)
         self.revisions = Revisions(self.chain, self.log, self.lineage, self.tags)
         self.publisher = Publisher(
-            self.chain, self.log, self.lineage, self.tags, self.keys, new_id, clock_us=self._clock_us
+            self.chain,
+            self.log,
+            self.lineage,
+            self.tags,
+            self.keys,
+            self.retention,
+            new_id,
+            clock_us=self._clock_us,
         )
 
     def _clock_us(self) -> int:

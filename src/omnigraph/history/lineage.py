@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from omnigraph.errors import HistoryGap
-from omnigraph.history.chain import Chain
+from omnigraph.history.chain import Chain, swept
 from omnigraph.history.envelope import read_as, required, seal, unseal
 from omnigraph.history.values import Ancestry, Commit, CommitRef, Entry, incarnation_start
 
@@ -79,15 +79,15 @@ class Lineage:
         """The entry that holds a commit; HistoryGap when it was swept."""
         entry = self.chain.read(ref.branch, ref.position)
         if all(step.commit.id != ref.id for step in entry.steps):
-            raise HistoryGap(f"commit {ref.id} of branch '{ref.branch}' was swept", hint="start from a newer commit")
+            raise swept(ref.branch, f"commit {ref.id}", self.chain.floor(ref.branch))
         return entry
 
     def commit_at(self, incarnation: str, seq: int, newest: int) -> CommitRef:
-        """The commit with this seq of an incarnation. Every entry but the opening one adds at least one commit, so it lies at most
-        `seq` entries after the incarnation's start, and exactly there when no commits were published in groups."""
+        """The commit with this seq of an incarnation, found by halving. It lies `seq` entries after the incarnation's start at
+        most, and exactly there when no commits were published in groups, unless fences lie between."""
         branch, start = incarnation_start(incarnation)
-        low, high = start, min(newest, start + seq)
-        probe = high
+        low, high = start, newest
+        probe = min(newest, start + seq)
         while low <= high:
             entry = self.chain.find(branch, probe)
             seqs = [] if entry is None else [step.commit.ref.seq for step in entry.steps]
@@ -98,7 +98,7 @@ class Lineage:
             else:
                 high = probe - 1
             probe = (low + high) // 2
-        raise HistoryGap(f"commit {seq} of branch '{branch}' was swept", hint="start from a newer commit")
+        raise swept(branch, f"commit {seq} of branch '{branch}'", self.chain.floor(branch))
 
     # ------------------------------------------------------------ merge bases
 
@@ -142,6 +142,11 @@ class Lineage:
         newest = self.chain.newest(branch)
         if newest is None:
             raise HistoryGap(f"branch '{branch}' left no history", hint="start from a newer commit")
+        if newest.incarnation == incarnation:
+            # The log keeps its place even where the entries around it were removed by cleanup.
+            recorded = self.chain.log.by_seq(newest, seq)
+            if recorded is not None and (recorded.ref.incarnation, recorded.ref.seq) == (incarnation, seq):
+                return recorded.ref
         return self.commit_at(incarnation, seq, newest.position)
 
 
@@ -153,4 +158,4 @@ def _lies_before(entry: Entry | None, incarnation: str, seq: int) -> bool:
         return incarnation_start(entry.incarnation)[1] < incarnation_start(incarnation)[1]
     if entry.op == "delete":
         return False
-    return not entry.steps or entry.steps[-1].commit.ref.seq < seq
+    return entry.head.commit.ref.seq < seq

@@ -52,6 +52,9 @@ class TableChange:
         )
 
 
+LONG_AGO = float("-inf")
+
+
 @dataclass(frozen=True)
 class PublishPlan:
     """Everything a publish needs; a value that can be stored and published by another process.
@@ -82,6 +85,12 @@ class PublishPlan:
     new_branch: bool = False
     unsynced: tuple[str, ...] = field(default=(), compare=False)
     """Local files that the plan names and that must be durable before it may be seen. Not stored: what is stored is durable."""
+    staged_since: float | None = field(default=None, compare=False)
+    """By this process's clock: nothing that the plan names, and neither a commit nor the plan as it is stored does, is older.
+    None: it was staged just now."""
+    kept_since: float | None = field(default=None, compare=False)
+    """By this process's clock: the plan was stored as a prepared one, which protects what it names. None: it is not prepared;
+    LONG_AGO: by somebody else, and it may be removed any time."""
 
     def bases(self) -> dict[str, TableState | None]:
         """Each table that the plan changes or has read, as the plan knows it."""

@@ -38,6 +38,7 @@ from omnigraph.history.chain import Chain
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.plan import PublishPlan
+from omnigraph.history.retention import Retention
 from omnigraph.history.tags import Tags
 from omnigraph.history.values import (
     Commit,
@@ -83,6 +84,7 @@ class Publisher:
         lineage: Lineage,
         tags: Tags,
         keys: WriteKeys,
+        retention: Retention,
         new_id: Callable[[], str],
         *,
         clock_us: Callable[[], int],
@@ -92,6 +94,7 @@ class Publisher:
         self.lineage = lineage
         self.tags = tags
         self.keys = keys
+        self.retention = retention
         self.new_id = new_id
         self.clock_us = clock_us
 
@@ -161,6 +164,10 @@ class Attempt:
         WriteKeyReused when something else was asked for under it.
         """
         return None if plan.once is None else self._publisher.keys.committed(plan.once, self._start, self._steps)
+
+    def check_staged(self, plan: PublishPlan) -> None:
+        """StagedTooLongAgo when a cleanup may have taken what the plan staged. Asked on every head anew, before the create."""
+        self._publisher.retention.check_staged(plan)
 
     def carries(self, plan: PublishPlan) -> bool:
         """Whether a staged plan can be added as it is; False when its writer has to put its rows on `snapshot` first.

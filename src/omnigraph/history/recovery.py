@@ -6,13 +6,13 @@ Opening a graph never looks at them. Publishing a plan twice is harmless: its co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors import NotFound, ObjectMissing
+from omnigraph.errors import NotFound, ObjectMissing, OmnigraphError, StorageError
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.features import BASE, WRITE_KEYS
+from omnigraph.features import PROVISIONAL_PLANS, WRITE_KEYS
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.plan import PublishPlan
 from omnigraph.storage import Store
@@ -25,6 +25,8 @@ class Prepared:
     plan: PublishPlan
     prepared_at: int
     receipt: Mapping[str, Any]
+    provisional: bool = False
+    """Its writer has not made sure yet that what it names is there."""
 
     @property
     def commit_id(self) -> str:
@@ -35,33 +37,53 @@ class Recovery:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def keep(self, prepared: Prepared) -> None:
+    def keep(self, prepared: Prepared, check: Callable[[], None]) -> None:
+        """Store a plan, which protects what it names from cleanup from now on. `check` is called when it does so, and raises
+        when a cleanup may have been there before. A plan that was not checked yet is provisional, and nobody publishes it."""
+        key = recovery_key(prepared.commit_id)
         value = {
-            **({} if prepared.plan.once is None else {"features": [BASE, WRITE_KEYS]}),
             "plan": prepared.plan.to_json(),
             "prepared_at": prepared.prepared_at,
             "receipt": dict(prepared.receipt),
         }
-        self.store.put(_key(prepared.commit_id), seal(value))
+        features = () if prepared.plan.once is None else (WRITE_KEYS,)
+        self.store.put(key, seal({**value, "provisional": True}, (*features, PROVISIONAL_PLANS)))
+        reach(Failpoint.RECOVERY_PLAN_PROVISIONAL)
+        try:
+            check()
+        except OmnigraphError:
+            with contextlib.suppress(StorageError):
+                self.store.delete(key)
+            raise
+        self.store.put(key, seal(value, features))
         reach(Failpoint.RECOVERY_PLAN_WRITTEN)
 
     def remove(self, commit_id: str) -> None:
         reach(Failpoint.RECOVERY_BEFORE_REMOVE)
-        self.store.delete(_key(commit_id))
+        self.store.delete(recovery_key(commit_id))
 
     def get(self, commit_id: str) -> Prepared:
-        key = _key(commit_id)
         try:
-            data = self.store.get(key)
+            return self.read(recovery_key(commit_id))
         except ObjectMissing:
             raise NotFound(
                 f"there is no prepared write {commit_id}", hint="`omnigraph recovery list` shows those there are"
             ) from None
+
+    def read(self, key: str) -> Prepared:
+        """The prepared write stored under a key; ObjectMissing when there is none."""
+        data = self.store.get(key)
+        commit_id = key.rsplit("/", 1)[1].removesuffix(".json")
         affected = f"the prepared write cannot be resumed: 'omnigraph recovery discard {commit_id}', and write again"
         value = unseal(key, data, affected)
         return read_as(
             key,
-            lambda: Prepared(PublishPlan.from_json(value["plan"]), value["prepared_at"], value["receipt"]),
+            lambda: Prepared(
+                PublishPlan.from_json(value["plan"]),
+                value["prepared_at"],
+                value["receipt"],
+                value.get("provisional", False),
+            ),
             affected,
         )
 
@@ -75,5 +97,5 @@ class Recovery:
         return sorted(found, key=lambda prepared: (prepared.prepared_at, prepared.commit_id))
 
 
-def _key(commit_id: str) -> str:
+def recovery_key(commit_id: str) -> str:
     return f"recovery/{commit_id}.json"

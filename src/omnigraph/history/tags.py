@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import (
     AlreadyExists,
     Damaged,
-    HistoryGap,
     ObjectExists,
     ObjectMissing,
     OmnigraphError,
@@ -22,6 +21,7 @@ from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.envelope import read_as, seal, unseal
+from omnigraph.history.retention import Retention
 from omnigraph.history.values import CommitRef, decode_ref, encode_ref
 from omnigraph.storage import Store
 
@@ -36,10 +36,16 @@ class _Tag:
 
 class Tags:
     def __init__(
-        self, store: Store, chain: Chain, new_id: Callable[[], str], write_features: Sequence[str] = ()
+        self,
+        store: Store,
+        chain: Chain,
+        retention: Retention,
+        new_id: Callable[[], str],
+        write_features: Sequence[str] = (),
     ) -> None:
         self.store = store
         self.chain = chain
+        self.retention = retention
         self.new_id = new_id
         self.write_features = write_features
 
@@ -69,7 +75,7 @@ class Tags:
         reach(Failpoint.TAG_AFTER_CREATE)
         try:
             self._check_no_branch(name)
-            self._check_kept(commit)
+            self.retention.check_kept(commit, "it cannot be tagged any more")
         except OmnigraphError:
             self._take_back(name, tag_id)
             raise
@@ -86,14 +92,6 @@ class Tags:
         newest = self.chain.newest(name)
         if newest is not None and newest.alive:
             raise AlreadyExists(f"'{name}' is a branch", hint="choose another name for the tag")
-
-    def _check_kept(self, commit: CommitRef) -> None:
-        """A sweep that raised the watermark before the tag was made has not seen the tag."""
-        if self.chain.floor(commit.branch) > commit.position:
-            raise HistoryGap(
-                f"commit {commit.id} is older than what cleanup keeps, so it cannot be tagged any more",
-                hint="tag a newer commit",
-            )
 
     def check_no_tag(self, name: str) -> None:
         """AlreadyExists when a tag has the name that a branch is about to get.
@@ -120,6 +118,11 @@ class Tags:
         value = unseal(key, data, affected)
         return read_as(key, lambda: _Tag(value["id"], decode_ref(value["commit"])), affected)
 
+    def ids_naming(self, commit: CommitRef) -> list[str]:
+        """The ids of all tags of a commit: a tag that is made again has another one."""
+        held = [self._held(name) for name in self._names()]
+        return [tag.id for tag in held if tag is not None and tag.commit == commit]
+
     def delete(self, name: str) -> None:
         """A damaged tag can be deleted too: that is how it is made again."""
         check_writable(self.write_features, "this graph")
@@ -129,9 +132,11 @@ class Tags:
         self.store.delete(_key(name))
 
     def list(self) -> dict[str, CommitRef]:
-        names = [unquote(info.key.rsplit("/", 1)[1].removesuffix(".json")) for info in self.store.list("tags")]
-        found = {name: self.find(name) for name in names}
+        found = {name: self.find(name) for name in self._names()}
         return {name: ref for name, ref in sorted(found.items()) if ref is not None}
+
+    def _names(self) -> Iterator[str]:
+        return (unquote(info.key.rsplit("/", 1)[1].removesuffix(".json")) for info in self.store.list("tags"))
 
 
 def _key(name: str) -> str:

@@ -245,7 +245,7 @@ class Entry:
     """One object of a branch's chain. `before` is the snapshot it starts from, `steps` the commits it adds.
 
     "create" opens an incarnation of the branch at `before` (a commit of another branch), with or without first commits of
-    its own; "delete" closes it and adds none. `write_features` are required of whoever appends to the chain.
+    its own; "delete" closes it and adds none. A "commit" without any is a fence. `write_features` are required of whoever appends to the chain.
     """
 
     id: str
@@ -266,6 +266,11 @@ class Entry:
     @property
     def alive(self) -> bool:
         return self.op != "delete"
+
+    @property
+    def is_fence(self) -> bool:
+        """An entry that adds nothing and only takes its position (`history.retention`)."""
+        return self.op == "commit" and not self.steps
 
     @property
     def head(self) -> Snapshot:

@@ -123,6 +123,7 @@ def maintain(
     """One commit, or none when nothing was to do. Started again from the new head when the schema changes meanwhile."""
     check_attribution(actor)
     for attempt in range(1, MAX_ATTEMPTS + 1):
+        since = repository.history.clock()
         entry, view = repository.head(branch)
         planned = [_planned(view, key, rewrite) for key in view.catalog.tables if view.rows(key)]
         needed = [work for work in planned if work.is_needed]
@@ -140,6 +141,7 @@ def maintain(
             changes=tuple(_change(each.work.key, view.state(each.work.key), each.version) for each in done),
             kind="optimize",
             actor=actor,
+            staged_since=since,
         )
         reach(Failpoint.OPTIMIZE_BEFORE_PUBLISH)
         try:

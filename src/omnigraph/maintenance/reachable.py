@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from omnigraph.history import Entry, PublishPlan, Snapshot, TableState
 from omnigraph.history.chain import key_of
@@ -12,9 +13,20 @@ from omnigraph.history.genesis import GRAPH_KEY
 from omnigraph.history.schemas import schema_key
 from omnigraph.tables import TableFiles
 
-MANIFEST_THREADS = 16
+READ_THREADS = 16
+"""Small objects that are read at the same time."""
 
 FilesOf = Callable[[TableState], TableFiles]
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def side_by_side(function: Callable[[T], R], values: Sequence[T], threads: int) -> list[R]:
+    """The result of each, in order; so many at the same time."""
+    if threads == 1 or len(values) < 2:
+        return [function(value) for value in values]
+    with ThreadPoolExecutor(min(threads, len(values))) as pool:
+        return list(pool.map(function, values))
 
 
 def history_objects(entry: Entry) -> set[str]:
@@ -34,9 +46,9 @@ def _named_objects(entry: Entry) -> Iterator[str]:
 def entry_snapshots(entry: Entry) -> tuple[Snapshot, ...]:
     """The states that are kept with an entry: that of each of its commits, or, if it has none, the one it stands on.
 
-    The state before its first commit belongs to the entry before it.
+    The state before its first commit belongs to the entry before it, and so does the one that a deleted branch ended with.
     """
-    return entry.snapshots() or (entry.before,)
+    return entry.snapshots() or ((entry.before,) if entry.alive else ())
 
 
 def plan_states(plan: PublishPlan) -> Iterator[tuple[str, TableState]]:
@@ -58,6 +70,7 @@ class Reachable:
     """
 
     files_of: FilesOf
+    threads: int = READ_THREADS
     objects: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     states: dict[TableState, TableFiles] = field(default_factory=dict)
@@ -82,11 +95,10 @@ class Reachable:
         new = [state for state in set(states) if state not in self.states]
         if not new:
             return
-        with ThreadPoolExecutor(min(MANIFEST_THREADS, len(new))) as pool:
-            for state, files in zip(new, pool.map(self.files_of, new), strict=True):
-                self.states[state] = files
-                self.objects.update(files.keys)
-                self.folders.update(files.indexes)
+        for state, files in zip(new, side_by_side(self.files_of, new, self.threads), strict=True):
+            self.states[state] = files
+            self.objects.update(files.keys)
+            self.folders.update(files.indexes)
 
     def needs(self, key: str) -> bool:
         return key in self.objects or (index_folder(key) or "") in self.folders

@@ -66,16 +66,18 @@ def merge_branches(
     if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):
         raise UsageError(f"no merge by '{by}' with strategy '{strategy}'", hint="fail, ours or theirs; row or property")
     differences = Differences(workers)
+    since = repository.history.clock()
     theirs = repository.history.chain.head(source)
-    for _ in range(MAX_ATTEMPTS):
-        ours = repository.history.chain.head(into)
-        attempt = _Attempt(repository, theirs, ours, strategy, by, differences)
-        try:
-            result = attempt.run(dry_run=dry_run, actor=actor, message=message)
-        except ExpectedVersionMismatch:
-            # Somebody committed to the target meanwhile: merge again, with what is there now.
-            continue
-        return _with_branch_deleted(repository, result, theirs) if delete_branch and not dry_run else result
+    with repository.history.leases.hold(theirs.head.commit.ref):
+        for _ in range(MAX_ATTEMPTS):
+            ours = repository.history.chain.head(into)
+            attempt = _Attempt(repository, theirs, ours, strategy, by, differences, since)
+            try:
+                result = attempt.run(dry_run=dry_run, actor=actor, message=message)
+            except ExpectedVersionMismatch:
+                # Somebody committed to the target meanwhile: merge again, with what is there now.
+                continue
+            return _with_branch_deleted(repository, result, theirs) if delete_branch and not dry_run else result
     raise Contention(f"branch '{into}' moved {MAX_ATTEMPTS} times during the merge", hint="retry when it is quieter")
 
 
@@ -94,7 +96,14 @@ class _Attempt:
     the target, unless the source alone changed the schema."""
 
     def __init__(
-        self, repository: Repository, source: Entry, target: Entry, strategy: Strategy, by: By, differences: Differences
+        self,
+        repository: Repository,
+        source: Entry,
+        target: Entry,
+        strategy: Strategy,
+        by: By,
+        differences: Differences,
+        since: float,
     ) -> None:
         self.repository = repository
         self.source, self.target = source, target
@@ -102,6 +111,7 @@ class _Attempt:
         self.source_view, self.target_view = repository.view(source.head), repository.view(target.head)
         self.bases = find_bases(repository, source, target)
         self.differences = differences
+        self.since = since
         self.is_fast_forward = target.head.commit.id in {commit.id for commit in self.bases.commits}
         self._merges: dict[int, TypeMerge] = {}
 
@@ -266,6 +276,7 @@ class _Attempt:
             message=message,
             merged=self.source.head.commit.ref,
             new_schema=schema if schema != target.schema else None,
+            staged_since=self.since,
         )
         commit = publish(self.repository.history, plan, self._carried_over)
         reach(Failpoint.MERGE_AFTER_PUBLISH)

@@ -11,6 +11,7 @@ import builtins
 import contextlib
 import heapq
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from omnigraph.storage.os_errors import typed_os_error
 from omnigraph.storage.store import TEMPORARY_PREFIX, ObjectInfo, Store, checked_key, checked_prefix
 from omnigraph.storage.syncing import Durability, sync_before_create, sync_folders, sync_if_there, sync_in_background
 
+_TEMPORARY = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")
 _FOLDER_ATTEMPTS = 20
 """How often a write makes its folder anew when a concurrent delete keeps taking the empty folder away."""
 
@@ -97,14 +99,34 @@ class LocalStore(Store):
         with self._typed("delete", key):
             self._remove(self._path(key))
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.delete(key)
+
     def delete_prefix(self, prefix: str) -> int:
-        folder = checked_prefix(prefix)
-        count = 0
-        with self._typed("delete", folder):
-            for key in list(self._keys(folder, None)):
-                self._remove(self._path(key))
-                count += 1
-        return count
+        keys = list(self._keys(checked_prefix(prefix), None))
+        self.delete_many(keys)
+        return len(keys)
+
+    def list_temporary(self) -> builtins.list[ObjectInfo]:
+        """Half-written files that a process left behind, or is writing now: they have names that no key can have."""
+        found: builtins.list[ObjectInfo] = []
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                if _TEMPORARY.fullmatch(name):
+                    path = os.path.join(folder, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        status = os.stat(path)
+                        modified = datetime.fromtimestamp(status.st_mtime, UTC)
+                        found.append(ObjectInfo(os.path.relpath(path, self.root), status.st_size, modified))
+        return found
+
+    def delete_temporary(self, infos: Iterable[ObjectInfo]) -> None:
+        """Remove files that `list_temporary` gave."""
+        for info in infos:
+            if _TEMPORARY.fullmatch(info.key.rsplit("/", 1)[-1]):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.root, info.key))
 
     def _path(self, key: str) -> str:
         return os.path.join(self.root, *checked_key(key).split("/"))

@@ -92,12 +92,20 @@ class ObjectStore(Store):
         with contextlib.suppress(ObjectMissing), self._typed("delete", checked_key(key)):
             obstore.delete(self._client, key)
 
+    def delete_many(self, keys: Sequence[str]) -> None:
+        for start in range(0, len(keys), _PAGE):
+            page = [checked_key(key) for key in keys[start : start + _PAGE]]
+            try:
+                with self._typed("delete", page[0]):
+                    obstore.delete(self._client, page)
+            except ObjectMissing:
+                # Somebody else deletes the same objects, and this store stops at the first that is gone.
+                for key in page:
+                    self.delete(key)
+
     def delete_prefix(self, prefix: str) -> int:
         keys = [each.key for each in self.list(prefix)]
-        for start in range(0, len(keys), _PAGE):
-            # Somebody else may be deleting the same objects.
-            with contextlib.suppress(ObjectMissing), self._typed("delete", prefix):
-                obstore.delete(self._client, keys[start : start + _PAGE])
+        self.delete_many(keys)
         return len(keys)
 
     @contextlib.contextmanager

@@ -73,6 +73,13 @@ class Store(abc.ABC):
         """Remove the object; nothing happens when it is not there."""
 
     @abc.abstractmethod
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove these objects, as far as they are there. Up to 1,000 of them cost one request where the store has one for it.
+
+        After an error some of them may be gone.
+        """
+
+    @abc.abstractmethod
     def delete_prefix(self, prefix: str) -> int:
         """Remove every object below the folder `prefix`; the number of objects found."""
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from omnigraph.storage.store import ObjectInfo, Store
 
-Operation = Literal["get", "put", "create", "list", "list_folders", "info", "delete", "delete_prefix"]
+Operation = Literal["get", "put", "create", "list", "list_folders", "info", "delete", "delete_many", "delete_prefix"]
 T = TypeVar("T")
 
 
@@ -44,6 +44,9 @@ class WrappedStore(Store):
 
     def delete(self, key: str) -> None:
         self._around("delete", key, b"", lambda: self.inner.delete(key))
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        self._around("delete_many", keys[0] if keys else "", b"", lambda: self.inner.delete_many(keys))
 
     def delete_prefix(self, prefix: str) -> int:
         return self._around("delete_prefix", prefix, b"", lambda: self.inner.delete_prefix(prefix))

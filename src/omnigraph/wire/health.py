@@ -8,6 +8,7 @@ from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
+    from omnigraph.maintenance.reports import CleanupReport, KeptBy, StorageReport, TypeStorage
     from omnigraph.pipeline.repair.report import RepairReport
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
 
@@ -63,4 +64,55 @@ def repair_json(report: RepairReport) -> JsonObject:
         "steps": [present(step) for step in steps],
         "findings": [finding_json(finding) for finding in report.findings],
         "remaining": [finding_json(finding) for finding in report.remaining],
+    }
+
+
+def cleanup_json(report: CleanupReport) -> JsonObject:
+    """{dry_run, files, bytes, removed: {kind: {files, bytes}}, waiting: {files, bytes}, watermarks, kept, foreign}."""
+    return {
+        "dry_run": report.is_dry_run,
+        "files": report.files,
+        "bytes": report.bytes,
+        "removed": {
+            kind: {"files": totals.files, "bytes": totals.bytes} for kind, totals in sorted(report.removed.items())
+        },
+        "waiting": {"files": report.waiting.files, "bytes": report.waiting.bytes},
+        "watermarks": dict(report.watermarks),
+        "kept": [kept_json(kept) for kept in report.kept],
+        "foreign": list(report.foreign),
+    }
+
+
+def kept_json(kept: KeptBy) -> JsonObject:
+    """{name, commits, files_alone, bytes_alone}."""
+    return {
+        "name": kept.name,
+        "commits": kept.commits,
+        "files_alone": kept.files_alone,
+        "bytes_alone": kept.bytes_alone,
+    }
+
+
+def storage_json(report: StorageReport) -> JsonObject:
+    """{branch, reclaimable_bytes, types: [...], kept: [...], history: {files, bytes}}."""
+    return {
+        "branch": report.branch,
+        "reclaimable_bytes": report.reclaimable_bytes,
+        "types": [type_storage_json(each) for each in report.types],
+        "kept": [kept_json(kept) for kept in report.kept],
+        "history": {"files": report.history_objects.files, "bytes": report.history_objects.bytes},
+    }
+
+
+def type_storage_json(each: TypeStorage) -> JsonObject:
+    """{type, rows, fragments, deleted_rows, live_bytes, history_bytes, reclaimable_bytes, indexes}."""
+    return {
+        "type": each.type,
+        "rows": each.rows,
+        "fragments": each.fragments,
+        "deleted_rows": each.deleted_rows,
+        "live_bytes": each.live_bytes,
+        "history_bytes": each.history_bytes,
+        "reclaimable_bytes": each.reclaimable_bytes,
+        "indexes": [index.to_json() for index in each.indexes],
     }

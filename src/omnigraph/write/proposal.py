@@ -112,6 +112,7 @@ def propose(
     once: WriteKey | None = None,
 ) -> Proposal:
     """Check deltas against the view of an entry's head and write their rows."""
+    since = view.repository.history.clock()
     addresses = check_deltas(view, deltas)
     fragments = write_rows(view, deltas)
     reads = affected_reads(view, deltas)
@@ -129,5 +130,6 @@ def propose(
         message=message,
         if_commit=if_commit,
         once=once,
+        staged_since=since,
     )
     return Proposal(view, deltas, addresses, fragments, plan)

@@ -67,7 +67,7 @@ def publish_group(
         # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours. So does who opens a branch.
         return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
     branch = submissions[0].plan.branch
-    group = list(submissions)
+    group = [_dated(submission, history.clock()) for submission in submissions]
     head = history.publisher.likely_head(branch, [submission.plan for submission in group])
     for number in range(MAX_ATTEMPTS):
         attempt = Attempt(history.publisher, branch, head, submissions[0].plan.opening)
@@ -91,6 +91,13 @@ def publish_group(
     return [contention for _ in submissions]
 
 
+def _dated(submission: Submission, now: float) -> Submission:
+    plan = submission.plan
+    if plan.staged_since is not None:
+        return submission
+    return replace(submission, plan=replace(plan, staged_since=now))
+
+
 def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageTogether | None) -> dict[int, Outcome]:
     """Add every plan that fits, and keep it in the group as it is staged now. The outcomes of the others, by index: the commit
     that a plan has already, or why it does not fit."""
@@ -99,6 +106,8 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
         try:
             if (commit := attempt.published(submission.plan) or attempt.repeated(submission.plan)) is not None:
                 outcomes[index] = commit
+            else:
+                attempt.check_staged(submission.plan)
         except OmnigraphError as error:
             outcomes[index] = error
     waiting = [index for index in range(len(group)) if index not in outcomes]

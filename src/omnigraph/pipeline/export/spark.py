@@ -50,6 +50,10 @@ class SparkEncoder:
         """The bytes of each range."""
         target = Target.of(self._view.repository, self._view)
         tasks = [EncodeTask(target, range, self._format, self._folder) for range in id_ranges(table, key)]
+        with self._view.repository.history.leases.hold(self._view.snapshot.commit.ref):
+            yield from self._encoded(tasks, key)
+
+    def _encoded(self, tasks: list[EncodeTask], key: str) -> Iterator[bytes]:
         store = self._view.repository.store
         try:
             for store_key in self._runner.map(f"export {key}", encode_range, tasks):

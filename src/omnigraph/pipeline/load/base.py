@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.history import Commit, Entry, WriteKey
+from omnigraph.history.chain import PROBE_WINDOW_S
 from omnigraph.views import Repository, View
 
 
@@ -24,6 +25,11 @@ class LoadBase:
     opening: Entry | None = None
     new_branch: bool = False
     source: str | None = None
+    since: float = 0.0
+    """When the load began, by the clock of history."""
+    start: Entry | None = None
+    start_protected: frozenset[str] | None = None
+    """The entry that the branch will start from, and what keeps its state (`Branches.protection`)."""
 
     @classmethod
     def of(cls, repository: Repository, branch: str, from_: str | None = None, new_branch: bool = False) -> LoadBase:
@@ -38,16 +44,38 @@ class LoadBase:
                 f"branch '{branch}' does not exist",
                 hint="see 'omnigraph branch list'; from_='main' (--from main) makes the branch with the load",
             )
-        opening = history.branches.opening(branch, history.revisions.entry(from_), history.new_id())
+        since, source = history.clock(), history.revisions.entry(from_)
+        protected = history.branches.protection(source)
+        opening = history.branches.opening(branch, source, history.new_id())
         history.tags.check_no_tag(branch)
         view = repository.view(opening.before)
-        return cls(view, branch, opening.incarnation, opening.id, opening, opening, new_branch, from_)
+        return cls(
+            view,
+            branch,
+            opening.incarnation,
+            opening.id,
+            opening,
+            opening,
+            new_branch,
+            from_,
+            since,
+            source,
+            protected,
+        )
 
     @classmethod
     def at_head(cls, repository: Repository, head: Entry) -> LoadBase:
-        view, commit_id = repository.view(head.head), repository.history.new_id()
-        return cls(view, head.branch, head.incarnation, commit_id, head)
+        history = repository.history
+        view, since = repository.view(head.head), history.clock()
+        return cls(view, head.branch, head.incarnation, history.new_id(), head, since=since)
 
     def committed(self, repository: Repository, key: WriteKey | None) -> Commit | None:
         """The commit that was made under a write key before; a branch starts with the keys of where it starts."""
         return None if key is None else repository.history.keys.committed(key, self.entry)
+
+    def check_protected(self, repository: Repository) -> None:
+        """After the load's plan was stored: HistoryGap when cleanup may have taken the state that its branch starts from."""
+        history = repository.history
+        is_late = history.clock() - self.since >= PROBE_WINDOW_S
+        if self.start is not None and (is_late or self.start_protected is not None):
+            history.branches.check_protected(self.start, self.start_protected or frozenset())

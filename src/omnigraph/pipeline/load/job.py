@@ -124,7 +124,10 @@ def load(
         if taken is not None:  # Not by an earlier try of this load.
             raise taken
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
-        with rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
+        with (
+            repository.history.leases.hold(base.view.snapshot.commit.ref),
+            rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
+        ):
             return LoadJob(repository, base, inputs, mode, runner, aside, written, key).run(actor, message)
     finally:
         shown.close()
@@ -233,16 +236,23 @@ class LoadJob:
             return publish_plan(self.repository.history, plan)
         # From now on anybody may publish the plan, up to the moment when it is forgotten: its files are not ours to remove.
         self.written.claimed = True
-        self.repository.history.recovery.keep(prepared)
+        history = self.repository.history
+        history.recovery.keep(prepared, lambda: self._check_kept(plan))
         self._name_rejects()
         try:
-            return publish(self.repository, plan, rebase, patience_s=patience_s)
+            kept = replace(plan, kept_since=history.clock(), staged_since=None)
+            return publish(self.repository, kept, rebase, patience_s=patience_s)
         except OmnigraphError as error:
             if isinstance(error, _REFUSALS) and not error.retry:
                 forget(self.repository, plan)
             else:
                 say_prepared(error, plan)
             raise
+
+    def _check_kept(self, plan: PublishPlan) -> None:
+        """That cleanup has left what the plan names alone."""
+        self.repository.history.retention.check_prepared(plan)
+        self.base.check_protected(self.repository)
 
     # ------------------------------------------------------------ reading
 
@@ -317,6 +327,7 @@ class LoadJob:
             opening=self.base.opening,
             new_branch=self.base.new_branch,
             once=self.once,
+            staged_since=self.base.since,
         )
 
     def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:

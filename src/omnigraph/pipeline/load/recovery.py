@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import OmnigraphError
+from dataclasses import replace
+
+from omnigraph.errors import OmnigraphError, StagedTooLongAgo
 from omnigraph.history import Commit
+from omnigraph.history.plan import LONG_AGO
 from omnigraph.pipeline.load.incoming import mode_of
 from omnigraph.pipeline.load.publishing import publish, say_prepared
 from omnigraph.pipeline.load.rebasing import LoadRebase
@@ -16,7 +19,10 @@ def resume(repository: Repository, commit_id: str) -> Commit:
 
     A load that is refused stays prepared: what stands in its way may go away, and only its user can tell.
     """
-    plan = repository.history.recovery.get(commit_id).plan
+    prepared = repository.history.recovery.get(commit_id)
+    plan = replace(prepared.plan, kept_since=LONG_AGO)
+    if prepared.provisional:
+        raise StagedTooLongAgo(plan.branch, "it ended before it had made sure that its data is safe from cleanup")
     try:
         return publish(repository, plan, LoadRebase(repository, mode_of(plan), LocalRunner()))
     except OmnigraphError as error:

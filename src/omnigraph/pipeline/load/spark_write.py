@@ -35,6 +35,8 @@ class SparkWrite:
     commit_id: str
     actor: str | None
     message: str | None
+    since: float
+    """When it began, by the store's clock."""
     once: Once | None = None
 
     def repository(self) -> Repository:
@@ -47,7 +49,9 @@ def publish_spark_write(
     """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it, unless `rejects` names a
     file for them. `asked` is what is compared under a write key, if not the table and the mode."""
     repository = write.repository()
-    base = replace(LoadBase.of(repository, write.branch), commit_id=write.commit_id)
+    history = repository.history
+    began = history.clock() - (history.retention.store_now() - write.since)
+    base = replace(LoadBase.of(repository, write.branch), commit_id=write.commit_id, since=began)
     if base.view.snapshot.schema != write.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     inputs = LoadInputs((), (Frame(write.key, None),))

@@ -209,6 +209,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             actor=self.options.get("actor"),
             message=self.options.get("message"),
             once=once,
+            since=repository.history.retention.store_now(),
         )
 
 
@@ -265,7 +266,9 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     @in_one_sentence
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        report = read_batches(self.rows.target, self.rows.key, self.rows.versions, 0, iterator)
+        history = self.rows.repository().history
+        with history.leases.hold(history.chain.head(self.rows.branch).head.commit.ref, since=self.rows.since):
+            report = read_batches(self.rows.target, self.rows.key, self.rows.versions, 0, iterator)
         return _Written(pickle.dumps(report))
 
     @in_one_sentence
@@ -277,4 +280,4 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing is removed: Spark aborts after a failed `commit` too, whose outcome may be unknown. What no commit names
-        is invisible, and a clean-up of the graph collects it."""
+        is invisible, and `omnigraph cleanup` collects it."""

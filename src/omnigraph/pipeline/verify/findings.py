@@ -121,6 +121,7 @@ _FOLDERS: dict[str, ObjectKind] = {
     "tags": "tag",
     "recovery": "plan",
     "retention": "watermark",
+    "cutoffs": "watermark",
 }
 _TABLE_FOLDERS: dict[str, ObjectKind] = {
     "_versions": "manifest",

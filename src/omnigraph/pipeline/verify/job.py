@@ -32,9 +32,22 @@ from omnigraph.views import Repository
 TASK_OBJECTS = 256
 """Objects that one task reads."""
 OBJECT_SUFFIX = ".json"
-OBJECT_FOLDERS = ("schemas/", "history/", "tags/", "recovery/", "retention/")
+OBJECT_FOLDERS = ("schemas/", "history/", "tags/", "recovery/", "retention/", "cutoffs/")
 TOP_LEVEL = frozenset(
-    ["graph.json", "schemas", "branches", "history", "tags", "nodes", "edges", "recovery", "retention", "staging"]
+    [
+        "graph.json",
+        "schemas",
+        "branches",
+        "history",
+        "tags",
+        "nodes",
+        "edges",
+        "recovery",
+        "retention",
+        "cutoffs",
+        "leases",
+        "staging",
+    ]
 )
 
 
@@ -144,7 +157,7 @@ class Verification:
             self._take_tag(info.key)
         for info in self._folder("recovery"):
             self._take_plan(info.key)
-        self._check(info.key for info in self._folder("retention"))
+        self._check(info.key for folder in ("retention", "cutoffs") for info in self._folder(folder))
 
     def _take_chain(self, branch: str) -> None:
         folder = self._branches()[branch]

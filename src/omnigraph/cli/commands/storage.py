@@ -1,0 +1,141 @@
+"""cleanup, storage: what a graph takes up, and giving back what nothing keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph import CleanupReport, KeptBy
+
+
+def register(cli: click.Group) -> None:
+    _register_cleanup(cli)
+    _register_storage(cli)
+
+
+def _register_cleanup(cli: click.Group) -> None:
+    @command(cli, "cleanup", destroys=True)
+    @click.option("--keep", type=int, metavar="N", help="Keep the N newest commits of each branch.")
+    @click.option("--older-than", metavar="7d", help="Keep commits younger than this (30m, 12h, 7d, 4w, or 0).")
+    @click.option("--branch", "branches", multiple=True, metavar="BRANCH", help="Only shorten these branches.")
+    @click.option("--dry-run", is_flag=True, help="Remove nothing; say what would go, and what keeps the rest.")
+    @engine_option("local")
+    @uri_argument
+    def cleanup(
+        settings: Settings,
+        out: Output,
+        keep: int | None,
+        older_than: str | None,
+        branches: tuple[str, ...],
+        dry_run: bool,
+        engine: str,
+        uri: str | None,
+    ) -> None:
+        """Give back the space of commits that are not kept, deleted branches and interrupted writes. With neither --keep nor
+        --older-than every commit of every branch stays. Heads, tagged commits, and commits that later merges need stay
+        always, and so does whatever was superseded or staged within the last hour.
+
+        \b
+        omnigraph cleanup ./people --dry-run --keep 10
+        omnigraph cleanup ./people --keep 10 --older-than 7d
+
+        \b
+        JSON: {dry_run, files, bytes, removed: {kind: {files, bytes}}, waiting: {files, bytes}, watermarks: {branch:
+               position}, kept: [{name, commits, files_alone, bytes_alone}], foreign: [file]}
+        """
+        from omnigraph.wire.health import cleanup_json
+
+        address = settings.uri(uri)
+        if not dry_run:
+            settings.confirm_destruction("cleanup", address)
+            settings.announce("cleanup", address)
+        report = settings.open(uri).cleanup(
+            keep=keep,
+            older_than=older_than,
+            branches=list(branches) or None,
+            dry_run=dry_run,
+            engine=engine,
+            show_progress=not (settings.quiet or settings.as_json),
+        )
+        if out.as_json:
+            out.json(cleanup_json(report))
+            return
+        rows = [
+            {"kind": kind, "files": totals.files, "bytes": totals.bytes}
+            for kind, totals in sorted(report.removed.items())
+        ]
+        if rows:
+            out.table(rows, ["kind", "files", "bytes"], value=None)
+        if dry_run:
+            _show_kept(out, report.kept)
+        out.done(None, _summary(report))
+
+
+def _summary(report: CleanupReport) -> str:
+    word = "would remove" if report.is_dry_run else "removed"
+    sentence = f"{word} {counted(report.files, 'file', 'files')}, {report.bytes:,} bytes"
+    if report.waiting.files:
+        sentence += f"; {counted(report.waiting.files, 'more is', 'more are')} unneeded, and younger than an hour"
+    if report.foreign:
+        sentence += f"; left alone {counted(len(report.foreign), 'file', 'files')} that omnigraph did not make"
+    return sentence
+
+
+def _show_kept(out: Output, kept: Sequence[KeptBy]) -> None:
+    rows = [
+        {
+            "kept by": each.name,
+            "commits": each.commits,
+            "files alone": each.files_alone,
+            "bytes alone": each.bytes_alone,
+        }
+        for each in kept
+    ]
+    out.table(rows, ["kept by", "commits", "files alone", "bytes alone"], value=None)
+
+
+def _register_storage(cli: click.Group) -> None:
+    @command(cli, "storage")
+    @branch_option
+    @uri_argument
+    def storage(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
+        """What each type takes up, what cleanup could give back, and what each branch and tag alone keeps.
+
+        \b
+        omnigraph storage ./people
+
+        \b
+        JSON: {branch, reclaimable_bytes, types: [{type, rows, fragments, deleted_rows, live_bytes, history_bytes,
+               reclaimable_bytes, indexes: [{table, column, kind, covered_rows, pending_rows}]}], kept: [{name, commits,
+               files_alone, bytes_alone}], history: {files, bytes}}
+        """
+        from omnigraph.wire.health import storage_json
+
+        report = settings.open(uri).storage(branch)
+        if out.as_json:
+            out.json(storage_json(report))
+            return
+        rows = [
+            {
+                "type": each.type,
+                "rows": each.rows,
+                "fragments": each.fragments,
+                "deleted": each.deleted_rows,
+                "live": each.live_bytes,
+                "history": each.history_bytes,
+                "reclaimable": each.reclaimable_bytes,
+                "unindexed": max((index.pending_rows for index in each.indexes), default=0),
+            }
+            for each in report.types
+        ]
+        columns = ["type", "rows", "fragments", "deleted", "live", "history", "reclaimable", "unindexed"]
+        out.table(rows, columns, value=None)
+        _show_kept(out, report.kept)

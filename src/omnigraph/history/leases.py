@@ -1,0 +1,108 @@
+"""Leases: how a long write keeps cleanup from what it has staged and from the commit it reads.
+
+A lease is one object that its holder writes again and again, for as long as it works. It says since when, by the store's clock,
+the holder has been staging: cleanup takes no unnamed file that is younger. A lease that was not renewed for GRACE_S is dead,
+and so, as far as anybody can tell, is its holder. A write that is over before the first renewal never writes one: nothing is
+taken that quickly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from omnigraph.errors import ObjectMissing, StorageError
+from omnigraph.history.chain import PROBE_WINDOW_S
+from omnigraph.history.envelope import read_as, seal, unseal
+from omnigraph.history.retention import CLOCK_MARGIN_S, GRACE_S, Retention
+from omnigraph.history.values import CommitRef, decode_ref, encode_ref
+from omnigraph.storage import Store
+
+LEASES = "leases"
+RENEWAL_S = PROBE_WINDOW_S / 2
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What a holder works on: `since` is by the store's clock."""
+
+    id: str
+    commit: CommitRef
+    since: float
+
+
+class Leases:
+    def __init__(
+        self, store: Store, retention: Retention, new_id: Callable[[], str], clock: Callable[[], float]
+    ) -> None:
+        self.store = store
+        self.retention = retention
+        self.new_id = new_id
+        self.clock = clock
+
+    @contextlib.contextmanager
+    def hold(self, commit: CommitRef, *, since: float | None = None) -> Iterator[None]:
+        """Protect what is staged in the block, and the commit that it reads, for as long as the block runs.
+
+        With `since`, a time of the store's clock, what others have staged from then on is protected too.
+        """
+        started, ended = self.clock(), threading.Event()
+        lease: list[Lease] = []
+
+        def renew() -> None:
+            while not ended.wait(RENEWAL_S):
+                # The next renewal comes long before the lease is dead. A holder that cannot renew it at all finds out when it
+                # publishes.
+                with contextlib.suppress(StorageError):
+                    if not lease:
+                        lease.append(self.begin(commit, started, since))
+                    self.renew(lease[0])
+
+        renewing = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
+        renewing.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            renewing.join()
+            for each in lease:
+                with contextlib.suppress(StorageError):
+                    self.release(each)
+
+    def begin(self, commit: CommitRef, started: float, since: float | None = None) -> Lease:
+        """A lease, not yet written, of a holder that began at this time of its own clock, or `since` by the store's.
+
+        It claims a little more than that, so that its holder is never told that it came too late (`Retention.check_staged`).
+        """
+        if since is None:
+            since = self.retention.store_now() - (self.clock() - started)
+        return Lease(self.new_id(), commit, since - 2 * CLOCK_MARGIN_S)
+
+    def renew(self, lease: Lease) -> None:
+        value = {"commit": encode_ref(lease.commit), "since": int(lease.since * 1_000_000)}
+        self.store.put(_key(lease.id), seal(value))
+
+    def release(self, lease: Lease) -> None:
+        self.store.delete(_key(lease.id))
+
+    def living(self, now: float) -> list[Lease]:
+        """Those renewed within GRACE_S before `now`, a time of the store's clock."""
+        found = []
+        for info in self.store.list(LEASES):
+            if now - info.modified.timestamp() >= GRACE_S:
+                continue
+            with contextlib.suppress(ObjectMissing):  # Released meanwhile.
+                found.append(_decoded(info.key, self.store.get(info.key)))
+        return found
+
+
+def _decoded(key: str, data: bytes) -> Lease:
+    value = unseal(key, data)
+    lease_id = key.rsplit("/", 1)[1].removesuffix(".json")
+    return read_as(key, lambda: Lease(lease_id, decode_ref(value["commit"]), value["since"] / 1_000_000))
+
+
+def _key(lease_id: str) -> str:
+    return f"{LEASES}/{lease_id}.json"

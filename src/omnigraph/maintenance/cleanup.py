@@ -1,0 +1,307 @@
+"""Cleanup: mark from what is kept, then delete what is not, in the order that `history.retention` explains.
+
+Two looks at the graph. The first one finds what nothing keeps and changes nothing: it is all that a dry run does. Then the
+watermarks and the cutoff go up and every branch gets a fence. The second look finds what has come to be kept since, and only
+what neither of them keeps is deleted: entries first, so that whoever misses a file finds out that its commit is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from omnigraph.errors import Damaged, ObjectMissing, StoragePermanent
+from omnigraph.failpoints import Failpoint, reach
+from omnigraph.features import check_writable
+from omnigraph.history import Entry, History, Prepared, TableState
+from omnigraph.history.leases import LEASES
+from omnigraph.history.recovery import recovery_key
+from omnigraph.history.retention import GRACE_S
+from omnigraph.maintenance.kinds import Kind, is_first_version, kind_of, table_of
+from omnigraph.maintenance.reachable import READ_THREADS, Reachable, side_by_side
+from omnigraph.maintenance.retained import Chains, Policy, References, Retained, listed_chains
+from omnigraph.storage import ObjectInfo, Store
+from omnigraph.storage.local import LocalStore
+from omnigraph.tables import TableFiles
+from omnigraph.workers import IN_PROCESS, Workers
+
+PREPARED_AGE_S = 7 * 24 * 3600.0
+"""A prepared plan that nobody has resumed for so long is given up."""
+DELETE_BATCH = 1_000
+"""As many as an object store deletes with one request."""
+SCRATCH_FOLDERS = ("history", "staging", LEASES)
+
+
+_UNREADABLE = (Damaged, StoragePermanent)
+
+
+class Place(Protocol):
+    """Where the objects of a graph are, for tasks that may run elsewhere."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+class TableFacts(Protocol):
+    """What cleanup has to know of tables."""
+
+    @property
+    def has_files(self) -> bool:
+        """Whether they lie beside the other objects of the graph."""
+
+    def files_of(self, state: TableState) -> TableFiles: ...
+
+    def table_paths(self, schema: str) -> set[str]:
+        """The folders of all tables that a schema declares, whether they are there or not."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a look at the graph found. Nothing was changed."""
+
+    policy: Policy
+    now: float
+    cutoff: float
+    chains: Chains
+    references: References
+    expired: tuple[Prepared, ...]
+    retained: Retained
+    reach: Reachable
+    doomed: Mapping[str, tuple[int, ...]]
+    listed: tuple[ObjectInfo, ...]
+    """Everything below the folders that cleanup looks at, but for the chains."""
+    garbage: tuple[ObjectInfo, ...]
+    """Of these: what nothing needs, and is old enough."""
+    young: tuple[ObjectInfo, ...]
+    """What nothing needs, as far as can be told, and is too young to be sure."""
+    foreign: tuple[str, ...]
+    """What is not the graph's own, as far as its name tells."""
+    temporary: tuple[ObjectInfo, ...]
+
+
+@dataclass
+class Totals:
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, size: int) -> None:
+        self.files += 1
+        self.bytes += size
+
+
+@dataclass(frozen=True)
+class ListTask:
+    place: Place
+    folder: str
+
+
+def list_folder(task: ListTask) -> list[ObjectInfo]:
+    return task.place.store.list(task.folder)
+
+
+@dataclass(frozen=True)
+class DeleteTask:
+    place: Place
+    keys: tuple[str, ...]
+
+
+def delete_batch(task: DeleteTask) -> int:
+    task.place.store.delete_many(task.keys)
+    reach(Failpoint.SWEEP_AFTER_DELETE)
+    return len(task.keys)
+
+
+@dataclass
+class Cleaner:
+    """One cleanup of one graph. Any number may run at once, on any number of machines: each deletes only what nobody keeps."""
+
+    history: History
+    place: Place
+    tables: TableFacts
+    workers: Workers = IN_PROCESS
+    threads: int = READ_THREADS
+    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
+    """Those that were read. They never change."""
+
+    # ------------------------------------------------------------ looking
+
+    def survey(self, policy: Policy) -> Survey:
+        history = self.history
+        now = history.retention.store_now()
+        chains = listed_chains(history.store.list("branches"))
+        listed = self._listed()
+        references, expired = self._references(now)
+        cutoff = min([now - GRACE_S, *(lease.since for lease in references.leases)])
+        retained = Retained(history, policy, chains, now, cutoff)
+        retained.add(references)
+        doomed = {branch: tuple(positions) for branch in chains if (positions := retained.doomed(branch))}
+        reach = Reachable(self.tables.files_of, self.threads)
+        self._mark(reach, chains, doomed, references)
+        needed_tables = self._declared_tables(reach)
+        garbage: list[ObjectInfo] = []
+        young: list[ObjectInfo] = []
+        foreign: list[str] = []
+        for info in listed:
+            if kind_of(info.key) is None:
+                foreign.append(info.key)
+            elif not _is_needed(info.key, reach, needed_tables):
+                (garbage if info.modified.timestamp() < cutoff else young).append(info)
+        return Survey(
+            policy,
+            now,
+            cutoff,
+            chains,
+            references,
+            expired,
+            retained,
+            reach,
+            doomed,
+            tuple(listed),
+            tuple(garbage),
+            tuple(young),
+            tuple(foreign),
+            self._temporary(cutoff),
+        )
+
+    def _listed(self) -> list[ObjectInfo]:
+        folders = [*SCRATCH_FOLDERS]
+        if self.tables.has_files:
+            folders += [
+                f"{kind}/{name}" for kind in ("nodes", "edges") for name in self.history.store.list_folders(kind)
+            ]
+        tasks = [ListTask(self.place, folder) for folder in folders]
+        return [info for infos in self.workers.map("list", list_folder, tasks) for info in infos]
+
+    def _temporary(self, cutoff: float) -> tuple[ObjectInfo, ...]:
+        store = self.place.store
+        if not isinstance(store, LocalStore):
+            return ()
+        return tuple(info for info in store.list_temporary() if info.modified.timestamp() < cutoff)
+
+    def _references(self, now: float) -> tuple[References, tuple[Prepared, ...]]:
+        """What keeps commits now, and the prepared plans that keep nothing any more."""
+        history = self.history
+        newest = {name: history.chain.newest(name) for name in history.chain.branches()}
+        plans: list[Prepared] = []
+        expired: list[Prepared] = []
+        for info in history.store.list("recovery"):
+            # Somebody may publish or discard it meanwhile.
+            with contextlib.suppress(ObjectMissing):
+                prepared = history.recovery.read(info.key)
+                is_old = now - info.modified.timestamp() >= PREPARED_AGE_S
+                (expired if is_old else plans).append(prepared)
+        return References(
+            {name: entry for name, entry in newest.items() if entry is not None},
+            history.tags.list(),
+            tuple(plans),
+            tuple(history.leases.living(now)),
+        ), tuple(expired)
+
+    def _mark(
+        self, reach: Reachable, chains: Chains, doomed: Mapping[str, Iterable[int]], references: References
+    ) -> None:
+        """Everything that is needed by the entries that stay, and by prepared plans."""
+        places = [
+            (branch, position)
+            for branch, positions in chains.items()
+            for position in sorted(set(positions) - set(doomed.get(branch, ())))
+        ]
+        entries = [*self._read(places), *references.newest.values()]
+        try:
+            reach.add_entries(entries)
+        except _UNREADABLE:
+            for entry in entries:
+                self._mark_entry(reach, entry)
+        for prepared in references.plans:
+            try:
+                reach.add_plan(prepared.plan)
+            except _UNREADABLE:
+                if self.history.retention.is_prepared(prepared.commit_id):
+                    raise
+
+    def _mark_entry(self, reach: Reachable, entry: Entry) -> None:
+        """Another cleanup may have taken the entry since it was read, and then its files. One that is still there has to be
+        readable: without its manifests nobody knows what it needs."""
+        try:
+            reach.add_entries([entry])
+        except _UNREADABLE:
+            if self.history.chain.find(entry.branch, entry.position) is not None:
+                raise
+
+    def _read(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        """Entries by place. One that is gone by now went in another cleanup, and needs nothing."""
+        unread = [place for place in places if place not in self.entries]
+        found = side_by_side(lambda place: self.history.chain.find(*place), unread, self.threads)
+        self.entries |= {place: entry for place, entry in zip(unread, found, strict=True) if entry is not None}
+        return [self.entries[place] for place in places if place in self.entries]
+
+    def _declared_tables(self, reach: Reachable) -> set[str]:
+        """The tables of every schema that is kept: somebody may be about to write their first rows."""
+        schemas = {key.removeprefix("schemas/").removesuffix(".json") for key in reach.objects if key[:8] == "schemas/"}
+        return {path for schema in schemas for path in self.tables.table_paths(schema)}
+
+    # ------------------------------------------------------------ deleting
+
+    def sweep(self, survey: Survey) -> dict[Kind, Totals]:
+        """Delete what a survey found, but for what has come to be kept since; how much of each kind went."""
+        retention = self.history.retention
+        removed: dict[Kind, Totals] = defaultdict(Totals)
+        if not (survey.doomed or survey.garbage or survey.expired or survey.temporary):
+            return removed
+        check_writable(self.history.identity.write_features, "this graph")
+        retention.raise_cutoff(survey.cutoff)
+        for branch, positions in survey.doomed.items():
+            retention.raise_watermark(branch, max(positions) + 1)
+        for prepared in survey.expired:
+            key = recovery_key(prepared.commit_id)
+            self.history.store.delete(key)
+            removed["prepared"].add(0)
+            if prepared.plan.opening is not None:
+                retention.fence_opening(prepared.plan.opening)
+        for branch in self.history.chain.branches():
+            retention.fence(branch)
+        entries, garbage = self._unneeded(survey)
+        self._delete("delete commits", [info.key for info in entries])
+        reach(Failpoint.SWEEP_AFTER_ENTRIES)
+        self._delete("delete files", [info.key for info in garbage])
+        store = self.place.store
+        if isinstance(store, LocalStore):
+            store.delete_temporary(survey.temporary)
+        for info in (*entries, *garbage):
+            kind = kind_of(info.key)
+            assert kind is not None, "only what has a kind is deleted"
+            removed[kind].add(info.size)
+        for info in survey.temporary:
+            removed["staging"].add(info.size)
+        return removed
+
+    def _unneeded(self, survey: Survey) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
+        """The second look, after the fences: of what the first one found, what is still needed by nothing."""
+        references, _ = self._references(survey.now)
+        survey.retained.add(references)
+        doomed = {
+            branch: [position for position in positions if (branch, position) not in survey.retained.keepers]
+            for branch, positions in survey.doomed.items()
+        }
+        # What was published since the first look is younger than the cutoff, and stays.
+        self._mark(survey.reach, listed_chains(self.history.store.list("branches")), doomed, references)
+        needed_tables = self._declared_tables(survey.reach)
+        entries = [survey.chains[branch][position] for branch, positions in doomed.items() for position in positions]
+        garbage = [info for info in survey.garbage if not _is_needed(info.key, survey.reach, needed_tables)]
+        return entries, garbage
+
+    def _delete(self, stage: str, keys: Sequence[str]) -> None:
+        tasks = [
+            DeleteTask(self.place, tuple(keys[start : start + DELETE_BATCH]))
+            for start in range(0, len(keys), DELETE_BATCH)
+        ]
+        self.workers.map(stage, delete_batch, tasks)
+
+
+def _is_needed(key: str, reach: Reachable, tables: set[str]) -> bool:
+    if reach.needs(key):
+        return True
+    return is_first_version(key) and table_of(key) in tables

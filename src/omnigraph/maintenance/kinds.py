@@ -1,0 +1,47 @@
+"""What an object of a graph is, by its key. What has no such name is not the graph's, and is never touched."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Kind = Literal[
+    "commits", "data", "deletions", "indexes", "versions", "transactions", "log", "prepared", "staging", "leases"
+]
+"""In the words of a report: entries of chains, parts of tables, segments of the log, plans, scratch of running work."""
+
+_ID = "[0-9A-Za-z]{26}"
+_TABLE = r"(?:nodes|edges)/[^/]+-[0-9a-z]{10}"
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+_PATTERNS: tuple[tuple[Kind, str], ...] = (
+    ("commits", r"branches/[^/]+/[0-9]{12}\.json"),
+    ("data", rf"{_TABLE}/data/[0-9a-f]{{20,}}(?:-[0-9a-f]{{16}})?\.lance(?:#[0-9]+)?"),
+    ("deletions", rf"{_TABLE}/_deletions/[0-9]+-[0-9]+-[0-9]+\.(?:arrow|bin)(?:#[0-9]+)?"),
+    ("indexes", rf"{_TABLE}/_indices/{_UUID}/.+"),
+    ("versions", rf"{_TABLE}/_versions/d?[0-9]+\.manifest(?:#[0-9]+)?"),
+    ("transactions", rf"{_TABLE}/_transactions/[0-9]+-{_UUID}\.txn(?:#[0-9]+)?"),
+    ("log", rf"history/{_ID}(?:\.ancestry|\.keys)?\.json"),
+    ("prepared", rf"recovery/{_ID}\.json"),
+    ("staging", rf"staging/(?:{_ID}|export-[0-9a-f]{{32}})/.+|staging/clock-{_ID}"),
+    ("leases", rf"leases/{_ID}\.json"),
+)
+_KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+_FIRST_VERSION = re.compile(rf"({_TABLE})/_versions/[0-9]+\.manifest")
+
+
+def kind_of(key: str) -> Kind | None:
+    """None: this is nothing that cleanup may ever remove."""
+    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(key)), None)
+
+
+def table_of(key: str) -> str | None:
+    """The folder of the table that an object belongs to."""
+    found = re.match(_TABLE, key)
+    return None if found is None else found[0]
+
+
+def is_first_version(key: str) -> bool:
+    """Whether this is the empty version that a table begins with, and that everybody who writes its first rows stands on."""
+    return _FIRST_VERSION.fullmatch(key) is not None

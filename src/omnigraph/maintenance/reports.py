@@ -1,0 +1,266 @@
+"""What cleanup removes and what is kept for whom, and what the types of a graph take up."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import UsageError
+from omnigraph.history import TableState
+from omnigraph.maintenance.cleanup import Cleaner, Place, Survey, Totals
+from omnigraph.maintenance.indexes import IndexState, index_state
+from omnigraph.maintenance.kinds import Kind, kind_of, table_of
+from omnigraph.maintenance.reachable import entry_snapshots, index_folder
+from omnigraph.maintenance.retained import Policy
+from omnigraph.storage import ObjectInfo, Store
+from omnigraph.tables import TableFiles
+from omnigraph.tables.staging import stored_rows
+from omnigraph.views import Repository, View, table_path
+from omnigraph.workers import IN_PROCESS, Workers
+
+_DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of "90s", "30m", "12h", "7d", "4w" or a plain number of seconds."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise UsageError(f"'{text}' is not a duration", hint="write 30m, 12h, 7d or 4w, or 0")
+    return float(int(found[1]) * _UNITS[found[2]])
+
+
+@dataclass(frozen=True)
+class KeptBy:
+    """What one branch or tag keeps, and what nobody else does: so much is freed when it is deleted and cleaned up.
+
+    >>> [main] = [kept for kept in g.storage().kept if kept.name == "branch main"]
+    >>> assert main.commits >= 1
+    """
+
+    name: str
+    commits: int
+    files_alone: int
+    bytes_alone: int
+
+
+@dataclass(frozen=True)
+class CleanupReport:
+    """What a cleanup removed or, as a dry run, would remove: files and bytes by kind.
+
+    `waiting` is what nothing needs and is too young to be removed; `watermarks` gives, for each branch that lost commits, the
+    position from which on it keeps them; `foreign` are files that are not the graph's own, and were left alone.
+
+    >>> report = g.cleanup(keep=10, dry_run=True)
+    >>> assert report.files == sum(totals.files for totals in report.removed.values())
+    """
+
+    is_dry_run: bool
+    removed: Mapping[Kind, Totals]
+    waiting: Totals
+    watermarks: Mapping[str, int]
+    kept: tuple[KeptBy, ...]
+    foreign: tuple[str, ...]
+
+    @property
+    def files(self) -> int:
+        return sum(totals.files for totals in self.removed.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(totals.bytes for totals in self.removed.values())
+
+    def __repr__(self) -> str:
+        word = "would remove" if self.is_dry_run else "removed"
+        return f"<CleanupReport: {word} {self.files} files, {self.bytes} bytes>"
+
+
+@dataclass(frozen=True)
+class TypeStorage:
+    """What one type takes up. `live_bytes` are those of the branch's head, `history_bytes` those that other kept commits need
+    beside, `reclaimable_bytes` those that none does.
+
+    >>> person = next(each for each in g.storage().types if each.type == "node:Person")
+    >>> assert person.rows == 3
+    """
+
+    type: str
+    rows: int
+    fragments: int
+    deleted_rows: int
+    live_bytes: int
+    history_bytes: int
+    reclaimable_bytes: int
+    indexes: tuple[IndexState, ...]
+
+
+@dataclass(frozen=True)
+class StorageReport:
+    """What a graph takes up: its types at one branch, and what each branch and tag alone keeps.
+
+    >>> assert g.storage().reclaimable_bytes >= 0
+    """
+
+    branch: str
+    types: tuple[TypeStorage, ...]
+    kept: tuple[KeptBy, ...]
+    history_objects: Totals
+    """Entries, segments of the log and other small objects."""
+
+    @property
+    def reclaimable_bytes(self) -> int:
+        return sum(each.reclaimable_bytes for each in self.types)
+
+    def __repr__(self) -> str:
+        return f"<StorageReport of {self.branch}: {len(self.types)} types, {self.reclaimable_bytes} bytes reclaimable>"
+
+
+@dataclass(frozen=True)
+class RepositoryTables:
+    """The tables of an opened graph, as cleanup sees them."""
+
+    repository: Repository
+
+    @property
+    def has_files(self) -> bool:
+        return self.repository.tables.has_files
+
+    def files_of(self, state: TableState) -> TableFiles:
+        return self.repository.files_of(state)
+
+    def table_paths(self, schema: str) -> set[str]:
+        return {table_path(entity) for entity in self.repository.catalog(schema).tables.values()}
+
+
+@dataclass(frozen=True)
+class OpenedStore:
+    """The store of a graph that this process has open."""
+
+    repository: Repository
+
+    @property
+    def store(self) -> Store:
+        return self.repository.store
+
+
+def cleaner_of(repository: Repository, place: Place | None = None, workers: Workers = IN_PROCESS) -> Cleaner:
+    """`place`: where tasks that run elsewhere find the graph."""
+    return Cleaner(repository.history, place or OpenedStore(repository), RepositoryTables(repository), workers)
+
+
+def clean_up(cleaner: Cleaner, policy: Policy, *, dry_run: bool) -> CleanupReport:
+    """Remove what the policy does not keep; with `dry_run`, only say what that is."""
+    survey = cleaner.survey(policy)
+    kept = kept_by(cleaner, survey)
+    removed = _would_remove(survey) if dry_run else cleaner.sweep(survey)
+    waiting = Totals()
+    for info in survey.young:
+        waiting.add(info.size)
+    return CleanupReport(
+        dry_run,
+        {kind: totals for kind, totals in removed.items() if totals.files},
+        waiting,
+        {branch: max(positions) + 1 for branch, positions in survey.doomed.items()},
+        kept,
+        survey.foreign,
+    )
+
+
+def _would_remove(survey: Survey) -> dict[Kind, Totals]:
+    removed: dict[Kind, Totals] = defaultdict(Totals)
+    entries = [survey.chains[branch][position] for branch, gone in survey.doomed.items() for position in gone]
+    for info in (*entries, *survey.garbage):
+        kind = kind_of(info.key)
+        assert kind is not None, "only what has a kind is garbage"
+        removed[kind].add(info.size)
+    for _ in survey.expired:
+        removed["prepared"].add(0)
+    for info in survey.temporary:
+        removed["staging"].add(info.size)
+    return removed
+
+
+# ---------------------------------------------------------------- what is kept for whom
+
+
+def kept_by(cleaner: Cleaner, survey: Survey) -> tuple[KeptBy, ...]:
+    """Each branch and tag, and whatever else keeps commits, with the files that it alone keeps."""
+    keepers_of: dict[str, set[str]] = defaultdict(set)
+    commits: dict[str, int] = defaultdict(int)
+    for place, keepers in survey.retained.keepers.items():
+        entry = cleaner.entries.get(place)
+        if entry is None:
+            continue
+        for keeper in keepers:
+            commits[keeper] += len(entry.steps)
+        for snapshot in entry_snapshots(entry):
+            for state in snapshot.tables.values():
+                files = survey.reach.states.get(state)
+                if files is not None:
+                    for key in (*files.keys, *files.indexes):
+                        keepers_of[key] |= keepers
+    sizes = _sizes(survey)
+    alone: dict[str, Totals] = defaultdict(Totals)
+    for key, keepers in keepers_of.items():
+        if len(keepers) == 1:
+            (keeper,) = keepers
+            alone[keeper].files += sizes[key].files
+            alone[keeper].bytes += sizes[key].bytes
+    return tuple(KeptBy(name, commits[name], alone[name].files, alone[name].bytes) for name in sorted(commits))
+
+
+def _sizes(survey: Survey) -> dict[str, Totals]:
+    """Of each file, and of each folder of an index segment."""
+    sizes: dict[str, Totals] = defaultdict(Totals)
+    for info in survey.listed:
+        sizes[index_folder(info.key) or info.key].add(info.size)
+    return sizes
+
+
+# ---------------------------------------------------------------- storage
+
+
+def storage_of(cleaner: Cleaner, view: View, branch: str) -> StorageReport:
+    survey = cleaner.survey(Policy())
+    sizes = _sizes(survey)
+    bytes_in: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for key, totals in sizes.items():
+        table = table_of(key)
+        if table is not None and kind_of(f"{key}/x" if key in survey.reach.folders else key) is not None:
+            bytes_in[table][key] += totals.bytes
+    types = tuple(_type_storage(view, key, survey, bytes_in) for key in sorted(view.catalog.tables))
+    return StorageReport(branch, types, kept_by(cleaner, survey), _history_objects(survey))
+
+
+def _type_storage(view: View, key: str, survey: Survey, bytes_in: Mapping[str, Mapping[str, int]]) -> TypeStorage:
+    state, table = view.state(key), view.table(key)
+    files = None if state is None else survey.reach.states.get(state)
+    live = set() if files is None else {*files.keys, *files.indexes}
+    live_bytes = history_bytes = reclaimable = 0
+    for name, size in bytes_in.get(view.path(key), {}).items():
+        if name in live:
+            live_bytes += size
+        elif name in survey.reach.objects or name in survey.reach.folders:
+            history_bytes += size
+        else:
+            reclaimable += size
+    return TypeStorage(
+        key,
+        view.rows(key),
+        0 if table is None else len(table.fragments),
+        0 if table is None else sum(stored_rows(table).values()) - table.rows,
+        live_bytes,
+        history_bytes,
+        reclaimable,
+        tuple(index_state(view, [key])),
+    )
+
+
+def _history_objects(survey: Survey) -> Totals:
+    totals = Totals()
+    entries: Iterable[ObjectInfo] = (info for chain in survey.chains.values() for info in chain.values())
+    for info in (*entries, *(info for info in survey.listed if kind_of(info.key) == "log")):
+        totals.add(info.size)
+    return totals

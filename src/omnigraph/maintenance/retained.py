@@ -1,0 +1,168 @@
+"""Which entries of which chains are kept: by policy, by name, and because somebody works on them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from omnigraph.errors import HistoryGap
+from omnigraph.history import Commit, CommitRef, Entry, History, Prepared
+from omnigraph.history.chain import position_of
+from omnigraph.history.leases import Lease
+from omnigraph.history.log import Log
+from omnigraph.history.values import LogSegment
+from omnigraph.storage import ObjectInfo
+
+Chains = Mapping[str, Mapping[int, ObjectInfo]]
+"""What a listing tells of every branch: its entries by position."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How much of its own history a branch keeps: its `keep` newest commits, and those younger than `older_than` seconds.
+
+    Without both, all of it. A branch that is not among `branches` (None: all are) keeps all of it too.
+    """
+
+    keep: int | None = None
+    older_than: float | None = None
+    branches: frozenset[str] | None = None
+
+    def concerns(self, branch: str) -> bool:
+        return self.branches is None or branch in self.branches
+
+    def keeps_all_of(self, branch: str) -> bool:
+        return not self.concerns(branch) or (self.keep is None and self.older_than is None)
+
+    def keeps(self, place: int, age_s: float) -> bool:
+        """Of a branch that does not keep all: the commit at this place, counted from 0 at the head."""
+        return place < (1 if self.keep is None else self.keep) or (
+            self.older_than is not None and age_s < self.older_than
+        )
+
+
+def listed_chains(infos: Iterable[ObjectInfo]) -> Chains:
+    """From a listing of `branches`. Damaged when something else lies in a branch's folder."""
+    chains: dict[str, dict[int, ObjectInfo]] = defaultdict(dict)
+    for info in infos:
+        chains[unquote(info.key.split("/")[1])][position_of(info.key)] = info
+    return chains
+
+
+@dataclass(frozen=True)
+class References:
+    """Everything that keeps commits, as it was found at one time."""
+
+    newest: Mapping[str, Entry]
+    """The newest entry of every branch, deleted ones included."""
+    tags: Mapping[str, CommitRef]
+    plans: tuple[Prepared, ...]
+    leases: tuple[Lease, ...]
+
+    @property
+    def heads(self) -> list[Entry]:
+        return [entry for entry in self.newest.values() if entry.alive]
+
+
+@dataclass
+class Retained:
+    """Entries that are kept, and by which branches and tags."""
+
+    history: History
+    policy: Policy
+    chains: Chains
+    now: float
+    cutoff: float
+    """By the store's clock: what was superseded later stays, whatever the policy says."""
+    keepers: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, references: References) -> None:
+        log = _RememberingLog(self.history.log)
+        for head in references.heads:
+            self._add_branch(head, log)
+        for name, ref in references.tags.items():
+            self._keep(ref, f"tag {name}")
+        for lease in references.leases:
+            self._keep(lease.commit, "a running write")
+        for prepared in references.plans:
+            opening = prepared.plan.opening
+            if opening is not None:
+                self._keep(opening.before.commit.ref, "a prepared write")
+        for commit in merge_bases(self.history, references.heads):
+            self._keep(commit.ref, "later merges")
+
+    def _add_branch(self, head: Entry, log: Log) -> None:
+        keeper = f"branch {head.branch}"
+        self.keepers[head.branch, head.position].add(keeper)
+        for place, commit in enumerate(log.walk(head)):
+            info = self.chains.get(commit.ref.branch, {}).get(commit.ref.position)
+            if place and info is None:
+                return  # Removed before, and so is everything below it, but for what has other reasons.
+            age = 0.0 if info is None else self.now - info.modified.timestamp()
+            if not self.policy.keeps_all_of(head.branch) and not self.policy.keeps(place, age):
+                return
+            self._keep(commit.ref, keeper)
+
+    def _keep(self, ref: CommitRef, keeper: str) -> None:
+        self.keepers[ref.branch, ref.position].add(keeper)
+
+    def doomed(self, branch: str) -> list[int]:
+        """The positions that nothing keeps. The newest is never among them, nor what was superseded after the cutoff."""
+        positions = sorted(self.chains.get(branch, ()))
+        return [
+            position
+            for position, following in itertools.pairwise(positions)
+            if (branch, position) not in self.keepers
+            and self.chains[branch][following].modified.timestamp() < self.cutoff
+            and not self._is_young(branch, position)
+        ]
+
+    def _is_young(self, branch: str, position: int) -> bool:
+        """By policy: entries of former incarnations of a branch, which have no head to count from."""
+        if not self.policy.concerns(branch):
+            return True
+        age = self.now - self.chains[branch][position].modified.timestamp()
+        return self.policy.older_than is not None and age < self.policy.older_than
+
+
+def merge_bases(history: History, heads: Iterable[Entry]) -> Iterable[Commit]:
+    """Every commit that is a best common ancestor of two of these heads. One that is gone already is left out.
+
+    Branches that reach the same count once, and so do pairs that share the same: what is read grows with the number of places
+    where branches parted, not with that of pairs.
+    """
+    entries = list(heads)
+    vectors = [history.lineage.reached(entry.ancestry) for entry in entries]
+    reached_by: dict[str, int] = defaultdict(int)
+    for vector in vectors:
+        for incarnation in vector:
+            reached_by[incarnation] += 1
+    parts: dict[frozenset[tuple[str, int]], int] = defaultdict(int)
+    for vector in vectors:
+        parts[frozenset((name, seq) for name, seq in vector.items() if reached_by[name] > 1)] += 1
+    shared = {part for part, count in parts.items() if count > 1}
+    for one, other in itertools.combinations([dict(part) for part in parts], 2):
+        shared.add(frozenset((name, min(one[name], other[name])) for name in one.keys() & other.keys()))
+    found: dict[str, Commit] = {}
+    for part in shared:
+        with contextlib.suppress(HistoryGap):
+            vector = dict(part)
+            found |= {commit.id: commit for commit in history.lineage.common_ancestors(vector, vector, entries)}
+    return found.values()
+
+
+class _RememberingLog(Log):
+    """A log of which every segment is read once, however many branches have it."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log.store, log.new_id, max_tail=log.max_tail)
+        self._segments: dict[str, list[Commit]] = {}
+
+    def _load(self, segment: LogSegment) -> list[Commit]:
+        if segment.id not in self._segments:
+            self._segments[segment.id] = super()._load(segment)
+        return self._segments[segment.id]

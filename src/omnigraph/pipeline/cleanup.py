@@ -1,0 +1,75 @@
+"""Cleanup and storage of an opened graph: in this process, or with listings and deletions as tasks on Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Sequence
+
+from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.maintenance.reports import (
+    CleanupReport,
+    StorageReport,
+    clean_up,
+    cleaner_of,
+    parse_duration,
+    storage_of,
+)
+from omnigraph.maintenance.retained import Policy
+from omnigraph.pipeline.engines import Engine, runner_of
+from omnigraph.pipeline.progress import Silent, progress_for
+from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.pipeline.target import Address
+from omnigraph.views import Repository
+
+
+def cleanup(
+    repository: Repository,
+    *,
+    keep: int | None,
+    older_than: str | float | dt.timedelta | None,
+    branches: Sequence[str] | None,
+    dry_run: bool,
+    engine: Engine = "local",
+    show_progress: bool = False,
+) -> CleanupReport:
+    policy = Policy(_checked_keep(keep), _seconds(older_than), _checked_branches(repository, branches))
+    shown = progress_for(sys.stderr) if show_progress else Silent()
+    try:
+        runner = runner_of(engine, repository.store.uri, shown)
+        place = None if isinstance(runner, LocalRunner) else Address.of_graph(repository)
+        return clean_up(cleaner_of(repository, place, runner), policy, dry_run=dry_run)
+    finally:
+        shown.close()
+
+
+def storage(repository: Repository, branch: str) -> StorageReport:
+    _, view = repository.head(branch)
+    return storage_of(cleaner_of(repository, None, LocalRunner()), view, branch)
+
+
+def _checked_keep(keep: int | None) -> int | None:
+    if keep is not None and keep < 1:
+        raise UsageError(f"keep must be at least 1, not {keep}", hint="the newest commit of a branch is always kept")
+    return keep
+
+
+def _seconds(older_than: str | float | dt.timedelta | None) -> float | None:
+    if older_than is None:
+        return None
+    if isinstance(older_than, str):
+        return parse_duration(older_than)
+    seconds = older_than.total_seconds() if isinstance(older_than, dt.timedelta) else float(older_than)
+    if not seconds >= 0:
+        raise UsageError(f"older_than must be a time span, not {older_than}", hint="write '7d', or 0")
+    return seconds
+
+
+def _checked_branches(repository: Repository, branches: Sequence[str] | None) -> frozenset[str] | None:
+    if branches is None:
+        return None
+    known = set(repository.history.chain.branches())
+    for name in branches:
+        if name not in known:
+            raise BranchNotFound(f"branch '{name}' does not exist", hint="see 'omnigraph branch list'")
+    return frozenset(branches)

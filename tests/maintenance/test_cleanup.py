@@ -1,0 +1,386 @@
+"""Cleanup of real graphs: what goes, what stays, and what those are told who come too late."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from maintenance.aging import HOURS, age, files_of
+from write.graphs import SCHEMA, content, fill
+
+import omnigraph as og
+from omnigraph.errors import BranchNotFound, Damaged, HistoryGap, StagedTooLongAgo, UsageError
+from omnigraph.history.leases import Leases
+from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
+
+
+def person(graph: og.Graph, name: str, branch: str = "main") -> None:
+    with graph.transaction(branch) as tx:
+        tx.insert("Person", name=name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "graph"
+
+
+@pytest.fixture
+def graph(folder: Path) -> og.Graph:
+    """Eleven commits on main: people one by one, then one who is gone again."""
+    graph = og.init(folder, SCHEMA, durability="process")
+    with graph.transaction() as tx:
+        fill(tx)
+    for number in range(8):
+        person(graph, f"p{number}")
+    graph.mutate('query q() { delete Person where name = "p3" }')
+    return graph
+
+
+# ---------------------------------------------------------------- what goes and what stays
+
+
+def test_the_newest_commits_stay_and_read_the_same(graph: og.Graph, folder: Path) -> None:
+    before = {number: content(graph, f"main~{number}") for number in range(3)}
+    age(folder)
+    report = graph.cleanup(keep=3)
+    assert report.removed["commits"].files == 8
+    assert report.removed["versions"].files > 8
+    assert report.watermarks == {"main": 8}
+    assert {number: content(graph, f"main~{number}") for number in range(3)} == before
+    with pytest.raises(HistoryGap, match="keeps entries of branch 'main' from 8 on") as caught:
+        graph.snapshot("main~3")
+    assert caught.value.details() == {"branch": "main", "watermark": 8}
+    assert len(graph.commits(limit=100)) == 11
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing(graph: og.Graph, folder: Path) -> None:
+    graph.tags.create("first", "main~9")
+    age(folder)
+    before = files_of(folder)
+    promised = graph.cleanup(keep=2, dry_run=True)
+    assert files_of(folder) == before
+    assert {kept.name for kept in promised.kept} == {"branch main", "tag first"}
+    assert all(kept.bytes_alone > 0 for kept in promised.kept)
+    done = graph.cleanup(keep=2)
+    assert {kind: vars(totals) for kind, totals in done.removed.items()} == {
+        kind: vars(totals) for kind, totals in promised.removed.items()
+    }
+    assert len(before - files_of(folder)) == done.files
+
+
+def test_without_a_policy_only_garbage_goes(graph: og.Graph, folder: Path) -> None:
+    graph.branches.create("dropped", "main~2")
+    person(graph, "lost", "dropped")
+    graph.branches.delete("dropped", force=True)
+    state = graph._repository.history.chain.head("main").head.table("node:Person")
+    assert state is not None
+    stray = folder / state.path / "data" / f"{'0' * 24}{'ab' * 13}.lance"
+    stray.write_bytes(b"half a file")
+    age(folder)
+    report = graph.cleanup()
+    assert not stray.exists()
+    assert set(report.removed) == {"commits", "data", "versions", "transactions"}
+    assert report.watermarks == {"dropped": 2}
+    assert [content(graph, f"main~{number}") for number in range(11)]
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
+def test_tags_branches_and_merge_bases_keep_what_they_need(graph: og.Graph, folder: Path) -> None:
+    graph.tags.create("v1", "main~6")
+    graph.branches.create("side", "main~4")
+    person(graph, "aside", "side")
+    person(graph, "ahead")
+    before = {revision: content(graph, revision) for revision in ("main", "side", "v1")}
+    age(folder)
+    graph.cleanup(keep=1)
+    again = og.open(folder)
+    assert {revision: content(again, revision) for revision in before} == before
+    assert again.branches.merge("side").commit is not None
+    assert {"aside", "ahead"} <= content(again)["node:Person"].keys()
+
+
+def test_the_base_of_any_two_branches_is_kept(graph: og.Graph, folder: Path) -> None:
+    graph.branches.create("one", "main~4")
+    person(graph, "x1", "one")
+    graph.branches.create("two", "one")
+    for branch in ("one", "two"):
+        person(graph, f"y {branch}", branch)
+    age(folder)
+    graph.cleanup(keep=1)
+    assert og.open(folder).branches.merge("two", into="one").commit is not None
+
+
+def test_only_the_named_branches_are_shortened(graph: og.Graph, folder: Path) -> None:
+    graph.branches.create("side")
+    for number in range(3):
+        person(graph, f"s{number}", "side")
+    age(folder)
+    graph.cleanup(keep=1, branches=["side"])
+    assert [content(graph, f"main~{number}") for number in range(10)]
+    with pytest.raises(HistoryGap):
+        graph.snapshot("side~1")
+    with pytest.raises(BranchNotFound):
+        graph.cleanup(branches=["nobody"])
+
+
+def test_what_is_younger_than_the_policy_or_an_hour_stays(graph: og.Graph, folder: Path) -> None:
+    report = graph.cleanup(keep=1, older_than=0)
+    assert (report.files, report.waiting.files > 0) == (0, True)
+    age(folder)
+    assert graph.cleanup(older_than="4h").removed.keys().isdisjoint({"commits", "versions"})
+    assert graph.cleanup(older_than="2h").removed["commits"].files == 10
+
+
+def test_files_that_omnigraph_did_not_make_are_left_alone(graph: og.Graph, folder: Path) -> None:
+    state = graph._repository.history.chain.head("main").head.table("node:Person")
+    assert state is not None
+    strangers = [
+        folder / state.path / "data" / "notes.lance",
+        folder / state.path / "README",
+        folder / "staging" / "mine" / "x",
+        folder / "history" / "backup.json",
+    ]
+    for file in strangers:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("mine")
+    age(folder)
+    report = graph.cleanup(keep=1)
+    assert all(file.exists() for file in strangers)
+    assert set(report.foreign) == {str(file.relative_to(folder)) for file in strangers}
+
+
+def test_half_written_files_of_dead_processes_go(graph: og.Graph, folder: Path) -> None:
+    left = folder / "branches" / "main" / f".tmp-{'0' * 16}"
+    left.write_bytes(b"{")
+    other = folder / "branches" / "main" / ".tmp-mine"
+    other.write_bytes(b"")
+    age(folder)
+    graph.cleanup()
+    assert not left.exists()
+    assert other.exists()
+
+
+def test_a_damaged_graph_is_not_cleaned_up(graph: og.Graph, folder: Path) -> None:
+    state = graph._repository.history.revisions.resolve("main~2").table("node:Person")
+    assert state is not None
+    (folder / state.path / "_versions" / f"d{state.version}.manifest").unlink()
+    age(folder)
+    before = files_of(folder)
+    with pytest.raises(Damaged, match="_versions"):
+        og.open(folder).cleanup(keep=5)
+    assert files_of(folder) == before
+
+
+@pytest.mark.parametrize("bad", [{"keep": 0}, {"older_than": "soon"}, {"older_than": -1}, {"older_than": "7 days"}])
+def test_a_policy_that_makes_no_sense_is_refused(graph: og.Graph, bad: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        graph.cleanup(**bad)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- beside others
+
+
+def test_a_pinned_reader_of_a_removed_commit_hears_of_the_watermark(graph: og.Graph, folder: Path) -> None:
+    reader = og.open(folder)
+    pinned = reader.snapshot("main~5")
+    age(folder)
+    graph.cleanup(keep=1)
+    with pytest.raises(HistoryGap, match="removed by cleanup"):
+        pinned.query('query q() { match { $p: Person } return { $p.name } }')
+
+
+def test_a_transaction_that_was_stopped_for_long_refuses(graph: og.Graph, folder: Path) -> None:
+    """It staged, slept for hours, and a cleanup came: nothing of it is visible, and the next one is fine."""
+    sleeper = og.open(folder)
+    history = sleeper._repository.history
+    away = 0.0
+
+    def sleep_through_a_cleanup() -> None:
+        nonlocal away
+        disarm_all()
+        away = 3 * HOURS
+        age(folder)
+        graph.cleanup(older_than=0)
+
+    clock = history.clock
+    for part in (history, history.chain, history.retention):
+        part.clock = lambda: clock() + away
+    arm(Failpoint.PUBLISH_BEFORE_CREATE, sleep_through_a_cleanup)
+    with pytest.raises(StagedTooLongAgo) as caught:
+        person(sleeper, "late")
+    assert caught.value.retry
+    assert graph.verify(all=True, deep=True).findings == ()
+    person(sleeper, "late")
+    assert "late" in content(graph)["node:Person"]
+
+
+def test_a_load_of_twelve_hours_is_not_swept(graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stages for hours; its lease is renewed, and cleanups in between leave what it staged and what it reads."""
+    data = folder.parent / "people.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded"}}\n')
+    loader = og.open(folder)
+    history = loader._repository.history
+    away = 0.0
+    clock = history.clock
+    for part in (history, history.chain, history.retention, history.leases):
+        part.clock = lambda: clock() + away
+    lease = []
+
+    def work_for_twelve_hours() -> None:
+        nonlocal away
+        disarm_all()
+        head = history.chain.head("main").head.commit.ref
+        began = history.clock()
+        for _ in range(12):
+            away += HOURS
+            age(folder, HOURS)
+            lease[:] = lease or [history.leases.begin(head, began)]
+            history.leases.renew(lease[0])
+            graph.cleanup(older_than=0)
+
+    arm(Failpoint.LOAD_AFTER_READ, work_for_twelve_hours)
+    assert loader.load(data, mode="append", engine="local").total.inserted == 1
+    assert "loaded" in content(graph)["node:Person"]
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
+def test_a_load_that_was_stopped_without_a_lease_refuses(graph: og.Graph, folder: Path) -> None:
+    data = folder.parent / "people.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded"}}\n')
+    loader = og.open(folder)
+    history = loader._repository.history
+    away = 0.0
+    clock = history.clock
+    for part in (history, history.chain, history.retention, history.leases):
+        part.clock = lambda: clock() + away
+
+    def sleep_through_a_cleanup() -> None:
+        nonlocal away
+        disarm_all()
+        away = 3 * HOURS
+        age(folder)
+        graph.cleanup(older_than=0)
+
+    arm(Failpoint.LOAD_AFTER_CHECKS, sleep_through_a_cleanup)
+    with pytest.raises((StagedTooLongAgo, HistoryGap)):
+        loader.load(data, mode="append", engine="local")
+    assert graph.recovery.list() == []
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
+def test_a_lease_is_written_only_by_long_work_and_removed_at_its_end(
+    graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    monkeypatch.setattr("omnigraph.history.leases.RENEWAL_S", 0.01)
+    renewed = threading.Event()
+    renew = Leases.renew
+    monkeypatch.setattr(Leases, "renew", lambda self, lease: (renew(self, lease), renewed.set()))
+    history = graph._repository.history
+    with history.leases.hold(history.chain.head("main").head.commit.ref):
+        assert renewed.wait(30)
+        (lease,) = history.leases.living(time.time())
+        assert lease.since < time.time()
+    assert history.leases.living(time.time()) == []
+    assert not (folder / "leases").exists()
+
+
+def test_a_prepared_load_keeps_what_it_staged_until_it_is_too_old(graph: og.Graph, folder: Path) -> None:
+    data = folder.parent / "people.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded"}}\n')
+    for _ in range(2):
+        arm(Failpoint.RECOVERY_PLAN_WRITTEN, raising(FailpointReached()))
+        with pytest.raises(FailpointReached):
+            og.open(folder).load(data, mode="append", engine="local")
+        disarm_all()
+    first, second = graph.recovery.list()
+    age(folder)
+    graph.cleanup(older_than=0)
+    assert graph.recovery.resume(first.commit_id).kind == "load"
+    os.utime(folder / "recovery" / f"{second.commit_id}.json", (1, 1))
+    age(folder)
+    assert graph.cleanup(older_than=0).removed["prepared"].files == 1
+    assert graph.recovery.list() == []
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
+def test_a_branch_cannot_start_at_a_commit_that_goes_at_the_same_time(graph: og.Graph, folder: Path) -> None:
+    age(folder)
+
+    def clean_up() -> None:
+        disarm_all()
+        og.open(folder).cleanup(keep=1)
+
+    arm(Failpoint.BRANCH_BEFORE_CREATE, clean_up)
+    with pytest.raises(HistoryGap, match="older than what cleanup keeps"):
+        graph.branches.create("late", "main~5")
+    assert not graph.branches.exists("late")
+
+
+def test_a_branch_starts_at_a_tag_below_the_watermark(graph: og.Graph, folder: Path) -> None:
+    graph.tags.create("v1", "main~6")
+    before = content(graph, "v1")
+    age(folder)
+    graph.cleanup(keep=1)
+    graph.branches.create("fix", "v1")
+    assert content(graph, "fix") == before
+
+
+def test_a_type_that_has_no_rows_yet_keeps_its_empty_table(graph: og.Graph, folder: Path) -> None:
+    arm(Failpoint.TABLE_STAGED_DATA, raising(FailpointReached()))
+    fresh = og.init(folder.parent / "fresh", SCHEMA, durability="process")
+    with pytest.raises(FailpointReached):
+        person(fresh, "first")
+    disarm_all()
+    age(folder.parent / "fresh")
+    fresh.cleanup(older_than=0)
+    person(fresh, "first")
+    assert list(content(fresh)["node:Person"]) == ["first"]
+
+
+# ---------------------------------------------------------------- erasure
+
+
+def test_after_a_deletion_and_a_cleanup_no_file_holds_the_erased_bytes(graph: og.Graph, folder: Path) -> None:
+    secret = "Zacharias-Quillfeather-4711"
+    with graph.transaction() as tx:
+        tx.insert("Person", name=secret, code="ERASEME")
+    graph.branches.create("copy")
+    graph.ensure_indexes()
+    graph.ensure_indexes("copy")
+    assert any(secret.encode() in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    for branch in ("main", "copy"):
+        graph.mutate(f'query q() {{ delete Person where name = "{secret}" }}', branch=branch)
+        graph.optimize(branch)
+    age(folder)
+    graph.cleanup(older_than=0)
+    held = [str(file) for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
+    assert held == []
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
+# ---------------------------------------------------------------- storage
+
+
+def test_storage_tells_what_is_live_what_is_history_and_what_is_reclaimable(graph: og.Graph, folder: Path) -> None:
+    graph.branches.create("side")
+    person(graph, "aside", "side")
+    report = graph.storage()
+    people = next(each for each in report.types if each.type == "node:Person")
+    assert (people.rows, people.deleted_rows >= 0, people.fragments > 0) == (10, True, True)
+    assert people.live_bytes > 0
+    assert people.history_bytes > 0
+    on_disk = sum(f.stat().st_size for f in folder.glob("nodes/Person-*/**/*") if f.is_file())
+    assert people.live_bytes + people.history_bytes + people.reclaimable_bytes == on_disk
+    alone = {kept.name: kept.bytes_alone for kept in report.kept}
+    assert alone["branch side"] > 0
+    age(folder)
+    graph.cleanup(keep=1)
+    after = next(each for each in graph.storage().types if each.type == "node:Person")
+    assert after.live_bytes == people.live_bytes
+    assert after.history_bytes < people.history_bytes
+    assert after.reclaimable_bytes == 0
