@@ -9,8 +9,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import Damaged
+from omnigraph.errors import Damaged, HistoryGap
 from omnigraph.history import MAIN, Commit, Entry, History, Snapshot, TableState, check_attribution, new_ulid
+from omnigraph.history.chain import swept
 from omnigraph.history.envelope import read_as
 from omnigraph.history.schemas import schema_key
 from omnigraph.language.catalog import Catalog, EntityType
@@ -58,7 +59,7 @@ class View:
         try:
             return self.repository.tables.open(state.path, state.version, state.digest, layout=self.layout(key))
         except Damaged as damage:
-            raise _of_commit(damage, self.snapshot.commit) from damage
+            raise self.repository.explained(damage, self.snapshot.commit) from damage
 
     def layout(self, key: str) -> Layout:
         """Where the columns of a type are stored."""
@@ -150,13 +151,21 @@ class Repository:
             if len(self._uses) > USES_REMEMBERED:
                 self._uses.popitem(last=False)
 
-    def damage(self) -> Damaged | None:
+    def explained(self, damage: Damaged, commit: Commit) -> Damaged | HistoryGap:
+        """Why a file of a commit is not there, or not as it should be: cleanup has removed the commit, or else it is damaged."""
+        ref, chain = commit.ref, self.history.chain
+        floor = chain.floor(ref.branch)
+        if floor > ref.position and chain.find(ref.branch, ref.position) is None:
+            return swept(ref.branch, f"commit {commit.id}", floor)
+        return _of_commit(damage, commit)
+
+    def damage(self) -> Damaged | HistoryGap | None:
         """A damaged file of a table that was opened lately, if there is one; the content of so many bytes is looked at."""
         with self._lock:
             uses = list(reversed(self._uses.items()))
         for state, commit in uses:
             for damage in self.tables.damaged_files(state.path, state.version, state.digest, DIAGNOSED_BYTES):
-                return _of_commit(damage, commit)
+                return self.explained(damage, commit)
         return None
 
     def files_of(self, state: TableState) -> TableFiles:

@@ -51,7 +51,7 @@ def _watched(repository: Repository, stream: Iterator[Any]) -> Iterator[Any]:
 
 
 def _raise_damage(repository: Repository, error: BaseException) -> None:
-    """Raise Damaged when a file is to blame for an error that nobody raised on purpose."""
+    """Raise Damaged when a file is to blame for an error that nobody raised on purpose, HistoryGap when cleanup took it."""
     ours = isinstance(error, OmnigraphError) and not isinstance(error, StoragePermanent | PipelineFailed)
     # A panic in Lance is no Exception.
     if ours or not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):

@@ -32,6 +32,13 @@ class TableChange:
     state: TableState | None
     staged: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def noted(self) -> TableState | None:
+        """The version that the loader's note names: it holds the new rows alone, from which they are put on a newer head."""
+        if "version" not in self.staged:
+            return None
+        return TableState(self.staged["path"], self.staged["version"], 0, self.staged["rows"])
+
     def to_json(self) -> dict[str, Any]:
         return {
             "key": self.key,

@@ -20,10 +20,10 @@ that time with the cutoff (`check_staged`). Long writes hold a lease, which keep
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from omnigraph.errors import HistoryGap, ObjectExists, ObjectMissing, StagedTooLongAgo
+from omnigraph.errors import Damaged, HistoryGap, ObjectExists, ObjectMissing, StagedTooLongAgo, StorageError
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history.chain import PROBE_WINDOW_S, Chain, watermark_folder, watermark_key
@@ -131,6 +131,18 @@ class Retention:
         has not seen it may have taken that already."""
         if plan.staged_since is not None:
             self._check_cutoff(plan.branch, plan.staged_since)
+
+    @contextlib.contextmanager
+    def explaining(self, branch: str, staged_since: float) -> Iterator[None]:
+        """What fails in the block because a file is not there fails as StagedTooLongAgo if cleanup may have taken it."""
+        try:
+            yield
+        except (StorageError, Damaged) as error:
+            try:
+                self._check_cutoff(branch, staged_since)
+            except StagedTooLongAgo as late:
+                raise late from error
+            raise
 
     def _check_cutoff(self, branch: str, staged_since: float) -> None:
         elapsed = self.clock() - staged_since

@@ -76,7 +76,7 @@ class Survey:
     garbage: tuple[ObjectInfo, ...]
     """Of these: what nothing needs, and is old enough."""
     young: tuple[ObjectInfo, ...]
-    """What nothing needs, as far as can be told, and is too young to be sure."""
+    """What nothing needs, as far as can be told, and is too young to be sure: files, and entries with what they need."""
     foreign: tuple[str, ...]
     """What is not the graph's own, as far as its name tells."""
     temporary: tuple[ObjectInfo, ...]
@@ -142,7 +142,7 @@ class Cleaner:
         self._mark(reach, chains, doomed, references)
         needed_tables = self._declared_tables(reach)
         garbage: list[ObjectInfo] = []
-        young: list[ObjectInfo] = []
+        young = [chains[branch][position] for branch in chains for position in retained.young(branch)]
         foreign: list[str] = []
         for info in listed:
             if kind_of(info.key) is None:
@@ -252,17 +252,10 @@ class Cleaner:
         if not (survey.doomed or survey.garbage or survey.expired or survey.temporary):
             return removed
         check_writable(self.history.identity.write_features, "this graph")
-        retention.raise_cutoff(survey.cutoff)
         for branch, positions in survey.doomed.items():
             retention.raise_watermark(branch, max(positions) + 1)
-        for prepared in survey.expired:
-            key = recovery_key(prepared.commit_id)
-            self.history.store.delete(key)
-            removed["prepared"].add(0)
-            if prepared.plan.opening is not None:
-                retention.fence_opening(prepared.plan.opening)
-        for branch in self.history.chain.branches():
-            retention.fence(branch)
+        if survey.garbage or survey.expired:
+            self._fence_writers_off(survey, removed)
         entries, garbage = self._unneeded(survey)
         self._delete("delete commits", [info.key for info in entries])
         reach(Failpoint.SWEEP_AFTER_ENTRIES)
@@ -277,6 +270,18 @@ class Cleaner:
         for info in survey.temporary:
             removed["staging"].add(info.size)
         return removed
+
+    def _fence_writers_off(self, survey: Survey, removed: dict[Kind, Totals]) -> None:
+        """From here on nobody publishes what was staged before the cutoff, unless it is published or kept already."""
+        retention = self.history.retention
+        retention.raise_cutoff(survey.cutoff)
+        for prepared in survey.expired:
+            self.history.store.delete(recovery_key(prepared.commit_id))
+            removed["prepared"].add(0)
+            if prepared.plan.opening is not None:
+                retention.fence_opening(prepared.plan.opening)
+        for branch in self.history.chain.branches():
+            retention.fence(branch)
 
     def _unneeded(self, survey: Survey) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
         """The second look, after the fences: of what the first one found, what is still needed by nothing."""

@@ -19,7 +19,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     ("data", rf"{_TABLE}/data/[0-9a-f]{{20,}}(?:-[0-9a-f]{{16}})?\.lance(?:#[0-9]+)?"),
     ("deletions", rf"{_TABLE}/_deletions/[0-9]+-[0-9]+-[0-9]+\.(?:arrow|bin)(?:#[0-9]+)?"),
     ("indexes", rf"{_TABLE}/_indices/{_UUID}/.+"),
-    ("versions", rf"{_TABLE}/_versions/d?[0-9]+\.manifest(?:#[0-9]+)?"),
+    ("versions", rf"{_TABLE}/_versions/(?:d?[0-9]+\.manifest(?:#[0-9]+)?|latest_version_hint\.json)"),
     ("transactions", rf"{_TABLE}/_transactions/[0-9]+-{_UUID}\.txn(?:#[0-9]+)?"),
     ("log", rf"history/{_ID}(?:\.ancestry|\.keys)?\.json"),
     ("prepared", rf"recovery/{_ID}\.json"),
@@ -28,7 +28,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
 )
 _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
-_FIRST_VERSION = re.compile(rf"({_TABLE})/_versions/[0-9]+\.manifest")
+_FIRST_VERSION = re.compile(rf"{_TABLE}/_versions/(?:[0-9]+\.manifest|latest_version_hint\.json)")
 
 
 def kind_of(key: str) -> Kind | None:
@@ -43,5 +43,6 @@ def table_of(key: str) -> str | None:
 
 
 def is_first_version(key: str) -> bool:
-    """Whether this is the empty version that a table begins with, and that everybody who writes its first rows stands on."""
+    """Whether this is the empty version that a table begins with (or Lance's note of it), on which everybody stands who writes
+    its first rows."""
     return _FIRST_VERSION.fullmatch(key) is not None

@@ -19,7 +19,7 @@ from omnigraph.language.catalog import EdgeType
 from omnigraph.maintenance.health import TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged, Table
-from omnigraph.tables.compaction import Group, plan_rewrite, rewritten
+from omnigraph.tables.compaction import MAX_DELETED_SHARE, Group, plan_rewrite, rewritten
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
 from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.place import TablePlace
@@ -74,6 +74,7 @@ class _Work:
     groups: tuple[Group, ...]
     segments: tuple[SegmentPlan, ...]
     """Indexes to complete; those of the fragments to be rewritten are planned when they are written."""
+    purge: bool
 
     @property
     def is_needed(self) -> bool:
@@ -116,16 +117,21 @@ def maintain(
     branch: str,
     *,
     rewrite: bool,
+    purge: bool = False,
     dry_run: bool = False,
     actor: str | None = None,
     workers: Workers = IN_PROCESS,
 ) -> OptimizeReport:
-    """One commit, or none when nothing was to do. Started again from the new head when the schema changes meanwhile."""
+    """One commit, or none when nothing was to do. Started again from the new head when the schema changes meanwhile.
+
+    With `purge` no file of the new state holds a deleted row: fragments that lost any are written again, and so are the
+    indexes over them.
+    """
     check_attribution(actor)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         since = repository.history.clock()
         entry, view = repository.head(branch)
-        planned = [_planned(view, key, rewrite) for key in view.catalog.tables if view.rows(key)]
+        planned = [_planned(view, key, rewrite, purge) for key in view.catalog.tables if view.rows(key)]
         needed = [work for work in planned if work.is_needed]
         if dry_run or not needed:
             return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
@@ -165,13 +171,15 @@ def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Comm
     return publish(repository.history, plan, rebase)
 
 
-def _planned(view: View, key: str, rewrite: bool) -> _Work:
+def _planned(view: View, key: str, rewrite: bool, purge: bool) -> _Work:
     table = view.table(key)
     assert table is not None, "it has rows"
     entity = view.entity(key)
     cluster_by = "src" if isinstance(entity, EdgeType) else None
-    groups = plan_rewrite(table, cluster_by) if rewrite else []
-    return _Work(key, table, cluster_by, tuple(groups), tuple(plan_segments(table, index_specs(entity))))
+    share = 0.0 if purge else MAX_DELETED_SHARE
+    groups = plan_rewrite(table, cluster_by, max_deleted_share=share) if rewrite else []
+    segments = plan_segments(table, index_specs(entity), purge=purge)
+    return _Work(key, table, cluster_by, tuple(groups), tuple(segments), purge)
 
 
 def _report(view: View, work: _Work, after: Table | None) -> TableReport:
@@ -220,7 +228,7 @@ def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _D
         files = staged.files
         table = tables.open(staged.path, staged.version, layout=table.layout)
     reach(Failpoint.OPTIMIZE_AFTER_REWRITE)
-    plans = plan_segments(table, index_specs(view.entity(work.key)))
+    plans = plan_segments(table, index_specs(view.entity(work.key)), purge=work.purge)
     built = _built(repository, table, plans, at_hand)
     indexed = tables.stage_segments(table, plans, built) if plans else None
     reach(Failpoint.OPTIMIZE_AFTER_INDEXES)

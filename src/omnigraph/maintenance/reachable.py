@@ -54,6 +54,7 @@ def entry_snapshots(entry: Entry) -> tuple[Snapshot, ...]:
 def plan_states(plan: PublishPlan) -> Iterator[tuple[str, TableState]]:
     """The states that publishing a prepared plan needs, with the keys of their types."""
     stated = [(change.key, change.state) for change in plan.changes] + list(plan.bases().items())
+    stated += [(change.key, change.noted) for change in plan.changes]
     if plan.opening is not None:
         stated += plan.opening.before.tables.items()
     yield from ((key, state) for key, state in stated if state is not None)

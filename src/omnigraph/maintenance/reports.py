@@ -11,7 +11,7 @@ from omnigraph.errors import UsageError
 from omnigraph.history import TableState
 from omnigraph.maintenance.cleanup import Cleaner, Place, Survey, Totals
 from omnigraph.maintenance.indexes import IndexState, index_state
-from omnigraph.maintenance.kinds import Kind, kind_of, table_of
+from omnigraph.maintenance.kinds import Kind, is_first_version, kind_of, table_of
 from omnigraph.maintenance.reachable import entry_snapshots, index_folder
 from omnigraph.maintenance.retained import Policy
 from omnigraph.storage import ObjectInfo, Store
@@ -240,7 +240,7 @@ def _type_storage(view: View, key: str, survey: Survey, bytes_in: Mapping[str, M
     live = set() if files is None else {*files.keys, *files.indexes}
     live_bytes = history_bytes = reclaimable = 0
     for name, size in bytes_in.get(view.path(key), {}).items():
-        if name in live:
+        if name in live or is_first_version(name):
             live_bytes += size
         elif name in survey.reach.objects or name in survey.reach.folders:
             history_bytes += size

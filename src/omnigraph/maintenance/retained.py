@@ -121,6 +121,17 @@ class Retained:
             and not self._is_young(branch, position)
         ]
 
+    def young(self, branch: str) -> list[int]:
+        """The positions that nothing keeps but that they were superseded after the cutoff."""
+        positions = sorted(self.chains.get(branch, ()))
+        return [
+            position
+            for position, following in itertools.pairwise(positions)
+            if (branch, position) not in self.keepers
+            and self.chains[branch][following].modified.timestamp() >= self.cutoff
+            and not self._is_young(branch, position)
+        ]
+
     def _is_young(self, branch: str, position: int) -> bool:
         """By policy: entries of former incarnations of a branch, which have no head to count from."""
         if not self.policy.concerns(branch):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.maintenance.optimize import maintain
 from omnigraph.maintenance.reports import (
     CleanupReport,
     StorageReport,
@@ -21,6 +22,7 @@ from omnigraph.pipeline.progress import Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.target import Address
 from omnigraph.views import Repository
+from omnigraph.workers import Workers
 
 
 def cleanup(
@@ -38,9 +40,18 @@ def cleanup(
     try:
         runner = runner_of(engine, repository.store.uri, shown)
         place = None if isinstance(runner, LocalRunner) else Address.of_graph(repository)
+        if policy.older_than == 0 and not dry_run:
+            _purge(repository, policy, runner)
         return clean_up(cleaner_of(repository, place, runner), policy, dry_run=dry_run)
     finally:
         shown.close()
+
+
+def _purge(repository: Repository, policy: Policy, workers: Workers) -> None:
+    """A branch that keeps nothing of its past keeps no deleted rows either, which lie in files beside others that it needs."""
+    for entry in repository.history.branches.list():
+        if policy.concerns(entry.branch):
+            maintain(repository, entry.branch, rewrite=True, purge=True, workers=workers)
 
 
 def storage(repository: Repository, branch: str) -> StorageReport:

@@ -51,14 +51,16 @@ class Group:
     unsorted: int
 
 
-def plan_rewrite(base: Table, cluster_by: str | None = None) -> list[Group]:
+def plan_rewrite(
+    base: Table, cluster_by: str | None = None, *, max_deleted_share: float = MAX_DELETED_SHARE
+) -> list[Group]:
     """Groups of fragments worth rewriting, each into one fragment; [] when the table is in good shape."""
     stored = stored_rows(base)
     groups: list[list[Fragment]] = [[]]
     worn: set[int] = set()
     unsorted: set[int] = set()
     for fragment in base.fragments:
-        if 1 - fragment.rows / max(stored[fragment.id], 1) > MAX_DELETED_SHARE:
+        if 1 - fragment.rows / max(stored[fragment.id], 1) > max_deleted_share:
             worn.add(fragment.id)
         if cluster_by is not None and _is_unsorted(base, fragment):
             unsorted.add(fragment.id)

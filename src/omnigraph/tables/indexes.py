@@ -88,15 +88,30 @@ class SegmentPlan:
     fragments: tuple[int, ...]
 
 
-def plan_segments(table: Table, specs: Iterable[IndexSpec], *, rebuild: bool = True) -> list[SegmentPlan]:
-    """What is missing for every index to cover every fragment. With `rebuild`, an index of many segments becomes one of few."""
+def plan_segments(
+    table: Table, specs: Iterable[IndexSpec], *, rebuild: bool = True, purge: bool = False
+) -> list[SegmentPlan]:
+    """What is missing for every index to cover every fragment. With `rebuild`, an index of many segments becomes one of few;
+    with `purge`, segments that hold values of fragments that are gone are built again without them."""
     plans = []
+    impure = _impure_fragments(table) if purge else {}
     for state in coverage(table, specs).values():
-        missing = [fragment for fragment in table.fragments if fragment.id not in state.fragments]
+        known = state.fragments - impure.get(state.spec.name, frozenset())
+        missing = [fragment for fragment in table.fragments if fragment.id not in known]
         whole = rebuild and state.segments >= MAX_SEGMENTS
         if missing and (spec := _stored(table, state.spec)) is not None:
             plans += [SegmentPlan(spec, group) for group in _groups(table.fragments if whole else missing)]
     return plans
+
+
+def _impure_fragments(table: Table) -> dict[str, frozenset[int]]:
+    """By index: the fragments of those segments that cover fragments too which are gone."""
+    live = {fragment.id for fragment in table.fragments}
+    impure: dict[str, frozenset[int]] = {}
+    for segment in index_segments(table):
+        if not set(segment.fragment_ids) <= live:
+            impure[segment.name] = impure.get(segment.name, frozenset()) | frozenset(segment.fragment_ids)
+    return impure
 
 
 def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:

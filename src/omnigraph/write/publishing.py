@@ -6,6 +6,7 @@ error; a plan that is refused for what a neighbour does is tried again when that
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,7 +78,8 @@ def publish_group(
             if not newest.is_same(head):
                 head = newest
                 continue
-        commits = attempt.publish()
+        with _explaining(history, group):
+            commits = attempt.publish()
         if commits is not None:
             published = {commit.id: commit for commit in commits}
             return [_final(outcomes.get(index), each, published) for index, each in enumerate(group)]
@@ -89,6 +91,12 @@ def publish_group(
         hint="retry; many writers are at work",
     )
     return [contention for _ in submissions]
+
+
+def _explaining(history: History, group: Sequence[Submission]) -> contextlib.AbstractContextManager[None]:
+    """A file that was staged and cannot be made durable may have been taken by cleanup."""
+    oldest = min(each.plan.staged_since for each in group if each.plan.staged_since is not None)
+    return history.retention.explaining(group[0].plan.branch, oldest)
 
 
 def _dated(submission: Submission, now: float) -> Submission:

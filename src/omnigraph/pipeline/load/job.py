@@ -126,6 +126,7 @@ def load(
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
         with (
             repository.history.leases.hold(base.view.snapshot.commit.ref),
+            repository.history.retention.explaining(branch, base.since),
             rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
         ):
             return LoadJob(repository, base, inputs, mode, runner, aside, written, key).run(actor, message)
