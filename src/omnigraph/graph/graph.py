@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.maintenance.optimize import OptimizeReport
-    from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
+    from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport
