@@ -17,7 +17,7 @@ import omnigraph as og
 from omnigraph.pipeline.spark.session import spark_session
 from omnigraph.pipeline.spark.source import register
 
-SCHEMA = "node Reading { id: String @key  value: I64 }"
+SCHEMA = "node Reading { name: String @key  value: I64 }"
 LINES = 10
 
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 def started(spark: Any, graph: og.Graph, folder: Path, way: str) -> Any:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
-    rows = rows.selectExpr("CAST(value AS STRING) AS id", "value")
+    rows = rows.selectExpr("CAST(value AS STRING) AS name", "value")
     writer = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
     if way == "sink":
         return writer.format("omnigraph").option("graph", graph.uri).option("type", "Reading").start()
