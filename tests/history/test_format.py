@@ -221,7 +221,7 @@ def test_an_intact_object_without_what_it_should_hold_is_damaged(key: str, chang
     graph = three_commits()
     changed(graph, key, change)
     with pytest.raises(Damaged) as caught:
-        History.open(graph.store)
+        History.open(graph.store).chain.head("main")
     assert caught.value.file == key
 
 
