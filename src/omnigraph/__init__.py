@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Tag,
         Transaction,
         TypeState,
+        clone,
         init,
         lint,
         lint_schema,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.migration_steps import MigrationStep
     from omnigraph.maintenance.health import PendingIndex, TableShape
     from omnigraph.maintenance.optimize import OptimizeReport, TableReport
+    from omnigraph.maintenance.replication import CopyReport
     from omnigraph.maintenance.reports import CleanupReport, KeptBy, StorageReport, TypeStorage
     from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, NoValue, PropertyConflict, TypeSummary
     from omnigraph.pipeline.engines import Engine
@@ -74,7 +76,7 @@ _HOMES = {
     "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage"),
     "omnigraph.graph": (
         *("Branch", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
-        *("PreparedWrite", "Tag", "Transaction", "TypeState", "init", "lint", "lint_schema", "open"),
+        *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "init", "lint", "lint_schema", "open"),
     ),
     "omnigraph.history": ("Commit", "CommitRef"),
     "omnigraph.language.catalog": (
@@ -89,6 +91,7 @@ _HOMES = {
     "omnigraph.maintenance.health": ("PendingIndex", "TableShape"),
     "omnigraph.maintenance.optimize": ("OptimizeReport", "TableReport"),
     "omnigraph.pipeline.evolve.apply": ("SchemaReceipt",),
+    "omnigraph.maintenance.replication": ("CopyReport",),
     "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "NoValue", "PropertyConflict", "TypeSummary"),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
@@ -116,6 +119,7 @@ __all__ = [
     "CommitPage",
     "CommitRef",
     "Constraint",
+    "CopyReport",
     "EdgeType",
     "Embed",
     "Engine",
@@ -178,6 +182,7 @@ __all__ = [
     "Value",
     "VerifyReport",
     "__version__",
+    "clone",
     "errors",
     "init",
     "lint",

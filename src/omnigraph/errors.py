@@ -32,6 +32,7 @@
     │   ├── PreconditionFailed
     │   ├── BranchReplaced
     │   ├── Contention
+    │   ├── NotFastForward
     │   ├── WriteKeyReused
     │   ├── SequencePassed
     │   ├── StagedTooLongAgo
@@ -448,6 +449,10 @@ class Contention(Conflict):
     """The race for the next commit was lost too often: simply retry."""
 
     retry = True
+
+
+class NotFastForward(Conflict):
+    """The two graphs' branches went different ways, or one lacks what the other stands on: nothing was copied to the branch."""
 
 
 class WriteKeyReused(Conflict):

@@ -7,6 +7,7 @@ comparison. A child process is armed through the environment variable `OMNIGRAPH
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -50,6 +51,9 @@ class Failpoint(StrEnum):
     LOAD_AFTER_INDEXES = "load.after_indexes"
     LOAD_BEFORE_PUBLISH = "load.before_publish"
     LOAD_AFTER_PUBLISH = "load.after_publish"
+    COPY_AFTER_OBJECT = "copy.after_object"
+    CLONE_BEFORE_GRAPH_JSON = "clone.before_graph_json"
+    PUSH_AFTER_COPY = "push.after_copy"
     OPTIMIZE_AFTER_REWRITE = "optimize.after_rewrite"
     OPTIMIZE_AFTER_INDEXES = "optimize.after_indexes"
     OPTIMIZE_BEFORE_PUBLISH = "optimize.before_publish"
@@ -59,11 +63,16 @@ class Failpoint(StrEnum):
     MERGE_BEFORE_BRANCH_DELETE = "merge.before_branch_delete"
 
 
+_arming = threading.Lock()
+
+
 def _arm_from_environment(point: Failpoint) -> None:
     """The hook of a process that was armed before it started: arms on the first point it reaches."""
     from omnigraph.testing.failpoints import arm_from_environment
 
-    arm_from_environment(os.environ[ENVIRONMENT])
+    with _arming:
+        if _hook is _arm_from_environment:  # Threads may reach their first points at the same time.
+            arm_from_environment(os.environ[ENVIRONMENT])
     if _hook is not None:
         _hook(point)
 

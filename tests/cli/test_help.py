@@ -36,7 +36,7 @@ def test_the_verbs_are_these() -> None:
     assert sorted(LEAVES) == sorted(
         [
             *("init", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
-            *("demo", "warm-up", "version", "verify", "repair"),
+            *("demo", "warm-up", "version", "verify", "repair", "clone", "push", "pull"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
             *(f"commit {verb}" for verb in ("list", "show", "changes")),
@@ -101,4 +101,6 @@ def test_json_is_as_the_help_says(name: str, members: tuple[str, ...]) -> None:
 
 def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
     seen = {name for name, _ in ANSWERS}
-    assert set(LEAVES) - seen == {"demo", "optimize", "recovery resume", "recovery discard", "warm-up"}
+    assert set(LEAVES) - seen == {
+        *("demo", "optimize", "recovery resume", "recovery discard", "warm-up", "clone", "push", "pull")
+    }

@@ -68,7 +68,7 @@ def is_choice_of_words(module: str, name: str) -> bool:
 
 
 def test_the_names_are_these() -> None:
-    functions = {"NO_VALUE", "__version__", "errors", "init", "lint", "lint_schema", "open"}
+    functions = {"NO_VALUE", "__version__", "clone", "errors", "init", "lint", "lint_schema", "open"}
     aliases = {"Engine", "Entity", "EntityType", "JsonValue", "LiteralValue", "MigrationStep", "Value"}
     assert {kind.__name__ for kind in CLASSES} | functions | aliases == set(og.__all__)
     assert len(og.__all__) == len(set(og.__all__))
@@ -101,7 +101,7 @@ def test_the_parts_of_a_graph() -> None:
 
     reading = ["entity", "explain", "export", "query", "snapshot", "spark"]
     writing = ["begin", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
-    history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history"]
+    history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
     schema = ["apply_schema", "lint", "plan_schema", "schema"]
     health = ["cleanup", "repair", "storage", "verify"]
     parts = ["branches", "recovery", "tags"]

@@ -55,7 +55,7 @@ zone means UTC.
 '''
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Opening and checking": ("init", "open", "Runtime", "lint", "lint_schema"),
+    "Opening and checking": ("init", "open", "clone", "Runtime", "lint", "lint_schema"),
     "The graph": ("Graph", "GraphBranches", "GraphTags", "GraphRecovery", "Transaction"),
     "Results of reads": (
         "Result",
@@ -75,7 +75,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Health": (
         *("VerifyReport", "Finding", "RepairReport", "RepairStep"),
-        *("OptimizeReport", "TableReport", "TableShape", "PendingIndex"),
+        *("OptimizeReport", "TableReport", "TableShape", "PendingIndex", "CopyReport"),
     ),
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Schemas": (

@@ -9,7 +9,18 @@ from typing import Any
 
 import click
 
-from omnigraph.cli.commands import branches, data, graphs, health, history, queries, recovery, schemas, storage
+from omnigraph.cli.commands import (
+    branches,
+    copies,
+    data,
+    graphs,
+    health,
+    history,
+    queries,
+    recovery,
+    schemas,
+    storage,
+)
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
 from omnigraph.cli.options import shared_flags
 from omnigraph.cli.output import print_error
@@ -61,7 +72,7 @@ def cli(**_flags: Any) -> None:
     """
 
 
-for module in (graphs, data, queries, branches, history, schemas, recovery, health, storage):
+for module in (graphs, data, queries, branches, history, schemas, recovery, health, storage, copies):
     module.register(cli)
 
 

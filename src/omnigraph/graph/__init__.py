@@ -2,6 +2,7 @@
 
 from omnigraph.graph.branches import Branch, GraphBranches
 from omnigraph.graph.checks import lint, lint_schema
+from omnigraph.graph.copies import clone
 from omnigraph.graph.graph import FileFormat, Graph, LoadMode, init, open
 from omnigraph.graph.recovery import GraphRecovery, PreparedWrite
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
@@ -22,6 +23,7 @@ __all__ = [
     "Tag",
     "Transaction",
     "TypeState",
+    "clone",
     "init",
     "lint",
     "lint_schema",

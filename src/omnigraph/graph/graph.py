@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.maintenance.optimize import OptimizeReport
+    from omnigraph.maintenance.replication import CopyReport
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.inputs import Sources
@@ -473,6 +474,46 @@ class Graph:
         from omnigraph.pipeline.cleanup import storage
 
         return storage(self._repository, branch)
+
+    # ------------------------------------------------------------ copies
+
+    def push(
+        self,
+        target: str | Path,
+        branch: str = MAIN,
+        *,
+        engine: Engine = "local",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> CopyReport:
+        """Bring a branch of another copy of this graph to what it is here: the missing files, then the commits.
+
+        The branch there only moves on: NotFastForward when it has commits that are not here, or lacks what these stand on. A
+        branch that is not there is made. Tags go with the commits they name. A push that was interrupted goes on when it is
+        started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
+
+        >>> og.clone("./people", "./people-copy")
+        >>> assert g.push("./people-copy").commits == {"main": 0}
+        """
+        from omnigraph.graph.copies import push
+
+        return push(self._repository, str(target), branch, storage_options, engine)
+
+    def pull(
+        self,
+        source: str | Path,
+        branch: str = MAIN,
+        *,
+        engine: Engine = "local",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> CopyReport:
+        """The same in the other direction: bring a branch here to what it is in another copy of this graph.
+
+        >>> copy = og.open("./people-copy")
+        >>> assert copy.pull("./people").commits == {"main": 0}
+        """
+        from omnigraph.graph.copies import pull
+
+        return pull(self._repository, str(source), branch, storage_options, engine)
 
     # ------------------------------------------------------------ reading
 

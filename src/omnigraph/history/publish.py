@@ -22,7 +22,7 @@ branch is there by then, such a plan is judged like any other, or refused with A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import (
@@ -255,6 +255,16 @@ class Attempt:
         self.snapshot = apply_step(self.snapshot, step)
         self._steps.append(step)
         self._unsynced += plan.unsynced
+
+    def adopt(self, step: CommitStep, reached: Mapping[str, int] | None = None) -> None:
+        """Put a commit of another copy of this graph on top, which it was made on there too: the same commit, at this chain's
+        position. `reached` is what a merge reaches."""
+        parent, commit = self.snapshot.commit, step.commit
+        ref = replace(commit.ref, position=self._position)
+        placed = replace(commit, ref=ref, parents=(parent.ref, *commit.parents[1:]))
+        self._merged_reach.update(reached or {})
+        self._steps.append(replace(step, commit=placed))
+        self.snapshot = apply_step(self.snapshot, self._steps[-1])
 
     def publish(self) -> list[Commit] | None:
         """Create the entry: the commits of the plans that were added, in order. None: somebody else's entry is there."""

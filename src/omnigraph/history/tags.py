@@ -60,7 +60,7 @@ class Tags:
         tag_id = self.new_id()
         reach(Failpoint.TAG_BEFORE_CREATE)
         try:
-            self.store.create(_key(name), seal({"id": tag_id, "commit": encode_ref(commit)}))
+            self.store.create(tag_key(name), seal({"id": tag_id, "commit": encode_ref(commit)}))
         except (ObjectExists, StorageTransient):
             held = self._held(name)
             if held is None:
@@ -85,7 +85,7 @@ class Tags:
         with contextlib.suppress(StorageError):
             held = self._held(name)
             if held is not None and held.id == tag_id:
-                self.store.delete(_key(name))
+                self.store.delete(tag_key(name))
 
     def _check_no_branch(self, name: str) -> None:
         """Before the tag is made, and after: a branch that was made meanwhile had no chance to see the tag, and stays."""
@@ -109,7 +109,7 @@ class Tags:
         return None if held is None else held.commit
 
     def _held(self, name: str) -> _Tag | None:
-        key = _key(name)
+        key = tag_key(name)
         try:
             data = self.store.get(key)
         except ObjectMissing:
@@ -129,7 +129,7 @@ class Tags:
         with contextlib.suppress(Damaged):
             if self.find(name) is None:
                 raise TagNotFound(f"tag '{name}' does not exist")
-        self.store.delete(_key(name))
+        self.store.delete(tag_key(name))
 
     def list(self) -> dict[str, CommitRef]:
         found = {name: self.find(name) for name in self._names()}
@@ -139,5 +139,5 @@ class Tags:
         return (unquote(info.key.rsplit("/", 1)[1].removesuffix(".json")) for info in self.store.list("tags"))
 
 
-def _key(name: str) -> str:
+def tag_key(name: str) -> str:
     return f"tags/{quote(name, safe='')}.json"

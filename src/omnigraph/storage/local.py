@@ -27,6 +27,9 @@ _FOLDER_ATTEMPTS = 20
 """How often a write makes its folder anew when a concurrent delete keeps taking the empty folder away."""
 
 
+CHUNK_BYTES = 8 * 1024 * 1024
+
+
 class LocalStore(Store):
     """Files below `root`. The folder is made by the first write, not by opening."""
 
@@ -62,6 +65,20 @@ class LocalStore(Store):
             raise ObjectExists(f"'{key}' already exists in {self.uri}", key=key) from error
         except OSError as error:
             raise typed_os_error(error, "create", key, self.uri) from error
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        try:
+            with open(self._path(key), "rb", buffering=0) as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise self._missing(key) from error
+        except OSError as error:
+            raise typed_os_error(error, "read", key, self.uri) from error
+
+    def fill(self, key: str, chunks: Iterator[bytes]) -> None:
+        with self._typed("write", key):
+            self._write(key, chunks, os.replace)
 
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
         folder = checked_prefix(prefix)
@@ -150,12 +167,18 @@ class LocalStore(Store):
             else:
                 yield _joined(folder, name)
 
-    def _write(self, key: str, data: bytes, finish: Callable[[str, str], None], sync_first: Sequence[str] = ()) -> None:
+    def _write(
+        self,
+        key: str,
+        data: bytes | Iterator[bytes],
+        finish: Callable[[str, str], None],
+        sync_first: Sequence[str] = (),
+    ) -> None:
         path = self._path(key)
         temporary, handle, made = self._open_temporary(os.path.dirname(path))
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
                 if self.durability == "disk":
                     self._sync(file.fileno(), sync_first)

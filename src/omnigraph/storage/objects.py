@@ -39,6 +39,8 @@ _CLIENT_DEFAULTS = {"connect_timeout": "5s", "timeout": "30s"}
 _MAX_RETRIES = 4
 _RETRY_SECONDS = 30
 _PAGE = 1000
+_CHUNK_BYTES = 8 * 1024 * 1024
+"""Of a large object that is read or written as a stream; S3 takes parts of 5 MiB and more."""
 _NO_BUCKET = "the bucket does not exist: create it, or check the address"
 
 
@@ -66,6 +68,15 @@ class ObjectStore(Store):
         sync_before_create(sync_first)
         with self._typed("create", checked_key(key)):
             obstore.put(self._client, key, data, mode="create")
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        with self._typed("read", checked_key(key)):
+            for chunk in obstore.get(self._client, key).stream(min_chunk_size=_CHUNK_BYTES):
+                yield bytes(chunk)
+
+    def fill(self, key: str, chunks: Iterator[bytes]) -> None:
+        with self._typed("write", checked_key(key)):
+            obstore.put(self._client, key, chunks, use_multipart=True, chunk_size=_CHUNK_BYTES, max_concurrency=2)
 
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
         folder = checked_prefix(prefix)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -52,6 +52,15 @@ class Store(abc.ABC):
         `ObjectExists` otherwise. When an answer was lost on the way and the request was repeated below, the caller
         can meet `ObjectExists` for its own object: only reading it back tells.
         """
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """The object as a stream of pieces. `ObjectMissing` when there is none, at the first piece."""
+        yield self.get(key)
+
+    def fill(self, key: str, chunks: Iterator[bytes]) -> None:
+        """Write an object from a stream: it appears whole, in the end, or not at all. It may replace one: whoever uses this
+        gives a key the same bytes every time."""
+        self.put(key, b"".join(chunks))
 
     @abc.abstractmethod
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:

@@ -23,6 +23,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from omnigraph.storage.store import TEMPORARY_PREFIX
+
 DIGITS = 16
 SHORT_DIGITS = 15
 CHUNK_BYTES = 1 << 20
@@ -36,8 +38,13 @@ def digest_of(file: str | Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Over the lines `<SHA-256 of a file>  <its path in the folder>`, in the order of the paths."""
-    files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    """Over the lines `<SHA-256 of a file>  <its path in the folder>`, in the order of the paths. What a copy that was killed left
+    half-written does not count."""
+    files = sorted(
+        file.relative_to(folder).as_posix()
+        for file in folder.rglob("*")
+        if file.is_file() and not file.name.startswith(TEMPORARY_PREFIX)
+    )
     lines = "".join(f"{_sha256(folder / file)}  {file}\n" for file in files)
     return hashlib.sha256(lines.encode()).hexdigest()[:SHORT_DIGITS]
 

@@ -1,0 +1,97 @@
+"""clone, push, pull."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.options import command, engine_option
+from omnigraph.cli.output import Output
+from omnigraph.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from omnigraph import CopyReport
+
+
+def register(cli: click.Group) -> None:
+    @command(cli, "clone", graph=False)
+    @click.option(
+        "--branch", "branches", multiple=True, help="Copy this branch beside main (repeatable; default: all)."
+    )
+    @click.option("--depth", type=int, metavar="N", help="Copy the newest N commits of each branch (default: all).")
+    @engine_option("local")
+    @click.argument("source")
+    @click.argument("target")
+    def clone(
+        settings: Settings,
+        out: Output,
+        branches: tuple[str, ...],
+        depth: int | None,
+        engine: str,
+        source: str,
+        target: str,
+    ) -> None:
+        """Copy a graph to another place, with its identity, its commits and its tags. Started again, it goes on where it stopped.
+
+        \b
+        omnigraph clone ./people s3://bucket/people
+        omnigraph clone s3://bucket/people ./people --branch review --depth 10
+
+        \b
+        JSON: {source, target, commits, tags, objects, bytes, present}
+        """
+        from omnigraph.graph import clone as clone_graph
+
+        settings.announce("clone", target)
+        report = clone_graph(
+            settings.uri(source), settings.uri(target), branches=branches or None, depth=depth, engine=engine
+        )
+        _say(out, source, target, report, "cloned")
+
+    @command(cli, "push")
+    @engine_option("local")
+    @click.argument("target")
+    @click.argument("branch", default="main")
+    def push(settings: Settings, out: Output, engine: str, target: str, branch: str) -> None:
+        """Bring a branch of a clone, or of the graph that this is a clone of, to what it is here. It only moves on.
+
+        \b
+        omnigraph push s3://bucket/people --store ./people
+        omnigraph push s3://bucket/people review --store ./people
+
+        \b
+        JSON: {source, target, commits, tags, objects, bytes, present}
+        """
+        settings.announce("push", target)
+        report = settings.open().push(settings.uri(target), branch, engine=engine)
+        _say(out, settings.uri(), target, report, "pushed")
+
+    @command(cli, "pull")
+    @engine_option("local")
+    @click.argument("source")
+    @click.argument("branch", default="main")
+    def pull(settings: Settings, out: Output, engine: str, source: str, branch: str) -> None:
+        """Bring a branch of this graph to what it is in a clone of it, or in the graph it was cloned from. It only moves on.
+
+        \b
+        omnigraph pull s3://bucket/people --store ./people
+        omnigraph pull s3://bucket/people review --store ./people
+
+        \b
+        JSON: {source, target, commits, tags, objects, bytes, present}
+        """
+        target = settings.uri()
+        settings.announce("pull", target)
+        report = settings.open().pull(settings.uri(source), branch, engine=engine)
+        _say(out, source, target, report, "pulled")
+
+
+def _say(out: Output, source: str, target: str, report: CopyReport, verb: str) -> None:
+    from omnigraph.wire.copies import copy_json
+
+    commits = sum(report.commits.values())
+    text = f"{verb} {commits:,} commit{'s' * (commits != 1)}: {report.objects:,} objects, {report.bytes:,} bytes"
+    if report.present:
+        text += f" ({report.present:,} were there)"
+    out.done(copy_json(source, target, report), text)

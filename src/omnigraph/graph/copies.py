@@ -1,0 +1,91 @@
+"""Copies of a graph: clone, push and pull."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import UsageError
+from omnigraph.graph.arguments import checked
+from omnigraph.history import History
+from omnigraph.history.genesis import read_identity
+from omnigraph.pipeline.engines import Engine, workers_of
+from omnigraph.storage import Durability, open_store
+from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
+from omnigraph.views import Repository
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.replication import CopyReport
+    from omnigraph.storage.copying import Place
+
+
+@checked
+def clone(
+    source: str | Path,
+    target: str | Path,
+    *,
+    branches: Sequence[str] | None = None,
+    depth: int | None = None,
+    engine: Engine = "local",
+    storage_options: Mapping[str, str] | None = None,
+    target_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+) -> CopyReport:
+    """Copy a graph to another place, as a graph of its own with the same identity and the same commits.
+
+    `branches` are those to copy beside main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap
+    in the clone. Tags come with the commits they name. There is no graph at the target before everything is there; a clone that
+    was interrupted goes on when it is started again. AlreadyExists when there is a graph.
+
+    `storage_options` are those of the source, and of the target if it is in a store of the same kind.
+
+    >>> og.clone("./cities", "./cities-copy", depth=10)
+    >>> assert og.open("./cities-copy").commit() == og.open("./cities").commit()
+    """
+    from omnigraph.maintenance.cloning import clone as clone_graph
+
+    repository = Repository.open(str(source), storage_options, durability)
+    place = place_of(repository, str(target), target_options, durability)
+    return clone_graph(
+        repository, place, branches=branches, depth=depth, workers=workers_of(engine, repository.store.uri)
+    )
+
+
+def push(
+    repository: Repository, target: str, branch: str, options: Mapping[str, str] | None, engine: Engine
+) -> CopyReport:
+    from omnigraph.maintenance.replication import push as push_branch
+
+    place = place_of(repository, target, options)
+    store = place.open()
+    return push_branch(
+        repository, History(store, read_identity(store)), branch, place, workers_of(engine, repository.store.uri)
+    )
+
+
+def pull(
+    repository: Repository, source: str, branch: str, options: Mapping[str, str] | None, engine: Engine
+) -> CopyReport:
+    from omnigraph.maintenance.replication import push as push_branch
+
+    place = place_of(repository, source, options)
+    origin = Repository.open(place.uri, dict(place.options) or None)
+    own = place_of(origin, repository.store.uri, repository.tables.options)
+    return push_branch(origin, repository.history, branch, own, workers_of(engine, repository.store.uri))
+
+
+def place_of(
+    repository: Repository, uri: str, options: Mapping[str, str] | None, durability: Durability = "disk"
+) -> Place:
+    """Where another copy of the graph is; reached with the graph's own options where they fit and no others are given."""
+    from omnigraph.storage.copying import Place
+
+    for address in (uri, repository.store.uri):
+        if scheme_of(address) == "memory":
+            raise UsageError(
+                f"{address} lives in the memory of one process, and has no files to copy",
+                hint="export it, and load the export into a graph on disk or in an object store",
+            )
+    chosen = options_shared_with(uri, repository.tables.options) if options is None else dict(options)
+    return Place.of(open_store(uri, storage_options=chosen or None).uri, storage_options_for(uri, chosen), durability)

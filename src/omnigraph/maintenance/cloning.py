@@ -1,0 +1,170 @@
+"""A copy of a graph in another place, with its identity: its branches, or some of them, with all of their history or the newest.
+
+Objects are copied as they are. `graph.json` comes last: until then there is no graph in the other place, and a clone that was
+interrupted goes on from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+
+from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, UsageError
+from omnigraph.failpoints import Failpoint, reach
+from omnigraph.history import MAIN, CommitRef, Entry, History
+from omnigraph.history.chain import folder_of, key_of, position_of, watermark_key
+from omnigraph.history.envelope import seal
+from omnigraph.history.genesis import GRAPH_KEY
+from omnigraph.history.tags import tag_key
+from omnigraph.maintenance.reachable import Reachable, history_objects
+from omnigraph.maintenance.replication import CopyReport, copy_all, files_of, sized_objects
+from omnigraph.storage.copying import COPY_THREADS, Copied, Place
+from omnigraph.storage.store import Store
+from omnigraph.views import Repository
+from omnigraph.workers import IN_PROCESS, Workers
+
+
+@dataclass
+class _Chosen:
+    """What a clone takes of a graph."""
+
+    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
+    closing: list[Entry] = field(default_factory=list)
+    """The last entry of each deleted branch: so that nobody takes its positions again."""
+    floors: dict[str, int] = field(default_factory=dict)
+    tags: dict[str, CommitRef] = field(default_factory=dict)
+
+
+def clone(
+    source: Repository,
+    place: Place,
+    *,
+    branches: Sequence[str] | None = None,
+    depth: int | None = None,
+    workers: Workers = IN_PROCESS,
+) -> CopyReport:
+    """Main and the branches named (None: all of them), with their newest `depth` commits (None: all), and the tags of these."""
+    if depth is not None and depth < 1:
+        raise UsageError(f"a clone has at least one commit of each branch, not {depth}", hint="depth=1 (--depth 1)")
+    target = place.open()
+    _check_no_graph(target)
+    chosen = _choose(source.history, branches, depth)
+    objects = _objects(source, chosen)
+    there = {info.key: info.size for info in target.list("")}
+    missing = {
+        key: size for key, size in objects.items() if there.get(key) is None or there[key] != (size or there[key])
+    }
+    copied = copy_all(source, target, missing, place, workers, old_before=0.0)
+    copied += Copied(present=len(objects) - len(missing))
+    for branch, floor in chosen.floors.items():
+        target.put(watermark_key(branch, floor), seal({"floor": floor}))
+    keys = [key_of(*at) for at in chosen.entries] + [key_of(entry.branch, entry.position) for entry in chosen.closing]
+    copied += _copy_same(source.store, target, [*keys, *map(tag_key, chosen.tags)])
+    reach(Failpoint.CLONE_BEFORE_GRAPH_JSON)
+    copied += _copy_same(source.store, target, [GRAPH_KEY])
+    commits: dict[str, int] = {}
+    for entry in chosen.entries.values():
+        commits[entry.branch] = commits.get(entry.branch, 0) + len(entry.steps)
+    return CopyReport(commits, tuple(chosen.tags), copied.objects, copied.bytes, copied.present)
+
+
+def _check_no_graph(target: Store) -> None:
+    try:
+        target.info(GRAPH_KEY)
+    except ObjectMissing:
+        return
+    raise AlreadyExists(f"there is a graph at {target.uri} already", hint="'omnigraph pull' brings it up to date")
+
+
+def _choose(history: History, branches: Sequence[str] | None, depth: int | None) -> _Chosen:
+    names = history.chain.branches()
+    wanted = set(names) if branches is None else {MAIN, *branches}
+    for name in branches or ():
+        history.chain.head(name)  # BranchNotFound when it is none
+    tags = history.tags.list()
+    chosen = _Chosen()
+    for name in names:
+        newest = history.chain.newest(name)
+        if newest is None:
+            continue
+        if not newest.alive:
+            chosen.closing.append(newest)
+            chosen.floors[name] = newest.position
+        elif name in wanted:
+            _choose_branch(history, newest, depth, [ref for ref in tags.values() if ref.branch == name], chosen)
+    chosen.tags = {name: ref for name, ref in tags.items() if (ref.branch, ref.position) in chosen.entries}
+    return chosen
+
+
+def _choose_branch(
+    history: History, newest: Entry, depth: int | None, tagged: Sequence[CommitRef], chosen: _Chosen
+) -> None:
+    branch = newest.branch
+    positions = sorted({position_of(info.key) for info in history.store.list(folder_of(branch))})
+    floor = history.chain.floor(branch)
+    kept = [position for position in positions if floor <= position <= newest.position]
+    if depth is None:
+        # Cleanup leaves the entries of tagged commits where they are, below the watermark.
+        kept += [ref.position for ref in tagged if ref.position < floor]
+    taken: list[Entry] = []
+    for run in _batches(sorted(set(kept), reverse=True)):
+        with ThreadPoolExecutor(COPY_THREADS) as pool:
+            taken += pool.map(lambda position: history.chain.read(branch, position), run)
+        if depth is not None and sum(len(entry.steps) for entry in taken) >= depth:
+            taken = _newest(taken, depth)
+            break
+    chosen.entries.update({(branch, entry.position): entry for entry in taken})
+    oldest = min(entry.position for entry in taken)
+    if depth is not None and oldest > 0:
+        chosen.floors[branch] = oldest
+    elif floor > 0:
+        chosen.floors[branch] = floor
+
+
+def _batches(positions: Sequence[int]) -> Iterator[list[int]]:
+    rest = iter(positions)
+    while run := list(islice(rest, COPY_THREADS)):
+        yield run
+
+
+def _newest(entries: Sequence[Entry], depth: int) -> list[Entry]:
+    """Of entries in order, newest first, as many as it takes to have so many commits."""
+    taken: list[Entry] = []
+    for entry in entries:
+        taken.append(entry)
+        if sum(len(each.steps) for each in taken) >= depth:
+            break
+    return taken
+
+
+def _objects(source: Repository, chosen: _Chosen) -> dict[str, int]:
+    """Everything that the entries need, themselves and `graph.json` apart, with sizes where something tells."""
+    reachable = Reachable(files_of(source))
+    reachable.add_entries(chosen.entries.values())
+    for entry in chosen.closing:
+        reachable.objects |= history_objects(entry)
+    last = {GRAPH_KEY, *(key_of(*at) for at in chosen.entries)}
+    last |= {key_of(entry.branch, entry.position) for entry in chosen.closing}
+    objects = dict(sized_objects(source.store, reachable, Reachable(files_of(source))))
+    return {key: size for key, size in objects.items() if key not in last}
+
+
+def _copy_same(source: Store, target: Store, keys: Sequence[str]) -> Copied:
+    """Small objects that must be the same, byte for byte, if they are there."""
+    with ThreadPoolExecutor(COPY_THREADS) as pool:
+        return sum(pool.map(lambda key: _copied_same(source, target, key), keys), Copied())
+
+
+def _copied_same(source: Store, target: Store, key: str) -> Copied:
+    data = source.get(key)
+    try:
+        target.create(key, data)
+    except ObjectExists:
+        if target.get(key) != data:
+            raise AlreadyExists(
+                f"{target.uri} holds a part of another graph: '{key}'", hint="choose another place, or empty this one"
+            ) from None
+        return Copied(present=1)
+    return Copied(1, len(data))

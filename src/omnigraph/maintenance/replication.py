@@ -1,0 +1,284 @@
+"""Copies of a graph that follow each other: a branch is pushed from one to the other, or pulled, as far as it only moves on.
+
+Commits keep their ids, their seq and their incarnation; where in the chain they stand is each graph's own matter. A commit goes to
+the other graph only if all that it stands on is there: so a commit of an incarnation is the same one in every copy that has
+it, and a branch that went different ways in two copies is refused in both directions. Everything a commit needs is copied
+before the branch moves, by creating its next entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import (
+    AlreadyExists,
+    CommitNotFound,
+    Contention,
+    NotFastForward,
+    UsageError,
+)
+from omnigraph.failpoints import Failpoint, reach
+from omnigraph.features import check_writable
+from omnigraph.history import Attempt, Commit, CommitRef, Entry, History
+from omnigraph.history.chain import watermark_key
+from omnigraph.history.envelope import seal
+from omnigraph.history.publish import Head
+from omnigraph.history.schemas import schema_key
+from omnigraph.history.values import CommitStep, incarnation_start
+from omnigraph.maintenance.reachable import FilesOf, Reachable
+from omnigraph.storage.copying import MAX_AGE_S, Copied, CopyTask, Place, copy_between, copy_objects
+from omnigraph.storage.store import Store
+from omnigraph.views import Repository
+from omnigraph.workers import IN_PROCESS, Workers
+
+MAX_COMMITS_PER_ENTRY = 64
+MAX_ATTEMPTS = 64
+OBJECTS_PER_TASK = 64
+BYTES_PER_TASK = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What a clone, push or pull copied: commits of each branch, tags, objects and bytes.
+
+    >>> report = og.clone("./cities", "./cities-clone")
+    >>> assert (report.commits, report.tags) == ({"main": 1}, ())
+    """
+
+    commits: dict[str, int]
+    """By branch."""
+    tags: tuple[str, ...]
+    objects: int
+    bytes: int
+    present: int
+    """Objects that were there already, from a copy that was interrupted."""
+
+
+def push(source: Repository, target: History, branch: str, place: Place, workers: Workers = IN_PROCESS) -> CopyReport:
+    """Bring a branch of one graph to what another copy of it has. `place` is where the target is.
+
+    NotFastForward when the target's branch has commits that the source's has not, or lacks what the branch stands on.
+    """
+    if source.history.identity.graph_id != target.identity.graph_id:
+        raise UsageError(
+            f"{target.store.uri} is another graph than {source.store.uri}",
+            hint="branches travel between a graph and its clones: 'omnigraph clone' makes one",
+        )
+    check_writable(target.identity.write_features, "this graph")
+    ours = source.history.chain.head(branch)
+    looked_at = target.clock()
+    theirs = target.chain.newest(branch)
+    transfer = _Transfer(source, target, branch, ours)
+    commits = transfer.missing(theirs)
+    copied = transfer.copy(commits, place, workers)
+    reach(Failpoint.PUSH_AFTER_COPY)
+    transfer.publish(Head(theirs, looked_at, confirmed=True), commits)
+    tags, more = transfer.copy_tags(commits)
+    total = copied + more
+    return CopyReport({branch: len(commits)}, tags, total.objects, total.bytes, total.present)
+
+
+@dataclass(frozen=True)
+class _Travelling:
+    """A commit of the source, what it changed, and, for a merge, what it reaches."""
+
+    step: CommitStep
+    reached: dict[str, int] | None
+
+    @property
+    def commit(self) -> Commit:
+        return self.step.commit
+
+
+class _Transfer:
+    """One branch on its way from one graph to another."""
+
+    def __init__(self, source: Repository, target: History, branch: str, ours: Entry) -> None:
+        self.source = source
+        self.target = target
+        self.branch = branch
+        self.ours = ours
+        self.base = ours.head.commit.ref
+        """The newest commit of the branch that the target has, or where its branch will start."""
+        self.known = ours.head
+        """The state at that commit."""
+
+    # ------------------------------------------------------------ what travels
+
+    def missing(self, theirs: Entry | None) -> list[_Travelling]:
+        """The commits of the branch that the target lacks, oldest first."""
+        history, head = self.source.history, self.ours.head.commit
+        if theirs is None or not theirs.alive:
+            start = incarnation_start(self.ours.incarnation)[1]
+            self.known = history.chain.read(self.branch, start).before
+            self._there(self.known.commit.ref)
+        else:
+            self._check_moves_on(theirs)
+            self.known = theirs.head
+        self.base = self.known.commit.ref
+        records = history.log.after(self.ours, self.base.seq, limit=head.ref.seq - self.base.seq)
+        entries: dict[tuple[str, int], Entry] = {}
+        travelling = []
+        for commit in records:
+            place = (commit.ref.branch, commit.ref.position)
+            if place not in entries:
+                entries[place] = history.lineage.entry_of(commit.ref)
+            step = next(step for step in entries[place].steps if step.commit.id == commit.id)
+            reached = history.lineage.reached_at(entries[place], commit.ref) if commit.merged else None
+            travelling.append(_Travelling(self._localized(step), reached))
+        return travelling
+
+    def _check_moves_on(self, theirs: Entry) -> None:
+        """NotFastForward unless the source has the target's head on the way to its own."""
+        history, their_head, our_head = self.source.history, theirs.head.commit, self.ours.head.commit
+        if theirs.incarnation != self.ours.incarnation:
+            raise NotFastForward(
+                f"branch '{self.branch}' of {self.target.store.uri} is another than that of {self.source.store.uri}: "
+                "one of them was deleted and made again",
+                hint=f"delete one of them: omnigraph branch delete {self.branch} --store ...",
+            )
+        same = history.log.by_seq(self.ours, their_head.ref.seq) if their_head.ref.seq <= our_head.ref.seq else None
+        if same is None or same.id != their_head.id:
+            raise self._refusal()
+
+    def _refusal(self) -> NotFastForward:
+        return NotFastForward(
+            f"branch '{self.branch}' of {self.target.store.uri} has commits that {self.source.store.uri} lacks",
+            hint="pull them first. If both have new commits, the branch went two ways: see 'Copies' in docs/branches.md",
+        )
+
+    def _localized(self, step: CommitStep) -> CommitStep:
+        """The step with its merged parent where the target has it."""
+        merged = step.commit.merged
+        if merged is None:
+            return step
+        parents = (*step.commit.parents[:1], self._there(merged).ref)
+        return replace(step, commit=replace(step.commit, parents=parents))
+
+    def _there(self, ref: CommitRef) -> Commit:
+        """A commit that the branch stands on, as the target has it."""
+        try:
+            return self.target.revisions.find(ref.id)
+        except CommitNotFound:
+            raise NotFastForward(
+                f"branch '{self.branch}' stands on commit {ref.id} of branch '{ref.branch}', which "
+                f"{self.target.store.uri} lacks",
+                hint=f"bring '{ref.branch}' there first",
+            ) from None
+
+    # ------------------------------------------------------------ files
+
+    def copy(self, commits: Sequence[_Travelling], place: Place, workers: Workers) -> Copied:
+        """Every object that the commits need and the commit before them does not."""
+        source = self.source
+        changed = {(key, state) for each in commits for key, state in each.step.tables.items() if state is not None}
+        wanted, known = Reachable(files_of(source)), Reachable(files_of(source))
+        wanted.add_states(state for _, state in changed)
+        known.add_states(state for key, _ in changed if (state := self.known.table(key)) is not None)
+        objects = dict(sized_objects(source.store, wanted, known))
+        objects |= {schema_key(each.step.schema): 0 for each in commits if each.step.schema != self.known.schema}
+        return copy_all(source, self.target.store, objects, place, workers, old_before=self.target.clock() - MAX_AGE_S)
+
+    # ------------------------------------------------------------ the branch
+
+    def publish(self, head: Head, commits: Sequence[_Travelling]) -> None:
+        """Move the target's branch on to the last of the commits, unless somebody else has moved it elsewhere."""
+        ids = [self.base.id, *(each.commit.id for each in commits)]
+        for _ in range(MAX_ATTEMPTS):
+            if head.entry is None or not head.entry.alive:
+                head = self._opened(head)
+            assert head.entry is not None, "it was just opened"
+            there = head.entry.head.commit.id
+            if there not in ids:
+                raise self._refusal()
+            rest = commits[ids.index(there) :]
+            if not rest:
+                return
+            attempt = Attempt(self.target.publisher, self.branch, head)
+            for each in _fitting(rest):
+                attempt.adopt(each.step, each.reached)
+            is_ours = attempt.publish() is not None
+            cached = self.target.chain.cached_head(self.branch) if is_ours else None
+            newest = self.target.publisher.newest_head
+            head = newest(self.branch) if cached is None else Head(*cached, confirmed=False)
+        raise Contention(f"branch '{self.branch}' of {self.target.store.uri} moved too often", hint="retry")
+
+    def _opened(self, head: Head) -> Head:
+        """The branch made at the target as the source has it: the same incarnation, at the same commit."""
+        source, target = self.source.history, self.target
+        start = incarnation_start(self.ours.incarnation)[1]
+        made = source.chain.read(self.branch, start)
+        free = start if head.entry is None else head.entry.position + 1
+        if free != start:
+            raise NotFastForward(
+                f"'{self.branch}' was deleted and made again on both sides",
+                hint="push it under another name: omnigraph branch create NAME " + self.branch,
+            )
+        target.tags.check_no_tag(self.branch)
+        local = target.revisions.entry(self._there(made.before.commit.ref).id)
+        if start and head.entry is None:
+            target.store.put(watermark_key(self.branch, start), seal({"floor": start}))
+        opening = target.branches.opening_at(self.branch, local, made.id, start)
+        target.chain.append(opening, prepared_at=head.seen_at)
+        return target.publisher.newest_head(self.branch)
+
+    def copy_tags(self, commits: Sequence[_Travelling]) -> tuple[tuple[str, ...], Copied]:
+        """Tags of the commits that travelled. One whose name the target has for another commit stays behind."""
+        ids = {each.commit.id for each in commits}
+        if not ids:
+            return (), Copied()
+        made = []
+        for name, ref in self.source.history.tags.list().items():
+            if ref.id in ids:
+                try:
+                    self.target.tags.create(name, self._there(ref).ref)
+                except AlreadyExists:
+                    continue
+                made.append(name)
+        return tuple(made), Copied(len(made))
+
+
+def _fitting(commits: Sequence[_Travelling]) -> Iterator[_Travelling]:
+    """The first commits that fit one entry: a merge stands alone in its own."""
+    for number, each in enumerate(commits[:MAX_COMMITS_PER_ENTRY]):
+        if each.reached is not None and number:
+            return
+        yield each
+        if each.reached is not None:
+            return
+
+
+def files_of(repository: Repository) -> FilesOf:
+    return lambda state: repository.tables.files(state.path, state.version, state.digest)
+
+
+def sized_objects(store: Store, wanted: Reachable, known: Reachable) -> Iterator[tuple[str, int]]:
+    """The objects that are wanted and not known, with their sizes where something tells; 0: small."""
+    sizes = {key: size for files in wanted.states.values() for key, size in files.data.items()}
+    yield from ((key, sizes.get(key) or 0) for key in sorted(wanted.objects - known.objects))
+    for folder in sorted(wanted.folders - known.folders):
+        yield from ((info.key, info.size) for info in store.list(folder))
+
+
+def copy_all(
+    source: Repository, target: Store, objects: dict[str, int], place: Place, workers: Workers, *, old_before: float
+) -> Copied:
+    """In this process, side by side; or by Spark's workers, when there are many."""
+    listed = sorted(objects.items())
+    if workers is IN_PROCESS or len(listed) <= OBJECTS_PER_TASK:
+        return copy_between(source.store, target, listed, old_before=old_before)
+    origin = Place.of(source.store.uri, source.tables.options)
+    tasks = [CopyTask(origin, place, tuple(run), old_before) for run in _runs(listed)]
+    return sum(workers.map("copy", copy_objects, tasks), Copied())
+
+
+def _runs(objects: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    run: list[tuple[str, int]] = []
+    for each in objects:
+        run.append(each)
+        if len(run) >= OBJECTS_PER_TASK or sum(size for _, size in run) >= BYTES_PER_TASK:
+            yield run
+            run = []
+    if run:
+        yield run

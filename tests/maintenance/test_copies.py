@@ -1,0 +1,352 @@
+"""Clones, and branches that travel between them: the same commits on both sides, or nothing and an error that says what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from s3_server import S3Server
+
+import omnigraph as og
+from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
+from omnigraph.history import new_ulid
+from omnigraph.testing import failpoints
+from omnigraph.testing.failpoints import Failpoint, arm
+
+SCHEMA = "node P { name: String @key  x: I32? @index  text: String? @index }  edge Knows: P -> P"
+
+
+def add(graph: og.Graph, *names: str, branch: str = "main") -> None:
+    with graph.transaction(branch) as tx:
+        for name in names:
+            tx.insert("P", name=name, text=f"about {name}")
+
+
+def people(graph: og.Graph, revision: str = "main") -> list[str]:
+    rows = graph.query("query q() { match { $p: P } return { $p.name as n } order { n } }", revision=revision).rows
+    return [row["n"] for row in rows]
+
+
+def ids(graph: og.Graph, revision: str = "main") -> list[str]:
+    return [commit.id for commit in graph.commits(revision, limit=1_000)]
+
+
+def assert_same(a: og.Graph, b: og.Graph, revision: str = "main") -> None:
+    assert a.id == b.id
+    assert ids(a, revision) == ids(b, revision)
+    assert people(a, revision) == people(b, revision)
+
+
+def assert_whole(graph: og.Graph) -> None:
+    assert og.open(graph.uri).verify(all=True, deep=True).findings == ()
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> og.Graph:
+    graph = og.init(tmp_path / "origin", SCHEMA, durability="process")
+    for number in range(12):
+        add(graph, f"p{number}")
+    with graph.transaction() as tx:
+        tx.insert("Knows", id="e", from_="p1", to="p2")
+        tx.delete("P", "p3")
+    graph.tags.create("v1", "main~4")
+    graph.optimize()
+    graph.branches.create("review", "main~2")
+    add(graph, "r1", branch="review")
+    graph.branches.create("gone")
+    graph.branches.delete("gone")
+    return graph
+
+
+def cloned(origin: og.Graph, name: str = "copy", **options: Any) -> og.Graph:
+    target = Path(origin.uri).parent / name
+    og.clone(origin.uri, target, durability="process", **options)
+    return og.open(target, durability="process")
+
+
+# ---------------------------------------------------------------- clone
+
+
+def test_a_clone_is_the_same_graph_in_another_place(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    for revision in ("main", "review", "main~7", "v1"):
+        assert_same(origin, copy, revision)
+    assert [tag.name for tag in copy.tags.list()] == ["v1"]
+    assert [branch.name for branch in copy.branches.list()] == ["main", "review"]
+    assert list(copy.diff("main~9", "main")) == list(origin.diff("main~9", "main"))
+    assert_whole(copy)
+    add(copy, "own")
+    assert people(origin).count("own") == 0
+
+
+def test_a_place_with_a_graph_is_refused(origin: og.Graph) -> None:
+    cloned(origin)
+    with pytest.raises(AlreadyExists) as refused:
+        cloned(origin)
+    assert "omnigraph pull" in str(refused.value.hint)
+
+
+def test_a_clone_of_some_branches_has_main_and_those(origin: og.Graph) -> None:
+    origin.branches.create("other")
+    add(origin, "o1", branch="other")
+    copy = cloned(origin, branches=["review"])
+    assert [branch.name for branch in copy.branches.list()] == ["main", "review"]
+    copy.pull(origin.uri, "other")
+    assert_same(origin, copy, "other")
+    assert_whole(copy)
+
+
+def test_what_is_older_than_the_depth_is_not_in_the_clone(origin: og.Graph) -> None:
+    copy = cloned(origin, depth=3)
+    assert ids(copy) == ids(origin)
+    assert people(copy, "main~2") == people(origin, "main~2")
+    with pytest.raises(HistoryGap):
+        people(copy, "main~3")
+    assert copy.tags.list() == []
+    assert_whole(copy)
+    add(copy, "own")
+    copy.push(origin.uri)
+    assert_same(origin, copy)
+
+
+def test_a_depth_is_at_least_one(origin: og.Graph) -> None:
+    with pytest.raises(UsageError, match="at least one commit"):
+        cloned(origin, depth=0)
+
+
+def run(program: str, *arguments: str, point: Failpoint, nth: int = 1, options: dict[str, str] | None = None) -> None:
+    """A program that is killed at a point."""
+    process = subprocess.run(
+        [sys.executable, "-c", f"import sys, omnigraph as og\noptions = {options!r}\n{program}", *arguments],
+        env=os.environ | {failpoints.ENVIRONMENT: f"{point.value}=kill@{nth}"},
+        capture_output=True,
+        timeout=120,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+
+
+CLONE = "og.clone(sys.argv[1], sys.argv[2], storage_options=options if '://' in sys.argv[1] else None, "
+CLONE += "target_options=options if '://' in sys.argv[2] else None)"
+
+
+@pytest.mark.s3
+def test_a_clone_to_s3_and_back_killed_three_times_each_is_identical(origin: og.Graph, s3: S3Server) -> None:
+    remote, back = f"s3://{s3.new_bucket()}/graph", str(Path(origin.uri).parent / "back")
+    for source, target in ((origin.uri, remote), (remote, back)):
+        for point, nth in (
+            (Failpoint.COPY_AFTER_OBJECT, 3),
+            (Failpoint.COPY_AFTER_OBJECT, 20),
+            (Failpoint.CLONE_BEFORE_GRAPH_JSON, 1),
+        ):
+            run(CLONE, source, target, point=point, nth=nth, options=s3.options)
+        options: dict[str, Any] = {"storage_options": s3.options} if "://" in target else {}
+        with pytest.raises(og.errors.GraphNotFound):
+            og.open(target, **options)
+        report = og.clone(
+            source,
+            target,
+            storage_options=s3.options if "://" in source else None,
+            target_options=s3.options if "://" in target else None,
+        )
+        assert report.present > 20
+    copy = og.open(back)
+    for revision in ("main", "review", "main~7", "v1"):
+        assert_same(origin, copy, revision)
+    assert_whole(copy)
+
+
+# ---------------------------------------------------------------- push and pull
+
+
+def test_commits_go_back_and_forth_and_stay_the_same(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    for number in range(3):
+        add(copy, f"c{number}a")
+        add(copy, f"c{number}b")
+        copy.tags.create(f"t{number}", "main~1")
+        assert copy.push(origin.uri).commits == {"main": 2}
+        assert_same(origin, copy)
+        add(origin, f"o{number}")
+        assert copy.pull(origin.uri).commits == {"main": 1}
+        assert_same(origin, copy)
+    assert [tag.name for tag in origin.tags.list()] == ["t0", "t1", "t2", "v1"]
+    assert origin.commit("t1").id == copy.commit("t1").id
+    assert copy.push(origin.uri).commits == {"main": 0}
+    assert_whole(origin)
+    assert_whole(copy)
+
+
+@pytest.mark.s3
+def test_a_push_of_one_small_commit_is_at_most_six_requests(origin: og.Graph, s3: S3Server) -> None:
+    remote = f"s3://{s3.new_bucket()}/graph"
+    og.clone(origin.uri, remote, target_options=s3.options)
+    for branch in ("main", "review"):
+        add(origin, f"{branch} new", branch=branch)
+        s3.reset()
+        origin.push(remote, branch, storage_options=s3.options)
+        requests = [f"{request.method} {request.key}" for request in s3.requests()]
+        assert len(requests) <= 6, requests
+    assert_same(origin, og.open(remote, storage_options=s3.options), "review")
+
+
+def test_a_branch_that_went_two_ways_is_refused_both_ways_and_goes_on_as_another(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    add(origin, "theirs")
+    copy.branches.create("mine")
+    add(copy, "ours")
+    for sync in (copy.push, copy.pull):
+        with pytest.raises(NotFastForward, match="has commits that"):
+            sync(origin.uri)
+    add(copy, "mine", branch="mine")
+    copy.push(origin.uri, "mine")
+    assert origin.branches.merge("mine").outcome == "merged"
+    assert {"theirs", "mine"} <= set(people(origin))
+    assert_whole(origin)
+
+
+def test_a_branch_on_commits_that_the_other_lacks_is_refused_and_says_which(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    add(copy, "c")
+    copy.branches.create("mine")
+    add(copy, "m", branch="mine")
+    with pytest.raises(NotFastForward, match="of branch 'main', which"):
+        copy.push(origin.uri, "mine")
+    copy.push(origin.uri)
+    copy.push(origin.uri, "mine")
+    assert_same(origin, copy, "mine")
+
+
+def test_a_merge_travels_after_what_it_merged(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    add(copy, "r2", branch="review")
+    copy.branches.merge("review")
+    with pytest.raises(NotFastForward, match="of branch 'review', which"):
+        copy.push(origin.uri)
+    copy.push(origin.uri, "review")
+    copy.push(origin.uri)
+    assert_same(origin, copy)
+    assert origin.commit().merged == copy.commit().merged
+    add(origin, "r3", branch="review")
+    assert origin.branches.merge("review").outcome == "merged"
+    copy.pull(origin.uri, "review")
+    copy.pull(origin.uri)
+    assert_same(origin, copy)
+    assert_whole(copy)
+
+
+def test_a_branch_that_was_made_again_is_another_one(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    copy.branches.delete("review", force=True)
+    copy.branches.create("review")
+    add(copy, "again", branch="review")
+    with pytest.raises(NotFastForward, match="deleted and made again"):
+        copy.push(origin.uri, "review")
+    origin.branches.delete("review", force=True)
+    copy.push(origin.uri, "review")
+    assert_same(origin, copy, "review")
+    assert_whole(origin)
+
+
+def meanwhile(action: Callable[[], Any]) -> None:
+    arm(Failpoint.PUSH_AFTER_COPY, action)
+
+
+def test_a_push_that_races_a_writer_is_refused_and_takes_nothing_away(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    add(copy, "c")
+    meanwhile(lambda: add(origin, "faster"))
+    with pytest.raises(NotFastForward):
+        copy.push(origin.uri)
+    failpoints.disarm_all()
+    assert people(origin).count("c") == 0
+    assert "faster" in people(origin)
+    assert_whole(origin)
+
+
+def test_two_pushes_of_the_same_commits_at_once_are_one(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    add(copy, "c1")
+    add(copy, "c2")
+    other = og.open(copy.uri)
+    meanwhile(lambda: (failpoints.disarm_all(), other.push(origin.uri)))
+    copy.push(origin.uri)
+    assert_same(origin, copy)
+    assert_whole(origin)
+
+
+def test_an_entry_without_commits_stands_in_nobodys_way(origin: og.Graph) -> None:
+    """The other side may have entries of its own in its chain: places differ, commits do not."""
+    copy = cloned(origin)
+    chain = origin._repository.history.chain
+    head = chain.head("main")
+    fence = replace(
+        head,
+        id=new_ulid(),
+        op="commit",
+        position=head.position + 1,
+        before=head.head,
+        steps=(),
+        tail=(*head.tail, *(step.commit for step in head.steps)),
+    )
+    assert chain.append(fence, prepared_at=chain.clock()) is not None
+    add(copy, "c1")
+    copy.push(origin.uri)
+    add(origin, "o1")
+    copy.pull(origin.uri)
+    copy.tags.create("here")
+    assert_same(origin, copy)
+    assert origin.commit().ref.position == copy.commit().ref.position + 1
+    assert people(origin, "main~1") == people(copy, "main~1")
+    assert_whole(origin)
+
+
+def test_many_commits_arrive_in_few_entries(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    before = origin.commit().ref.position
+    for number in range(70):
+        add(copy, f"c{number}")
+    assert copy.push(origin.uri).commits == {"main": 70}
+    assert_same(origin, copy)
+    assert origin.commit().ref.position == before + 2
+    assert people(origin, "main~33") == people(copy, "main~33")
+    assert_whole(origin)
+
+
+def test_a_killed_push_shows_nothing_and_the_next_one_copies_only_the_rest(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    before = ids(origin)
+    for number in range(3):
+        add(copy, f"c{number}")
+    program = "og.open(sys.argv[1]).push(sys.argv[2])"
+    for point, nth in ((Failpoint.COPY_AFTER_OBJECT, 4), (Failpoint.PUSH_AFTER_COPY, 1)):
+        run(program, copy.uri, origin.uri, point=point, nth=nth)
+        assert ids(origin) == before
+        assert_whole(origin)
+    report = copy.push(origin.uri)
+    assert (report.objects, report.bytes) == (0, 0)
+    assert report.present > 4
+    assert_same(origin, copy)
+
+
+def test_what_is_no_copy_of_the_graph_is_refused(origin: og.Graph, tmp_path: Path) -> None:
+    og.init(tmp_path / "stranger", SCHEMA, durability="process")
+    with pytest.raises(UsageError, match="another graph"):
+        origin.push(tmp_path / "stranger")
+    with pytest.raises(UsageError, match="memory of one process"):
+        og.clone(origin.uri, "memory://copy")
+
+
+def test_tags_that_name_something_else_there_stay(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    origin.tags.create("mark", "main~1")
+    add(copy, "c")
+    copy.tags.create("mark")
+    assert copy.push(origin.uri).tags == ()
+    assert origin.commit("mark") == origin.commit("main~2")
