@@ -58,7 +58,16 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeReport, TableReport
     from omnigraph.maintenance.replication import CopyReport
     from omnigraph.maintenance.reports import CleanupReport, KeptBy, StorageReport, TypeStorage
-    from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, NoValue, PropertyConflict, TypeSummary
+    from omnigraph.merge import (
+        NO_VALUE,
+        MergeConflict,
+        MergeResult,
+        NoValue,
+        PropertyConflict,
+        SchemaConflict,
+        Statement,
+        TypeSummary,
+    )
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
@@ -92,7 +101,16 @@ _HOMES = {
     "omnigraph.maintenance.optimize": ("OptimizeReport", "TableReport"),
     "omnigraph.pipeline.evolve.apply": ("SchemaReceipt",),
     "omnigraph.maintenance.replication": ("CopyReport",),
-    "omnigraph.merge": ("NO_VALUE", "MergeConflict", "MergeResult", "NoValue", "PropertyConflict", "TypeSummary"),
+    "omnigraph.merge": (
+        "NO_VALUE",
+        "MergeConflict",
+        "MergeResult",
+        "NoValue",
+        "PropertyConflict",
+        "SchemaConflict",
+        "Statement",
+        "TypeSummary",
+    ),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
@@ -166,8 +184,10 @@ __all__ = [
     "ResultColumn",
     "Runtime",
     "Scalar",
+    "SchemaConflict",
     "SchemaFinding",
     "SchemaReceipt",
+    "Statement",
     "StorageReport",
     "StoredColumn",
     "TableReport",

@@ -38,7 +38,6 @@
     │   ├── StagedTooLongAgo
     │   └── MergeConflicts
     ├── HistoryGap
-    ├── SchemaBoundary
     ├── SchemaChangeRefused
     ├── ParentlessCommit
     ├── UnsupportedFormat
@@ -500,13 +499,19 @@ class StagedTooLongAgo(Conflict):
 
 
 class MergeConflicts(Conflict):
-    """A merge found conflicts. `conflicts` holds one value per conflicting entity."""
+    """A merge found conflicts. `conflicts` holds one value per conflicting entity, `schema_conflicts` one per declaration that the
+    branches' schemas contradict each other in; with those, entities were not looked at."""
 
-    def __init__(self, message: str, *, conflicts: Sequence[Any], hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, conflicts: Sequence[Any], schema_conflicts: Sequence[Any] = (), hint: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.conflicts = tuple(conflicts)
+        self.schema_conflicts = tuple(schema_conflicts)
 
     def details(self) -> dict[str, Any]:
+        if self.schema_conflicts:
+            return {"schema_conflicts": [conflict.to_json() for conflict in self.schema_conflicts]}
         return {"merge_conflicts": [conflict.to_json() for conflict in self.conflicts]}
 
 
@@ -526,10 +531,6 @@ class HistoryGap(OmnigraphError):
 
     def details(self) -> dict[str, Any]:
         return {} if self.watermark is None else {"branch": self.branch, "watermark": self.watermark}
-
-
-class SchemaBoundary(OmnigraphError):
-    """Two snapshots have schemas that cannot be compared or merged."""
 
 
 Violations = Sequence[tuple[str, int, Sequence[tuple[str, str]]]]

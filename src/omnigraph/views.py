@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import threading
 from collections import OrderedDict
@@ -133,6 +134,13 @@ class Repository:
             with self._lock:
                 self._catalogs[digest] = known
         return known
+
+    def hold_catalog(self, catalog: Catalog) -> str:
+        """The hash of a schema that need not be stored: this repository has views under it all the same."""
+        digest = hashlib.sha256(encode_catalog(catalog)).hexdigest()
+        with self._lock:
+            self._catalogs.setdefault(digest, catalog)
+        return digest
 
     def layout(self, digest: str, key: str) -> Layout:
         """Where the columns of a type of this schema are stored."""

@@ -125,7 +125,7 @@ KINDS = {
     "load": Kind(load("append"), LOAD),
     "merge load": Kind(load("merge"), LOAD),
     "overwrite": Kind(load("overwrite"), LOAD, people=frozenset({"Dee"})),
-    "merge": Kind(merge, (Failpoint.MERGE_BEFORE_STAGE, Failpoint.PUBLISH_BEFORE_CREATE), (OK, MERGE, MERGE)),
+    "merge": Kind(merge, (Failpoint.MERGE_BEFORE_STAGE, Failpoint.PUBLISH_BEFORE_CREATE), (MERGE, MERGE, MERGE)),
     "optimize": Kind(
         optimize, (Failpoint.TABLE_STAGED_VERSION, Failpoint.PUBLISH_BEFORE_CREATE), (OK, OK, OK), NOBODY_NEW, age=None
     ),

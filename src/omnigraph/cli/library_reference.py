@@ -68,7 +68,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "What writes did": (
         *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "MergeResult", "TypeSummary"),
-        *("MergeConflict", "PropertyConflict", "NoValue", "NO_VALUE"),
+        *("MergeConflict", "PropertyConflict", "NoValue", "NO_VALUE", "SchemaConflict", "Statement"),
     ),
     "History": (
         *("Commit", "CommitRef", "Branch", "Tag", "PreparedWrite", "GraphSnapshot", "TypeState", "EntityVersion"),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.catalog import Catalog, EntityType, NodeType, stored_columns
+from omnigraph.language.catalog import Catalog, EntityType, NodeType
 from omnigraph.values.arrow import filled_value, widened
 
 if TYPE_CHECKING:
@@ -64,13 +64,6 @@ def type_pairs(before: Catalog, after: Catalog) -> Iterator[TypePair]:
 
 def kind_of(entity: EntityType) -> str:
     return "node" if isinstance(entity, NodeType) else "edge"
-
-
-def has_columns_of(entity: EntityType, other: EntityType) -> bool:
-    """Whether rows of one are rows of the other as they are stored: same columns, same properties, same types."""
-    mine = [(p.name, p.id, p.type, stored_columns(p), p.fill) for p in entity.properties.values()]
-    theirs = [(p.name, p.id, p.type, stored_columns(p), p.fill) for p in other.properties.values()]
-    return mine == theirs and entity.table_id == other.table_id
 
 
 def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:

@@ -1,9 +1,10 @@
 """The three-way merge of branches, with typed conflicts."""
 
+from omnigraph.language.schema.merging import SchemaConflict, Statement, Strategy
 from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, NoValue, PropertyConflict
 from omnigraph.merge.merge import merge_branches
 from omnigraph.merge.result import MergeResult, TypeSummary
-from omnigraph.merge.three_way import By, Strategy
+from omnigraph.merge.three_way import By
 
 __all__ = [
     "NO_VALUE",
@@ -13,6 +14,8 @@ __all__ = [
     "MergeResult",
     "NoValue",
     "PropertyConflict",
+    "SchemaConflict",
+    "Statement",
     "Strategy",
     "TypeSummary",
     "merge_branches",

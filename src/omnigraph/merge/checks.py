@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.changes.stored_rows import TypeRows, rows_at, typed_rows_at
+from omnigraph.changes.stored_rows import TypeRows, rows_at
 from omnigraph.changes.table_diff import DELETE
 from omnigraph.errors import InputError
+from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.language.projection import has_columns_of
 from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict
@@ -220,12 +220,10 @@ def put_rows(merge: TypeMerge, names: Sequence[str]) -> pa.Table:
 def columns_at(
     stored: TypeRows, addresses: np.ndarray[tuple[int], np.dtype[np.uint64]], entity: EntityType, names: Sequence[str]
 ) -> pa.Table:
-    """Rows by address as rows of `entity`; only the named columns are read when they are stored as they are wanted."""
-    import pyarrow as pa
-
+    """The named columns of rows, by address."""
     wanted = list(dict.fromkeys(names))
-    if stored.table is None or not has_columns_of(stored.entity, entity):
-        return typed_rows_at(stored, pa.chunked_array([pa.array(addresses, pa.uint64())]), entity).select(wanted)
+    if stored.table is None:
+        return arrow_schema(entity).empty_table().select(wanted)
     return rows_at(stored.table, addresses, wanted).select(wanted)
 
 
@@ -236,8 +234,6 @@ def lookup(
     stored = type_rows(side.view, entity.id)
     wanted = list(dict.fromkeys(["id", *names]))
     if stored is None or stored.table is None:
-        from omnigraph.language.arrow import arrow_schema
-
         return arrow_schema(entity).empty_table().select(wanted)
     return stored.table.lookup(column, values, wanted)
 

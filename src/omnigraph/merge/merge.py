@@ -2,7 +2,7 @@
 
     already_up_to_date   the target has the source's head already: nothing is published
     fast_forward         the target is where the branches parted: its tables become the source's
-    merged               both moved: each type is merged by the three-way rule
+    merged               both moved: the schemas are merged, then each type by the three-way rule
 
 A fast-forward is a commit too, with two parents: the target's chain is its own, and the log shows that a merge took
 place. With strategy "ours" the target wins where both sides changed the same thing, with "theirs" the source; neither
@@ -22,23 +22,33 @@ from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
     OmnigraphError,
-    SchemaBoundary,
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
-from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.language.projection import by_id, has_columns_of, kind_of, project
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType
+from omnigraph.language.projection import by_id, kind_of
+from omnigraph.language.schema.merging import Strategy
+from omnigraph.language.schema.migration import compare_catalogs
+from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.merge.bases import Differences, find_bases, state_of, type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import violations
 from omnigraph.merge.conflicts import MergeConflict, Sides, with_values
-from omnigraph.merge.result import MergeResult, TypeSummary, conflict_error, conflict_hint
+from omnigraph.merge.result import (
+    MergeResult,
+    TypeSummary,
+    conflict_error,
+    conflict_hint,
+    schema_conflict_error,
+    schema_conflict_hint,
+)
+from omnigraph.merge.schemas import MergedSchema, merged_schema
 from omnigraph.merge.staging import stage_merge
-from omnigraph.merge.three_way import By, Strategy
+from omnigraph.merge.three_way import By
 from omnigraph.merge.type_merge import MergeRule, TypeMerge, merge_type
 from omnigraph.tables import Staged
-from omnigraph.views import Repository, View
+from omnigraph.views import Repository, View, encode_catalog
 from omnigraph.workers import IN_PROCESS, Workers
 from omnigraph.write.publishing import publish
 
@@ -92,8 +102,8 @@ def _with_branch_deleted(repository: Repository, result: MergeResult, source: En
 
 
 class _Attempt:
-    """One merge of two pinned heads: what the *incoming* branch changed is put on the tables of the *current* one. That is
-    the target, unless the source alone changed the schema."""
+    """One merge of two pinned heads: what the *incoming* branch, the source, changed is put on the tables of the *current* one,
+    the target, under the schema that both have come to."""
 
     def __init__(
         self,
@@ -121,6 +131,10 @@ class _Attempt:
             return MergeResult(self.source.branch, self.target.branch, "already_up_to_date", None, base_ids)
         if self.is_fast_forward:
             return self._fast_forward(dry_run=dry_run, actor=actor, message=message)
+        views = (self.target_view, self.source_view)
+        self.schema = merged_schema(self.bases, *views, self.strategy, self.differences)
+        if self.schema.conflicts:
+            return self._stopped_by_schemas(base_ids, dry_run=dry_run)
         self._choose_sides()
         conflicts = self._conflicts()
         if conflicts and not dry_run:
@@ -128,7 +142,7 @@ class _Attempt:
         commit = None
         if not dry_run:
             reach(Failpoint.MERGE_BEFORE_STAGE)
-            commit = self._publish(self._merged_tables(), self.current.view.snapshot.schema, actor, message)
+            commit = self._publish(self._merged_tables(), self.schema, actor, message)
         return MergeResult(
             self.source.branch,
             self.target.branch,
@@ -139,15 +153,31 @@ class _Attempt:
             conflicts,
             dry_run,
             conflict_hint(self.source.branch, self.target.branch, conflicts, self.by) if conflicts else None,
+            schema_steps=self._schema_steps(self.schema.catalog),
         )
+
+    def _stopped_by_schemas(self, base_ids: tuple[str, ...], *, dry_run: bool) -> MergeResult:
+        """Rows are not looked at before it is known what they are."""
+        source, target, conflicts = self.source.branch, self.target.branch, self.schema.conflicts
+        if not dry_run:
+            raise schema_conflict_error(source, target, conflicts)
+        hint = schema_conflict_hint(source, target, conflicts)
+        return MergeResult(
+            source, target, "conflicts", None, base_ids, dry_run=True, hint=hint, schema_conflicts=conflicts
+        )
+
+    def _schema_steps(self, after: Catalog) -> tuple[MigrationStep, ...]:
+        before = self.target_view.catalog
+        return () if after is before else compare_catalogs(before, after)
 
     def _fast_forward(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
         tables = self.source_view.snapshot.tables
-        changes = _table_changes(self.target_view.snapshot.tables, tables)
+        schema = MergedSchema(self.source_view.snapshot.schema, self.source_view.catalog)
+        changes = _table_changes(self.target_view, schema, tables)
         commit = None
         if not dry_run:
             reach(Failpoint.MERGE_BEFORE_STAGE)
-            commit = self._publish(tables, self.source_view.snapshot.schema, actor, message)
+            commit = self._publish(tables, schema, actor, message)
         return MergeResult(
             self.source.branch,
             self.target.branch,
@@ -156,42 +186,29 @@ class _Attempt:
             tuple(base.id for base in self.bases.commits),
             {change.key: TypeSummary("pointer") for change in changes},
             dry_run=dry_run,
+            schema_steps=self._schema_steps(self.source_view.catalog),
         )
 
     # ------------------------------------------------------------ what to merge
 
     def _choose_sides(self) -> None:
-        source, target = self.source_view.snapshot.schema, self.target_view.snapshot.schema
-        origins = {view.snapshot.schema for view in self.bases.views}
-        if source != target and origins not in ({source}, {target}):
-            raise SchemaBoundary(
-                f"'{self.source.branch}' and '{self.target.branch}' changed the schema differently",
-                hint="apply the same schema to both branches first",
-            )
-        builds_on_source = source != target and origins == {target}
-        current, incoming = self.target_view, self.source_view
-        if builds_on_source:
-            current, incoming = incoming, current
-        self.current = BranchChanges(current, incoming, self.bases, self.differences)
-        self.incoming = BranchChanges(incoming, current, self.bases, self.differences)
-        self.rule = MergeRule(self.by, self.strategy, "theirs" if builds_on_source else "ours")
-        self.moved = self._moved_types()
+        """Everything is read under the merged schema, and put on the tables of the target."""
+        bases = replace(self.bases, views=tuple(self.schema.view(view) for view in self.bases.views))
+        current, incoming = (self.schema.view(view, bases.views[0]) for view in (self.target_view, self.source_view))
+        self.bases = bases
+        self.current = BranchChanges(current, incoming, bases, self.differences)
+        self.incoming = BranchChanges(incoming, current, bases, self.differences)
+        self.rule = MergeRule(self.by, self.strategy, "ours")
+        self.moved = self._moved_types(self.incoming, self.current)
 
-    def _moved_types(self) -> list[EntityType]:
-        """The types that the incoming branch changed and the current one does not have already."""
-        current_types, incoming_types = by_id(self.current.view.catalog), by_id(self.incoming.view.catalog)
+    def _moved_types(self, incoming: BranchChanges, current: BranchChanges) -> list[EntityType]:
+        """The types that one branch changed and the other does not have already."""
         moved = []
-        for type_id in sorted(current_types.keys() | incoming_types.keys()):
-            incoming = state_of(self.incoming.view, type_id)
-            if all(same_state(incoming, state_of(view, type_id)) for view in self.bases.views):
-                continue
-            if type_id not in current_types:
-                raise SchemaBoundary(
-                    f"{incoming_types[type_id].name} was removed on one branch while the other changed it",
-                    hint="apply the same schema to both branches first",
-                )
-            if not same_state(incoming, state_of(self.current.view, type_id)):
-                moved.append(current_types[type_id])
+        for type_id, entity in sorted(by_id(self.schema.catalog).items()):
+            state = state_of(incoming.view, type_id)
+            is_old = all(same_state(state, state_of(view, type_id)) for view in self.bases.views)
+            if not is_old and not same_state(state, state_of(current.view, type_id)):
+                moved.append(entity)
         return moved
 
     def _current_moved(self, type_id: int) -> bool:
@@ -199,9 +216,8 @@ class _Attempt:
         return not all(same_state(current, state_of(view, type_id)) for view in self.bases.views)
 
     def _takes_pointer(self, entity: EntityType) -> bool:
-        """The current branch still has the base's rows, and the incoming ones are stored as its schema wants them."""
-        incoming = by_id(self.incoming.view.catalog).get(entity.id)
-        return not self._current_moved(entity.id) and incoming is not None and has_columns_of(incoming, entity)
+        """The target still has the base's rows."""
+        return not self._current_moved(entity.id)
 
     def _merge_of(self, entity: EntityType) -> TypeMerge:
         if entity.id not in self._merges:
@@ -210,18 +226,32 @@ class _Attempt:
 
     def _conflicts(self) -> tuple[MergeConflict, ...]:
         """Every conflict there is: of the row rule, and then of the merged whole."""
-        types = by_id(self.current.view.catalog)
-        current_moved = frozenset(type_id for type_id in types if self._current_moved(type_id))
+        current_moved = frozenset(type_id for type_id in by_id(self.schema.catalog) if self._current_moved(type_id))
         found = [
             conflict
             for entity in self.moved
             if not self._takes_pointer(entity)
             for conflict in self._merge_of(entity).conflicts
         ]
-        same_schema = self.incoming.view.snapshot.schema == self.current.view.snapshot.schema
+        same_schema = self.source_view.snapshot.schema == self.target_view.snapshot.schema
         broken = violations(self.moved, self.current, current_moved, self._merge_of, same_schema=same_schema)
+        if self.schema.has_rules_beyond(self.target_view.catalog):
+            broken = sorted({*broken, *self._broken_by_target()}, key=lambda conflict: conflict.order)
         found += self._with_values(broken)
         return tuple(sorted(found, key=lambda conflict: conflict.order))
+
+    def _broken_by_target(self) -> list[MergeConflict]:
+        """Rules that are new to the target, broken by what it changed: the other way round, its rows are put on the source's.
+        What it did not change the source has too, and keeps them there."""
+        rule, merges = MergeRule(self.by, self.strategy, "theirs"), dict[int, TypeMerge]()
+
+        def merge_of(entity: EntityType) -> TypeMerge:
+            if entity.id not in merges:
+                merges[entity.id] = merge_type(self.current, self.incoming, entity, rule)
+            return merges[entity.id]
+
+        moved = self._moved_types(self.current, self.incoming)
+        return violations(moved, self.incoming, frozenset(), merge_of, same_schema=False)
 
     def _with_values(self, conflicts: list[MergeConflict]) -> Iterator[MergeConflict]:
         """Broken rules with what each side has of the properties concerned."""
@@ -230,7 +260,7 @@ class _Attempt:
             entity, broken = types[kind, name], list(members)
             ids = [each.entity_id for each in broken if each.entity_id is not None and each.properties]
             base = self.bases.views[0] if self.bases.agree_on(entity.id) else None
-            rows = [rows_by_id(view, entity, ids) for view in (base, self.target_view, self.source_view)]
+            rows = [rows_by_id(view, entity, ids) for view in (base, self.current.view, self.incoming.view)]
             for each in broken:
                 sides = Sides(*(found.get(each.entity_id or "") for found in rows))
                 yield with_values(each, entity, sides)
@@ -261,21 +291,25 @@ class _Attempt:
         table = self.current.view.table_or_new(entity.table_key)
         return stage_merge(self.repository.tables, table, self._merge_of(entity))
 
-    def _publish(self, tables: Mapping[str, TableState], schema: str, actor: str | None, message: str | None) -> Commit:
+    def _publish(
+        self, tables: Mapping[str, TableState], schema: MergedSchema, actor: str | None, message: str | None
+    ) -> Commit:
         reach(Failpoint.MERGE_BEFORE_PUBLISH)
         target = self.target_view.snapshot
+        if schema.hash not in (target.schema, self.source_view.snapshot.schema):
+            self.repository.history.schemas.put(encode_catalog(schema.catalog))
         plan = PublishPlan(
             commit_id=self.repository.history.new_id(),
             branch=self.target.branch,
             incarnation=self.target.incarnation,
             base=target.commit.ref,
             schema=target.schema,
-            changes=_table_changes(target.tables, tables),
+            changes=_table_changes(self.target_view, schema, tables),
             kind="merge",
             actor=actor,
             message=message,
             merged=self.source.head.commit.ref,
-            new_schema=schema if schema != target.schema else None,
+            new_schema=schema.hash if schema.hash != target.schema else None,
             staged_since=self.since,
         )
         commit = publish(self.repository.history, plan, self._carried_over)
@@ -296,7 +330,7 @@ class _Attempt:
 
     def _relied_on(self) -> set[str] | None:
         """The tables whose rows on the target this merge depends on; None when it is all of them."""
-        if self.is_fast_forward or self.current.view is not self.target_view:
+        if self.is_fast_forward or self.schema.hash != self.target_view.snapshot.schema:
             return None
         catalog = self.current.view.catalog
         keys = {entity.table_key for entity in self.moved}
@@ -323,7 +357,7 @@ class _Attempt:
         merged = {entity.id for entity in self.moved if not self._takes_pointer(entity)}
         result = {}
         for entity in self.current.view.catalog.tables.values():
-            theirs, ours = (state_of(view, entity.id) for view in (self.source_view, self.target_view))
+            theirs, ours = (state_of(view, entity.id) for view in (self.incoming.view, self.current.view))
             origins = [state_of(view, entity.id) for view in self.bases.views]
             if same_state(theirs, ours) or all(same_state(theirs, origin) for origin in origins):
                 continue
@@ -335,21 +369,23 @@ class _Attempt:
 
 
 def rows_by_id(view: View | None, entity: EntityType, ids: list[str]) -> dict[str, dict[str, Any]]:
-    """The rows of some entities in a snapshot, as rows of `entity`."""
+    """The rows of some entities in a snapshot."""
     stored = None if view is None or not ids else type_rows(view, entity.id)
     if stored is None or stored.table is None:
         return {}
-    return {row["id"]: row for row in project(stored.table.lookup("id", ids), stored.entity, entity).to_pylist()}
+    return {row["id"]: row for row in stored.table.lookup("id", ids).to_pylist()}
 
 
-def _table_changes(before: Mapping[str, TableState], after: Mapping[str, TableState]) -> tuple[TableChange, ...]:
-    """The tables whose state is another one now; their generations go on from the target's own."""
-    changes = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if new is None:
-            changes.append(TableChange(key, "merge", old, None))
-        elif old is None or (old.path, old.version) != (new.path, new.version):
-            generation = (old.generation if old else 0) + 1
-            changes.append(TableChange(key, "merge", old, replace(new, generation=generation)))
-    return tuple(changes)
+def _table_changes(target: View, schema: MergedSchema, after: Mapping[str, TableState]) -> tuple[TableChange, ...]:
+    """The tables whose state is another one now, or has another name; their generations go on from the target's own."""
+    before = target.snapshot.tables
+    renamed = schema.view(target).snapshot.tables
+    changes = [TableChange(key, "merge", before[key], None) for key in before.keys() - after.keys()]
+    for key, state in after.items():
+        old = renamed.get(key)
+        is_same = old is not None and (old.path, old.version) == (state.path, state.version)
+        generation = (old.generation if old else 0) + (0 if is_same else 1)
+        new = replace(state, generation=generation)
+        if before.get(key) != new:
+            changes.append(TableChange(key, "merge", before.get(key), new))
+    return tuple(sorted(changes, key=lambda change: change.key))

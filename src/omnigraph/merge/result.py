@@ -8,6 +8,8 @@ from typing import Literal
 
 from omnigraph.errors import MergeConflicts
 from omnigraph.history import Commit
+from omnigraph.language.schema.merging import SchemaConflict
+from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.merge.conflicts import ConflictKind, MergeConflict
 from omnigraph.merge.three_way import By
 
@@ -59,6 +61,10 @@ class MergeResult:
     hint: str | None = None
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
+    schema_conflicts: tuple[SchemaConflict, ...] = ()
+    """Then no entity was looked at."""
+    schema_steps: tuple[MigrationStep, ...] = ()
+    """What the merge changes in the target's schema."""
 
     def __repr__(self) -> str:
         return f"<MergeResult of {self.source} into {self.target}: {self.outcome}{', dry run' * self.dry_run}>"
@@ -75,6 +81,26 @@ def conflict_error(source: str, target: str, conflicts: Sequence[MergeConflict],
         conflicts=conflicts,
         hint=f"nothing was published: {conflict_hint(source, target, conflicts, by)}",
     )
+
+
+def schema_conflict_error(source: str, target: str, conflicts: Sequence[SchemaConflict]) -> MergeConflicts:
+    named = [f"{each.entity} ({each.kind}): {each.message}" for each in conflicts[:MAX_CONFLICTS_NAMED]]
+    more = f"; and {len(conflicts) - len(named)} more" if len(conflicts) > len(named) else ""
+    return MergeConflicts(
+        f"the schemas of '{source}' and '{target}' contradict each other: {'; '.join(named)}{more}",
+        conflicts=(),
+        schema_conflicts=conflicts,
+        hint=f"nothing was published: {schema_conflict_hint(source, target, conflicts)}",
+    )
+
+
+def schema_conflict_hint(source: str, target: str, conflicts: Sequence[SchemaConflict]) -> str:
+    """What helps: a strategy, if it settles all of them."""
+    ways = []
+    if all(each.is_settled_by_strategy for each in conflicts):
+        ways.append(f"--strategy ours keeps what '{target}' declares, --strategy theirs takes what '{source}' declares")
+    ways.append(f"make the two schemas say the same with 'omnigraph schema apply --branch {source}', and merge again")
+    return "; ".join(ways)
 
 
 def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> str:

@@ -1,6 +1,6 @@
 """A merged type on the current branch's table. New fragments of the incoming branch are adopted: no data is copied.
 
-Rows that cannot be adopted (a few of a fragment, another schema, values of both branches) are written as new rows.
+Rows that cannot be adopted (a few of a fragment, of another table, values of both branches) are written as new rows.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import chunk_rows, rows_at
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.projection import has_columns_of, project
 from omnigraph.merge.type_merge import TypeMerge
-from omnigraph.tables import Fragment, Layout, Staged, Table, Tables
+from omnigraph.tables import Fragment, Staged, Table, Tables
 from omnigraph.tables.shared_fragments import fragments_by_files
 from omnigraph.tables.staging import adopted, stored_rows
 from omnigraph.tables.table import OFFSET_BITS
@@ -27,7 +26,6 @@ ADOPT_FRACTION = 2
 
 def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:
     """The current table with the merge applied: the last of the versions returned. All of them must be made durable."""
-    current = tables.open(current.path, current.version, layout=Layout.of(merge.entity))
     whole, left = _adoptable(current, merge)
     rows = _written(merge, left)
     fragments = (
@@ -46,7 +44,7 @@ def _adoptable(current: Table, merge: TypeMerge) -> tuple[dict[Fragment, np.ndar
     import numpy as np
 
     incoming = merge.incoming.table
-    if incoming is None or incoming.path != current.path or not has_columns_of(merge.incoming.entity, merge.entity):
+    if incoming is None or incoming.path != current.path:
         return {}, merge.puts
     known = {fragment.files for fragment in current.fragments}
     whole = stored_rows(incoming)
@@ -90,7 +88,7 @@ def _written(merge: TypeMerge, addresses: np.ndarray[Any, Any]) -> pa.RecordBatc
         for start in range(0, len(ordered), step):
             assert merge.incoming.table is not None
             rows = rows_at(merge.incoming.table, ordered[start : start + step], None)
-            yield from project(rows, merge.incoming.entity, merge.entity).cast(schema).to_batches()
+            yield from rows.select(schema.names).cast(schema).to_batches()
         yield from merge.combined.cast(schema).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.schema.merging import Strategy
 from omnigraph.merge.conflicts import Sides
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 By = Literal["row", "property"]
-Strategy = Literal["fail", "ours", "theirs"]
-"""Who wins where both branches changed the same thing differently: nobody (a conflict), the target, or the source."""
-
 BranchRole = Literal["ours", "theirs"]
 """As Git says it: the target is ours, the source is theirs."""
 

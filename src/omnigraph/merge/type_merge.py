@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, UPDATE
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.schema.merging import Strategy
 from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict, divergence
@@ -26,7 +27,6 @@ from omnigraph.merge.three_way import (
     BaseRows,
     BranchRole,
     By,
-    Strategy,
     ThreeWay,
     open_schema,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
+from omnigraph.wire.schemas import step_json
 
 if TYPE_CHECKING:
     from omnigraph.merge import MergeResult
@@ -64,8 +65,8 @@ def _counts_of(receipt: LoadReceipt, prefix: str) -> list[JsonObject]:
 
 
 def merge_json(result: MergeResult) -> JsonObject:
-    """{source, target, outcome, bases, changes: {key: {way, inserted?, updated?, deleted?}}, conflicts, actor_id?, commit?,
-    dry_run?, hint?, branch_deleted?, branch_delete_error?}."""
+    """{source, target, outcome, bases, changes: {key: {way, inserted?, updated?, deleted?}}, conflicts, schema_conflicts?,
+    schema_steps?, actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}."""
     return present(
         {
             "source": result.source,
@@ -74,6 +75,8 @@ def merge_json(result: MergeResult) -> JsonObject:
             "bases": list(result.bases),
             "changes": {key: present(dataclasses.asdict(each)) for key, each in sorted(result.types.items())},
             "conflicts": [conflict.to_json() for conflict in result.conflicts],
+            "schema_conflicts": [conflict.to_json() for conflict in result.schema_conflicts] or None,
+            "schema_steps": [step_json(step) for step in result.schema_steps] or None,
             "actor_id": result.commit and result.commit.actor,
             "commit": result.commit and commit_json(result.commit),
             "dry_run": result.dry_run or None,

@@ -13,7 +13,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import MergeConflict, PropertyConflict
+    from omnigraph import MergeConflict, PropertyConflict, SchemaConflict
 
 
 def register(cli: click.Group) -> None:
@@ -138,8 +138,8 @@ def _register_merge(group: click.Group) -> None:
 
         \b
         JSON: {source, target, outcome, bases, changes, conflicts: [{entity_kind, type_name, entity_id?, kind, message,
-               properties: [{name, base?, ours?, theirs?}]}], actor_id?, commit?, dry_run?, hint?, branch_deleted?,
-               branch_delete_error?}
+               properties: [{name, base?, ours?, theirs?}]}], schema_conflicts?: [{kind, entity, message, ours?: {text, line},
+               theirs?}], schema_steps?, actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.errors import MergeConflicts
@@ -163,22 +163,31 @@ def _register_merge(group: click.Group) -> None:
                 )
         except MergeConflicts as error:
             if not out.as_json:
-                _print_conflicts(out, error.conflicts)
+                _print_conflicts(out, error.conflicts, error.schema_conflicts)
             raise
         value = merge_json(result)
-        if result.conflicts:
-            count = len(result.conflicts)
+        if result.conflicts or result.schema_conflicts:
+            count = len(result.conflicts) + len(result.schema_conflicts)
             out.done(value, f"would not merge {source} into {target}: {count} conflict{'s' * (count > 1)}")
             if not out.as_json:
-                _print_conflicts(out, result.conflicts)
+                _print_conflicts(out, result.conflicts, result.schema_conflicts)
                 print(f"hint: {result.hint}", file=sys.stderr)
             raise click.exceptions.Exit(1)
         verb = "would merge" if dry_run else "merged"
         out.done(value, f"{verb} {source} into {target}: {result.outcome}")
 
 
-def _print_conflicts(out: Output, conflicts: Sequence[MergeConflict]) -> None:
-    """A line for each property in conflict; the message where it says more than that."""
+def _print_conflicts(
+    out: Output, conflicts: Sequence[MergeConflict], schema_conflicts: Sequence[SchemaConflict]
+) -> None:
+    """A line for each property in conflict; the message where it says more than that. Of schemas, what each branch declares."""
+    if schema_conflicts:
+        declared = [
+            {"kind": each.kind, "entity": each.entity, "ours": str(each.ours or "-"), "theirs": str(each.theirs or "-")}
+            for each in schema_conflicts
+        ]
+        out.table(declared, ["kind", "entity", "ours", "theirs"], value=declared)
+        return
     rows = [
         {
             "kind": conflict.kind,

@@ -23,6 +23,7 @@ from omnigraph.language.schema.syntax import ConstraintSyntax, PropertySyntax
 
 Side = Literal["ours", "theirs"]
 Strategy = Literal["fail", "ours", "theirs"]
+"""Who wins where both branches changed the same thing differently: nobody (a conflict), the target, or the source."""
 
 SchemaConflictKind = Literal["divergent_change", "drop_vs_change", "drop_vs_values", "name_clash", "broken_schema"]
 
@@ -65,6 +66,8 @@ class SchemaConflict:
     message: str
     ours: Statement | None = None
     theirs: Statement | None = None
+    is_settled_by_strategy: bool = False
+    """Whether a strategy decides it; not where entities of one branch may not fit what the other declares."""
 
     def to_json(self) -> dict[str, Any]:
         """{kind, entity, message, ours?, theirs?}, the last two as {text, line}."""
@@ -129,7 +132,7 @@ class _Merge:
         for where, names in self.divergences.items():
             did = "changed" if where.had_base else "added"
             message = f"both branches {did} {self._entity(where)}, with another {' and '.join(names)}"
-            self._conflict("divergent_change", where, message)
+            self._conflict("divergent_change", where, message, is_settled=not _NO_STRATEGY & set(names))
         self._check_names(types)
         self._check_uses(types)
         if self.conflicts:
@@ -189,7 +192,8 @@ class _Merge:
             return self.strategy == holder
         kind: SchemaConflictKind = "drop_vs_change" if is_changed else "drop_vs_values"
         did = "changed its declaration" if is_changed else "gave it new values"
-        self._conflict(kind, where, f"one branch dropped {self._entity(where)} and the other {did}")
+        message = f"one branch dropped {self._entity(where)} and the other {did}"
+        self._conflict(kind, where, message, is_settled=True)
         return True
 
     # ------------------------------------------------------------ properties
@@ -304,9 +308,9 @@ class _Merge:
 
     # ------------------------------------------------------------ words
 
-    def _conflict(self, kind: SchemaConflictKind, where: _Where, message: str) -> None:
+    def _conflict(self, kind: SchemaConflictKind, where: _Where, message: str, *, is_settled: bool = False) -> None:
         ours, theirs = self._statement("ours", where), self._statement("theirs", where)
-        self.conflicts.append(SchemaConflict(kind, self._entity(where), message, ours, theirs))
+        self.conflicts.append(SchemaConflict(kind, self._entity(where), message, ours, theirs, is_settled))
 
     def _entity(self, where: _Where) -> str:
         """As ours calls it, if ours has it."""
