@@ -6,7 +6,8 @@ are rolled when the records are. So the look-up costs no request where that obje
 whatever the length of history.
 
 A key is kept until more than KEPT_COMMITS commits and more than KEPT_US have passed since. Of a *sequence*, an application
-and a number that grows, the last number is kept for ever: one that is older than the window counts as written.
+and a number that grows, the first and the last number are kept for ever: one between them that is older than the window
+counts as written.
 """
 
 from __future__ import annotations
@@ -97,11 +98,20 @@ class _Use:
 
 
 @dataclass(frozen=True)
+class _Sequence:
+    """How far an application is: its first number, and the use of its last one."""
+
+    first: int
+    last: int
+    use: _Use
+
+
+@dataclass(frozen=True)
 class RolledKeys:
-    """What an object of keys holds: the uses of keys within the window, and the last number of every sequence."""
+    """What an object of keys holds: the uses of keys within the window, and every sequence."""
 
     keys: Mapping[str, _Use] = field(default_factory=dict)
-    sequences: Mapping[str, tuple[int, _Use]] = field(default_factory=dict)
+    sequences: Mapping[str, _Sequence] = field(default_factory=dict)
 
 
 class WriteKeys:
@@ -124,42 +134,42 @@ class WriteKeys:
         it is known to have been skipped; when it is too old for that to be known, it counts as written, and the sequence's
         newest commit stands for it.
         """
-        newest: Commit | None = None
+        passed: list[Commit] = []
         for commit, used in _keyed(entry, steps):
             if used.name == key.name:
                 if used.number == key.number:
                     return _same(key, used.content, commit)
                 if _number(used) < _number(key):
-                    if newest is not None:  # Between two that were written one right after the other.
+                    if passed:  # Between two that were written one right after the other.
                         raise SequencePassed(_number(key))
                     return None
-                newest = newest or commit
+                passed.append(commit)
         for place in reversed(entry.key_objects):
             use = self._rolled(place).keys.get(key.id)
             if use is not None:
                 return _same(key, use.content, self._commit(entry, use))
-        return None if key.number is None else self._of_sequence(key, newest, entry)
+        return None if key.number is None else self._of_sequence(key, passed, entry)
 
-    def _of_sequence(self, key: WriteKey, newest: Commit | None, entry: Entry) -> Commit | None:
-        """What stands for a number that is not among the keys of the window."""
+    def _of_sequence(self, key: WriteKey, passed: Sequence[Commit], entry: Entry) -> Commit | None:
+        """What stands for a number that is not among the keys of the window. `passed` are recent commits of higher numbers."""
         sequences = self._rolled(entry.key_objects[-1]).sequences if entry.key_objects else {}
-        if newest is None:
-            if key.name not in sequences:
-                if len(sequences) >= MAX_APPLICATIONS:
-                    raise UsageError(
-                        f"{MAX_APPLICATIONS} applications write sequences to branch '{entry.branch}' already",
-                        hint="use one of their names again, or a key of its own for each write (once='...')",
-                    )
-                return None
-            last, use = sequences[key.name]
-            if last < _number(key):
-                return None
-            newest = self._commit(entry, use)
-            if last == key.number:
-                return _same(key, use.content, newest)
+        known = sequences.get(key.name)
+        if known is None and not passed:
+            if len(sequences) >= MAX_APPLICATIONS:
+                raise UsageError(
+                    f"{MAX_APPLICATIONS} applications write sequences to branch '{entry.branch}' already",
+                    hint="use one of their names again, or a key of its own for each write (once='...')",
+                )
+            return None
+        if known is None or _number(key) < known.first:
+            raise SequencePassed(_number(key))  # It began with a higher number.
+        if not passed and known.last < _number(key):
+            return None
+        if known.last == key.number:
+            return _same(key, known.use.content, self._commit(entry, known.use))
         if any(self._has_lower_number(place, key) for place in entry.key_objects):
             raise SequencePassed(_number(key))
-        return newest
+        return passed[0] if passed else self._commit(entry, known.use)
 
     def _has_lower_number(self, place: KeyObject, key: WriteKey) -> bool:
         """Then the key would be there as well, had it been used: numbers grow."""
@@ -189,7 +199,7 @@ class WriteKeys:
         # A full object stays as it is, and the next one begins.
         is_full = len(kept) + len(uses) > MAX_KEYS
         keys = {**({} if is_full else kept), **{key.id: use for key, use in uses}}
-        sequences = {**before.sequences, **{key.name: (key.number, use) for key, use in uses if key.number is not None}}
+        sequences = _sequences_after(before.sequences, uses)
         older = places if is_full else places[:-1]
         return (
             *(place for place in older if _is_kept(place.last_seq, place.last_at, seq, now_us)),
@@ -225,13 +235,25 @@ def keys_of(commits: Iterable[Commit]) -> bytes:
         for commit in commits
         if commit._write_key is not None
     ]
-    sequences = {key.name: (key.number, use) for key, use in uses if key.number is not None}
-    return _encode_keys(RolledKeys({key.id: use for key, use in uses}, sequences))
+    return _encode_keys(RolledKeys({key.id: use for key, use in uses}, _sequences_after({}, uses)))
+
+
+def _sequences_after(before: Mapping[str, _Sequence], uses: Iterable[tuple[WriteKey, _Use]]) -> Mapping[str, _Sequence]:
+    """The sequences after some uses of keys, oldest first."""
+    after = dict(before)
+    for key, use in uses:
+        if key.number is not None:
+            first = after[key.name].first if key.name in after else key.number
+            after[key.name] = _Sequence(first, key.number, use)
+    return after
 
 
 def _encode_keys(rolled: RolledKeys) -> bytes:
     keys = {id: [use.content, use.seq, use.at_us] for id, use in rolled.keys.items()}
-    sequences = {name: [number, use.content, use.seq, use.at_us] for name, (number, use) in rolled.sequences.items()}
+    sequences = {
+        name: [each.first, each.last, each.use.content, each.use.seq, each.use.at_us]
+        for name, each in rolled.sequences.items()
+    }
     return seal({"features": [BASE, WRITE_KEYS], "keys": keys, "sequences": sequences})
 
 
@@ -241,7 +263,10 @@ def decode_keys(data: bytes, key: str, affected: str | None = None) -> RolledKey
 
     def decoded() -> RolledKeys:
         keys = {id: _Use(*use) for id, use in value["keys"].items()}
-        return RolledKeys(keys, {name: (number, _Use(*use)) for name, (number, *use) in value["sequences"].items()})
+        sequences = {
+            name: _Sequence(first, last, _Use(*use)) for name, (first, last, *use) in value["sequences"].items()
+        }
+        return RolledKeys(keys, sequences)
 
     return read_as(key, decoded, affected)
 
