@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
+    from omnigraph.pipeline.evolve.queries import BrokenQuery
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.spark.frames import GraphTables
@@ -111,6 +112,7 @@ _HOMES = {
         "Statement",
         "TypeSummary",
     ),
+    "omnigraph.pipeline.evolve.queries": ("BrokenQuery",),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
@@ -130,6 +132,7 @@ __all__ = [
     "Annotation",
     "Baseline",
     "Branch",
+    "BrokenQuery",
     "Catalog",
     "CleanupReport",
     "Commit",

@@ -80,7 +80,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),
-        *("Annotation", "Embed", "StoredColumn", "MigrationPlan", "SchemaReceipt"),
+        *("Annotation", "Embed", "StoredColumn", "MigrationPlan", "SchemaReceipt", "BrokenQuery"),
         *("LintReport", "LintedQuery", "QueryFinding", "SchemaFinding"),
     ),
     "Types": ("Engine", "Entity", "Value", "JsonValue", "EntityType", "LiteralValue", "MigrationStep", "__version__"),

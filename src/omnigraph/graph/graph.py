@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.replication import CopyReport
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
+    from omnigraph.pipeline.evolve.queries import BrokenQuery
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport
@@ -525,10 +526,14 @@ class Graph:
         name: str | None = None,
         revision: str = MAIN,
         as_of: str | dt.datetime | None = None,
+        schema_of: str | None = None,
         engine: Engine = "local",
         timeout: float | None = None,
     ) -> Result:
         """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout.
+
+        The query is written for the snapshot's own schema, or for that of the revision `schema_of`: an old state can be asked
+        through newer names, unless its entities may lack what the newer schema requires.
 
         >>> result = g.query("people.gq", {"of": "Ada"}, name="friends")
         >>> assert result.rows == [{"name": "Bo"}]
@@ -536,6 +541,10 @@ class Graph:
         """
         deadline = Deadline(timeout)
         view = self._view(revision, as_of)
+        if schema_of is not None:
+            from omnigraph.pipeline.evolve.queries import seen_through
+
+            view = seen_through(view, self._view(schema_of, None))
         plan, bound = compiled_read(gq, view, params, name)
         session = session_of(engine, self.uri)
         if session is not None:
@@ -652,6 +661,30 @@ class Graph:
         text, file = read_source(schema, ".pg")
         change = SchemaChange(text, file, allow_data_loss)
         return change.plan(self._repository.head(branch)[1].catalog)
+
+    def broken_queries(self, schema: str | Path, queries: str | Path, *, branch: str = MAIN) -> tuple[BrokenQuery, ...]:
+        """Which queries of a folder of `.gq` files, or of one file, changing a branch to another schema would break.
+
+        >>> assert g.broken_queries(SCHEMA, ".") == ()
+        """
+        from omnigraph.pipeline.evolve.queries import broken_queries
+
+        plan = self.plan_schema(schema, branch=branch)
+        return broken_queries(self._repository.head(branch)[1].catalog, plan.catalog, Path(queries))
+
+    def diff_schema(self, a: str, b: str | Path) -> MigrationPlan:
+        """The steps from the schema of one revision to that of another, or to a `.pg` file.
+
+        >>> assert g.diff_schema("main", "inbox").lines() == []
+        """
+        from omnigraph.language.schema.migration import MigrationPlan, compare_catalogs, plan_migration
+
+        before = self._repository.resolve(a).catalog
+        if isinstance(b, Path) or b.endswith(".pg"):
+            text, file = read_source(b, ".pg")
+            return plan_migration(before, text, file)
+        after = self._repository.resolve(b).catalog
+        return MigrationPlan(compare_catalogs(before, after), after)
 
     def apply_schema(
         self,

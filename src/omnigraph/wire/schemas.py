@@ -10,6 +10,7 @@ from omnigraph.language.catalog_json import constraint_json
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.pipeline.evolve.apply import SchemaReceipt
+from omnigraph.pipeline.evolve.queries import BrokenQuery
 from omnigraph.values.types import PropertyType
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject
@@ -29,6 +30,11 @@ def schema_receipt_json(receipt: SchemaReceipt) -> JsonObject:
     """{applied, supported, steps, commit?}."""
     value = {"applied": receipt.commit is not None} | migration_json(receipt.plan)
     return value if receipt.commit is None else value | {"commit": commit_json(receipt.commit)}
+
+
+def broken_query_json(broken: BrokenQuery) -> JsonObject:
+    """{file, query, error}."""
+    return {"file": broken.file, "query": broken.query, "error": broken.error}
 
 
 def step_json(step: MigrationStep) -> JsonObject:

@@ -68,6 +68,7 @@ def _register_query(cli: click.Group) -> None:
     @asks
     @revision_options
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
+    @click.option("--schema-of", metavar="REVISION", help="Ask through the schema of another revision, such as main.")
     @engine_option("local")
     @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after so many seconds.")
     @click.option("--explain", is_flag=True, help="Show how the query would run instead of running it.")
@@ -78,6 +79,7 @@ def _register_query(cli: click.Group) -> None:
         revision: str,
         as_of: str | None,
         format: str | None,
+        schema_of: str | None,
         engine: str,
         timeout: float | None,
         explain: bool,
@@ -88,6 +90,7 @@ def _register_query(cli: click.Group) -> None:
         omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
         omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --format csv
         omnigraph query adults --store ./people --query people.gq --revision main~3
+        omnigraph query adults --store ./people --query people.gq --revision v1 --schema-of main
 
         \b
         JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
@@ -106,6 +109,7 @@ def _register_query(cli: click.Group) -> None:
             name=asked.name,
             revision=revision,
             as_of=as_of,
+            schema_of=schema_of,
             engine=engine,
             timeout=timeout,
         )

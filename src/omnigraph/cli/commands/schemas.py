@@ -1,4 +1,4 @@
-"""schema show|plan|apply."""
+"""schema show|plan|diff|apply."""
 
 from __future__ import annotations
 
@@ -39,27 +39,59 @@ def register(cli: click.Group) -> None:
 
     @command(schema, "plan")
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
-    @click.option("--allow-data-loss", is_flag=True, help="Plan drops that remove the data at once.")
+    @click.option("--allow-data-loss", is_flag=True, help="Plan hard drops, and numbers that are rounded.")
+    @click.option("--queries", metavar="DIR", help="Say which queries of the .gq files there would break.")
     @branch_option
     @uri_argument
     def plan(
-        settings: Settings, out: Output, desired: str, allow_data_loss: bool, branch: str, uri: str | None
+        settings: Settings,
+        out: Output,
+        desired: str,
+        allow_data_loss: bool,
+        queries: str | None,
+        branch: str,
+        uri: str | None,
     ) -> None:
-        """What changing to another schema would do, step by step. Exit code 1 if a step is not supported.
+        """What changing to another schema would do, step by step. Exit code 1 if a step is not supported or a query breaks.
 
         \b
         omnigraph schema plan ./people --schema people-v2.pg
+        omnigraph schema plan ./people --schema people-v2.pg --queries ./queries
+
+        \b
+        JSON: {supported, steps: [{kind, ...}], broken_queries?: [{file, query, error}]}
+        """
+        from omnigraph.wire.schemas import broken_query_json, migration_json
+
+        graph = settings.open(uri)
+        migration = graph.plan_schema(Path(desired), branch=branch, allow_data_loss=allow_data_loss)
+        broken = () if queries is None else graph.broken_queries(Path(desired), Path(queries), branch=branch)
+        settings.warn_about_schema(desired, is_first=False)
+        value, lines = migration_json(migration), migration.lines() or ["nothing to change"]
+        if queries is not None:
+            value["broken_queries"] = [broken_query_json(each) for each in broken]
+            lines += [f"would break {each}" for each in broken] or ["would break no query"]
+        out.show(value, "\n".join(lines))
+        if not migration.supported or broken:
+            raise click.exceptions.Exit(1)
+
+    @command(schema, "diff")
+    @click.argument("a")
+    @click.argument("b")
+    def diff(settings: Settings, out: Output, a: str, b: str) -> None:
+        """The steps from the schema of one revision to that of another, or to a .pg file.
+
+        \b
+        omnigraph schema diff main~3 main --store ./people
+        omnigraph schema diff main people-v2.pg --store ./people
 
         \b
         JSON: {supported, steps: [{kind, ...}]}
         """
         from omnigraph.wire.schemas import migration_json
 
-        migration = settings.open(uri).plan_schema(Path(desired), branch=branch, allow_data_loss=allow_data_loss)
-        settings.warn_about_schema(desired, is_first=False)
-        out.show(migration_json(migration), str(migration) or "nothing to change")
-        if not migration.supported:
-            raise click.exceptions.Exit(1)
+        steps = settings.open().diff_schema(a, b)
+        out.show(migration_json(steps), str(steps) or "the schemas are the same")
 
     @command(schema, "apply", writes=True, destroys=True)
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")

@@ -1,0 +1,73 @@
+"""What a schema change means for queries: which of them it would break, and which old states can be asked through its names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omnigraph.errors import UsageError
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.query.lint import lint_queries
+from omnigraph.pipeline.evolve.apply import moved_tables
+from omnigraph.views import View
+
+
+@dataclass(frozen=True)
+class BrokenQuery:
+    """A query that a schema allows and another does not.
+
+    >>> (broken,) = g.broken_queries(SCHEMA.replace("age: I32?", "years: I32?"), ".")
+    >>> assert (broken.file, broken.query) == ("people.gq", "grow")
+    """
+
+    file: str
+    query: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: query {self.query}: {self.error}"
+
+
+def broken_queries(before: Catalog, after: Catalog, folder: Path) -> tuple[BrokenQuery, ...]:
+    """The queries of every .gq file below a folder (or of one file) that are right before a change and wrong after it."""
+    if not folder.exists():
+        raise UsageError(f"{folder} is not there", hint="name a folder of .gq files, or one of them")
+    found = []
+    for file in [folder] if folder.is_file() else sorted(folder.rglob("*.gq")):
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot read {file}: {error}") from None
+        name = file.name if folder.is_file() else file.relative_to(folder).as_posix()
+        known = {query.name: query.error for query in lint_queries(text, before, str(file)).queries}
+        for query in lint_queries(text, after, str(file)).queries:
+            if query.error is not None and known.get(query.name) is None:
+                found.append(BrokenQuery(name, query.name, query.error.message))
+    return tuple(found)
+
+
+def seen_through(old: View, schema_of: View) -> View:
+    """An old state as a newer schema sees it: renamed, widened, with nulls and fills for what it did not have.
+
+    UsageError where that is not total: a property that the newer schema requires, and that entities of the old state may lack.
+    """
+    catalog = schema_of.catalog
+    before = {entity.id: entity for entity in old.catalog.tables.values()}
+    for entity in catalog.tables.values():
+        known = (
+            {property.id: property for property in before[entity.id].properties.values()} if entity.id in before else {}
+        )
+        for property in entity.required if entity.id in before and old.rows(before[entity.id].table_key) else ():
+            had = known.get(property.id)
+            if property.fill is None and (had is None or not had.is_required):
+                raise UsageError(
+                    f"{entity.name}.{property.name} is required now, and entities of that state may lack it",
+                    hint="ask with the schema of that state: leave the newer schema out",
+                )
+    tables = dict(old.snapshot.tables)
+    for change in moved_tables(old.snapshot, old.catalog, catalog):
+        if change.state is None:
+            tables.pop(change.key)
+        else:
+            tables[change.key] = change.state
+    return old.repository.view(replace(old.snapshot, schema=schema_of.snapshot.schema, tables=tables))
