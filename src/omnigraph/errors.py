@@ -590,7 +590,7 @@ class Damaged(OmnigraphError):
         *,
         affected: str | None = None,
         commits: Sequence[str] = (),
-        hint: str = "restore this file from a backup; 'omnigraph commit list' shows what can still be read",
+        hint: str = "restore this file from a backup; 'omnigraph verify --all' says what else is damaged, 'omnigraph repair' what can be done",
     ) -> None:
         super().__init__(f"{file} is damaged: {what}" + (f"; {affected}" if affected else ""), hint=hint)
         self.file = file

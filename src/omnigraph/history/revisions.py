@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from omnigraph.errors import AmbiguousRevision, BranchNotFound, CommitNotFound, UsageError
+from omnigraph.errors import AmbiguousRevision, BranchNotFound, CommitNotFound, HistoryGap, UsageError
 from omnigraph.history.chain import COMMIT_ID, COMMIT_ID_PREFIX, Chain
 from omnigraph.history.genesis import MAIN
 from omnigraph.history.lineage import Lineage
@@ -146,7 +147,7 @@ class Revisions:
         return commit
 
     def find(self, commit_id: str) -> Commit:
-        """A commit by id: in main's log, then in those of the other branches, former incarnations included."""
+        """A commit by id: in main's log, then in those of the other branches, former incarnations included, then of tags."""
         for entry in self._logs():
             found = self.log.find(entry, commit_id)
             if found is not None:
@@ -154,14 +155,21 @@ class Revisions:
         raise CommitNotFound(f"commit '{commit_id}' not found")
 
     def _logs(self) -> Iterator[Entry]:
-        """The newest entry of every incarnation of every branch, main first."""
+        """The newest entry of every incarnation of every branch, main first; then the entries of tagged commits on incarnations
+        of which nothing else is left."""
         names = self.chain.branches()
+        seen = set()
         for name in sorted(names, key=lambda name: (name != MAIN, name)):
             entry = self.chain.newest(name)
             while entry is not None:
                 yield entry
+                seen.add(entry.incarnation)
                 start = incarnation_start(entry.incarnation)[1]
                 entry = self.chain.find(name, start - 1) if start else None
+        for ref in self.tags.list().values():
+            if ref.incarnation not in seen:
+                with contextlib.suppress(HistoryGap):
+                    yield self.lineage.entry_of(ref)
 
 
 def _unknown(revision: str) -> CommitNotFound:

@@ -1,0 +1,41 @@
+"""Random histories with deaths: verification stays clean and acknowledged commits keep their content. See `adversary`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from health.adversary import TWO_HOURS, play
+
+import omnigraph as og
+
+HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "3"))
+STEPS = 20
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_whatever_happens_the_graph_stays_whole_and_commits_stay_as_they_were(seed: int, tmp_path: Path) -> None:
+    play(tmp_path, seed, STEPS, check_every=10)
+
+
+def test_a_tagged_commit_of_a_branch_that_was_cleaned_away_is_found_by_its_id(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", "node Person { name: String @key }", durability="process")
+    graph.branches.create("work")
+    for name in ("Ada", "Bo"):
+        with graph.transaction("work") as tx:
+            tx.insert("Person", name=name)
+    tagged = graph.commit("work~1").id
+    graph.tags.create("kept", tagged)
+    graph.branches.delete("work", force=True)
+    graph.branches.create("work")
+    for file in (tmp_path / "graph").rglob("*"):
+        then = file.stat().st_mtime - TWO_HOURS
+        os.utime(file, (then, then))
+    graph.cleanup(keep=1)
+    fresh = og.open(tmp_path / "graph")
+    assert fresh.commit(tagged).id == fresh.commit(tagged[:20]).id == tagged
+    assert [
+        row["name"]
+        for row in fresh.query("query q() { match { $p: Person } return { $p.name as name } }", revision=tagged)
+    ] == ["Ada"]
