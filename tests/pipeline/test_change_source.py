@@ -225,7 +225,11 @@ def test_a_stream_goes_on_where_it_stopped(session: Any, graph: og.Graph, tmp_pa
     assert graph.changes(since=cursor).caught_up
 
 
-def batches_of(graph: og.Graph, **options: str) -> list[list[tuple[str, ...]]]:
+def rows_at(graph: og.Graph, **options: str) -> list[dict[str, Any]]:
+    return [row for batch in batches_of(graph, **options) for row in batch]
+
+
+def batches_of(graph: og.Graph, **options: str) -> list[list[dict[str, Any]]]:
     """What a stream gives until there is nothing new: its reader is asked as Spark asks it."""
     from omnigraph.pipeline.spark.change_rows import spark_schema
     from omnigraph.pipeline.spark.change_source import ChangesStreamReader
@@ -236,7 +240,7 @@ def batches_of(graph: og.Graph, **options: str) -> list[list[tuple[str, ...]]]:
     start = reader.initialOffset()
     while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
         batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
-        found.append([(row["op"], row["type"], row["id"]) for batch in batches for row in batch.to_pylist()])
+        found.append([row for batch in batches for row in batch.to_pylist()])
         start = json.loads(json.dumps(end))
     return found
 
@@ -248,21 +252,25 @@ def batches_of(graph: og.Graph, **options: str) -> list[list[tuple[str, ...]]]:
 def test_a_batch_has_so_many_commits_or_rows(limits: dict[str, str], sizes: list[int], graph: og.Graph) -> None:
     found = batches_of(graph, start="beginning", **limits)
     assert [len(rows) for rows in found] == sizes
-    assert sorted(row for rows in found for row in rows) == [row[:3] for row in expected(graph, start="beginning")]
+    assert sorted(changed(found)) == [row[:3] for row in expected(graph, start="beginning")]
 
 
 def test_a_stream_begins_after_a_commit_a_time_or_a_cursor(graph: og.Graph) -> None:
-    third = [[("delete", "Person", "b"), ("delete", "Knows", "e1")]]
+    third = [("delete", "Person", "b"), ("delete", "Knows", "e1")]
     baseline = graph.baseline(io.BytesIO())
     time = graph.commit("main~1").at
-    assert batches_of(graph, **{"from": "main~1"}) == third
-    assert batches_of(graph, from_time=time.isoformat()) == third
-    assert batches_of(graph, from_time=(time - dt.timedelta(microseconds=1)).isoformat())[0][2:] == third[0]
-    assert len(batches_of(graph, from_time="2000-01-01")[0]) == 8
+    assert changed(batches_of(graph, **{"from": "main~1"})) == third
+    assert changed(batches_of(graph, from_time=time.isoformat())) == third
+    assert changed(batches_of(graph, from_time=(time - dt.timedelta(microseconds=1)).isoformat()))[2:] == third
+    assert len(changed(batches_of(graph, from_time="2000-01-01"))) == 8
     assert batches_of(graph, cursor=baseline.resume_cursor) == [[]]
     add(graph, "e")
-    assert batches_of(graph, cursor=baseline.resume_cursor) == [[("insert", "Person", "e")]]
+    assert changed(batches_of(graph, cursor=baseline.resume_cursor)) == [("insert", "Person", "e")]
     assert batches_of(graph) == [[]], "now"
+
+
+def changed(batches: list[list[dict[str, Any]]]) -> list[tuple[str, ...]]:
+    return [(row["op"], row["type"], row["id"]) for rows in batches for row in rows]
 
 
 @pytest.mark.parametrize("start", ["now", "baseline"])
@@ -306,6 +314,23 @@ def test_a_stream_below_the_watermark_fails_with_the_gap(session: Any, graph: og
     sweep(graph._repository.history, "main")
     with pytest.raises(PySparkException, match=r"omnigraph\.errors\.HistoryGap: .* removed by cleanup"):
         stream.start()
+
+
+def test_a_schema_change_is_a_row_of_the_stream(graph: og.Graph) -> None:
+    cursor = graph.changes().cursor
+    assert cursor is not None
+    graph.apply_schema(model.SCHEMA.replace("nick: String?", 'alias: String? @rename_from("nick")'), actor="eve")
+    with graph.transaction() as tx:
+        tx.update("Person", "a", alias="al")
+    schema, update = rows_at(graph, cursor=cursor)
+    assert (schema["op"], schema["type"], schema["id"], schema["before"]) == ("schema", None, None, None)
+    assert (schema["commit"], schema["actor"]) == (graph.commit("main~1").id, "eve")
+    (block, _) = graph.changes(since=cursor).blocks
+    assert [step["kind"] for step in json.loads(schema["after"])] == [step.kind for step in block.schema_steps]
+    assert len(block.schema_steps) == 1
+    assert (update["op"], json.loads(update["after"])["alias"]) == ("update", "al")
+    updates = rows_at(graph, op="update", **{"from": graph.commit("main~2").id})
+    assert [row["op"] for row in updates] == ["update"]
 
 
 # ---------------------------------------------------------------- diffs

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from omnigraph.changes.diff import count_changes, diff
 from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter, EntityChange
-from omnigraph.changes.feed import check_commit, cursor_at, feed_scope, started, states_of
+from omnigraph.changes.feed import check_commit, cursor_at, feed_scope, schema_steps, started, states_of
 from omnigraph.changes.tokens import Token, decode_token
 from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, Commit, Entry
 from omnigraph.history.times import time_of, to_microseconds
+from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.views import Repository
 
 
@@ -82,10 +83,10 @@ class BranchFeed:
             )
         return self._between(head, first.seq, last.seq)
 
-    def changes(self, commit: Commit) -> Iterator[EntityChange]:
-        """What one of the commits changed."""
+    def block(self, commit: Commit) -> tuple[tuple[MigrationStep, ...], Iterator[EntityChange]]:
+        """What one of the commits changed: steps of the schema, and entities."""
         before, after = states_of(self.repository, commit, check_parent=False)
-        return diff(before, after, only=self.only)
+        return schema_steps(before, after), diff(before, after, only=self.only)
 
     def _head(self) -> Entry:
         return self.repository.history.chain.head(self.branch)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
 from omnigraph.history import Commit, to_microseconds
+from omnigraph.language.schema.step_json import step_json
 from omnigraph.values.entities import Entity
 from omnigraph.values.json_values import json_value
 from omnigraph.wire.members import JsonObject, present
-from omnigraph.wire.schemas import step_json
 
 
 def change_json(change: EntityChange) -> JsonObject:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
-
-from omnigraph.language.catalog import Catalog, Constraint
-from omnigraph.language.catalog_json import constraint_json
+from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.migration import MigrationPlan
-from omnigraph.language.schema.migration_steps import MigrationStep
+from omnigraph.language.schema.step_json import step_json
 from omnigraph.pipeline.evolve.apply import SchemaReceipt
 from omnigraph.pipeline.evolve.queries import BrokenQuery
-from omnigraph.values.types import PropertyType
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject
 
@@ -35,22 +30,3 @@ def schema_receipt_json(receipt: SchemaReceipt) -> JsonObject:
 def broken_query_json(broken: BrokenQuery) -> JsonObject:
     """{file, query, error}."""
     return {"file": broken.file, "query": broken.query, "error": broken.error}
-
-
-def step_json(step: MigrationStep) -> JsonObject:
-    """Every field of a step that is set, and its kind, effect, tier and code."""
-    value: JsonObject = {"kind": step.kind}
-    for field in fields(step):
-        content = getattr(step, field.name)
-        if content is not None and field.name not in ("effect", "code"):
-            value[field.name.rstrip("_")] = _content(content)
-    value |= {"effect": step.effect, "tier": step.tier}
-    return value if step.code is None else value | {"code": step.code}
-
-
-def _content(content: Any) -> Any:
-    if isinstance(content, PropertyType):
-        return str(content)
-    if isinstance(content, Constraint):
-        return constraint_json(content)
-    return list(content) if isinstance(content, tuple) else content

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from omnigraph.language.schema.step_json import step_json
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
-from omnigraph.wire.schemas import step_json
 
 if TYPE_CHECKING:
     from omnigraph.merge import MergeResult

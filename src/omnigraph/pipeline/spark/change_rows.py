@@ -1,7 +1,7 @@
 """Changes as rows of Spark: (op, type, id, before, after, commit, actor, time).
 
 `before` and `after` are the entity as JSON text, in the dialect of files and of the command line: `id`, for an edge `from` and
-`to`, and the properties. `time` grows from commit to commit along a branch, so it orders the changes of an entity.
+`to`, and the properties. A commit that changed the schema has a row for that too: op `schema`, with the steps in `after`. `time` grows from commit to commit along a branch, so it orders the changes of an entity.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omnigraph.changes import EntityChange
 from omnigraph.errors import UsageError
 from omnigraph.history import Commit
+from omnigraph.language.schema.step_json import step_json
 from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from omnigraph.language.schema.migration_steps import MigrationStep
     from omnigraph.values.entities import Entity
 
 BATCH_ROWS = 4_096
@@ -29,11 +31,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 class ChangeRow(NamedTuple):
-    """One change of one entity, and the commit that made it."""
+    """One change of one entity or of the schema, and the commit that made it."""
 
     op: str
-    type: str
-    id: str
+    type: str | None
+    id: str | None
     before: str | None
     after: str | None
     commit: str
@@ -44,6 +46,11 @@ class ChangeRow(NamedTuple):
     def of(cls, change: EntityChange, commit: Commit) -> ChangeRow:
         before, after = entity_text(change.before), entity_text(change.after)
         return cls(change.op, change.type_name, change.id, before, after, commit.id, commit.actor, commit.at_us)
+
+    @classmethod
+    def of_schema(cls, steps: Sequence[MigrationStep], commit: Commit) -> ChangeRow:
+        text = _encode([step_json(step) for step in steps])
+        return cls("schema", None, None, None, text, commit.id, commit.actor, commit.at_us)
 
     @property
     def characters(self) -> int:

@@ -181,8 +181,10 @@ class ChangesTask:
     def _changes(self, run: CommitRun) -> Iterator[ChangeRow]:
         feed = BranchFeed(self.address.repository, self.branch, self.only)
         for commit in run.commits:
-            for change in feed.changes(commit):
-                yield ChangeRow.of(change, commit)
+            steps, changes = feed.block(commit)
+            if steps and self.only.ops is None:
+                yield ChangeRow.of_schema(steps, commit)
+            yield from (ChangeRow.of(change, commit) for change in changes)
 
     def _snapshot(self, part: SnapshotPart) -> Iterator[ChangeRow]:
         """Every entity, as if the commit had inserted it."""
