@@ -19,7 +19,7 @@ from simulation.schedule import first_failure, run
 
 from omnigraph.history import chain
 
-SCHEDULES = 15_000
+SCHEDULES = 20_000
 SCHEDULES_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SCHEDULES", "2000000"))
 SEED_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SEED", "1000000000"))
 HUNT = 60_000
