@@ -43,18 +43,24 @@ class RetainedCommit:
 
 @dataclass
 class ChainFacts:
-    """What some entries say. `named`: the objects they name, and an entry that does."""
+    """What some entries say. `named`: the objects they name, and of each branch the position of the newest entry that does."""
 
     commits: list[RetainedCommit] = field(default_factory=list)
-    named: dict[str, str] = field(default_factory=dict)
+    named: dict[str, dict[str, int]] = field(default_factory=dict)
     damage: list[Damaged] = field(default_factory=list)
     entries: int = 0
 
     def add(self, other: ChainFacts) -> None:
         self.commits += other.commits
-        self.named = other.named | self.named
+        for name, places in other.named.items():
+            for branch, position in places.items():
+                self.name(name, branch, position)
         self.damage += other.damage
         self.entries += other.entries
+
+    def name(self, name: str, branch: str, position: int) -> None:
+        places = self.named.setdefault(name, {})
+        places[branch] = max(position, places.get(branch, 0))
 
     def states(self) -> dict[TableState, str]:
         """Every state of a table that some commit has, with the key of its type."""
@@ -111,7 +117,7 @@ def _note(facts: ChainFacts, entry: Entry, follows: bool) -> None:
         else:
             facts.commits.append(RetainedCommit(step.commit.ref, step.tables))
     for name in history_objects(entry) - {GRAPH_KEY, key_of(entry.branch, entry.position)}:
-        facts.named.setdefault(name, f"entry {entry.position} of branch '{entry.branch}'")
+        facts.name(name, entry.branch, entry.position)
 
 
 def whole_commit(snapshot: Snapshot) -> RetainedCommit:

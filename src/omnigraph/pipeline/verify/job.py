@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -110,8 +110,8 @@ class Verification:
             self._take_chain(revision)
         else:
             self._take_commit(self.history.revisions.resolve(revision))
-        self._check_named()
-        self.findings += [damaged_object(damage) for damage in self.facts.damage]
+        self._check(self.facts.named)
+        self.findings += [damaged_object(damage) for damage in self.facts.damage if self._is_needed(damage)]
         if self.repository.tables.has_files:
             self.files = verify_files(self.address, self.facts, self.listed, self.repository.store, self.runner)
             self.findings += self._still_retained(self.files.findings)
@@ -181,7 +181,8 @@ class Verification:
 
     def _take_commit(self, snapshot: Snapshot) -> None:
         self.facts.commits.append(whole_commit(snapshot))
-        self.facts.named[f"schemas/{snapshot.schema}.json"] = f"commit {snapshot.commit.id}"
+        ref = snapshot.commit.ref
+        self.facts.name(f"schemas/{snapshot.schema}.json", ref.branch, ref.position)
         self.snapshots.append(snapshot)
 
     def _take_tag(self, key: str) -> None:
@@ -219,37 +220,44 @@ class Verification:
 
     # ------------------------------------------------------------ objects
 
-    def _check_named(self) -> None:
-        self._check(self.facts.named)
-
-    def _check(self, keys: Iterator[str] | Sequence[str] | dict[str, str]) -> None:
-        """Read objects of history and schemas. `named` says who needs them."""
-        wanted = sorted(keys)
+    def _check(self, keys: Iterable[str]) -> None:
+        """Read objects of history and schemas."""
+        wanted = [(key, self._needed_by(key)) for key in sorted(keys)]
         self.objects += len(wanted)
         tasks = [
-            ObjectsTask(
-                self.address, tuple((key, self.facts.named.get(key)) for key in wanted[start : start + TASK_OBJECTS])
-            )
+            ObjectsTask(self.address, tuple(wanted[start : start + TASK_OBJECTS]))
             for start in range(0, len(wanted), TASK_OBJECTS)
         ]
         for damage in self.runner.map("objects", check_objects, tasks):
             self.facts.damage += damage
 
+    def _needed_by(self, key: str) -> str | None:
+        """An entry that names an object, in words; None when nobody misses it."""
+        for branch, position in self.facts.named.get(key, {}).items():
+            return f"entry {position} of branch '{branch}'"
+        return None
+
+    def _is_needed(self, damage: Damaged) -> bool:
+        """False for an object that is gone because the entries that named it were swept meanwhile."""
+        places = self.facts.named.get(damage.file)
+        if damage.what != MISSING or places is None:
+            return True
+        return any(self._is_kept(branch, position) for branch, position in places.items())
+
+    def _is_kept(self, branch: str, position: int) -> bool:
+        chain = self.history.chain
+        return position >= chain.floor(branch) or chain.find(branch, position) is not None
+
     def _still_retained(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Without what was swept while it was looked at."""
+        """Without what was swept while it was looked at: files that only commits needed which are gone now too."""
         if not any(finding.kind == "missing" for finding in findings):
             return list(findings)
         refs = {commit.ref.id: commit.ref for commit in self.facts.commits}
-        floors = {branch: self.history.chain.floor(branch) for branch in {ref.branch for ref in refs.values()}}
-
-        def is_kept(commit_id: str) -> bool:
-            ref = refs[commit_id]
-            return ref.position >= floors[ref.branch] or self.history.chain.find(ref.branch, ref.position) is not None
-
         return [
             finding
             for finding in findings
-            if finding.kind != "missing" or not finding.commits or any(map(is_kept, finding.commits))
+            if finding.kind != "missing"
+            or any(self._is_kept(refs[commit].branch, refs[commit].position) for commit in finding.commits)
         ]
 
     def _foreign(self) -> list[Finding]:
