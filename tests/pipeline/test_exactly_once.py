@@ -66,11 +66,13 @@ class Stream:
             process.wait()
 
     def wait(self, commits: int, *processes: subprocess.Popen[bytes]) -> None:
-        """Until there are so many commits, or one of the processes has ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self.commits < commits and all(process.poll() is None for process in processes):
+        """Until there are so many commits, or one of the processes has ended. Each may take long."""
+        seen, deadline = self.commits, time.monotonic() + PATIENCE_S
+        while seen < commits and all(process.poll() is None for process in processes):
             assert time.monotonic() < deadline, self.log.read_text()[-2_000:]
             time.sleep(0.05)
+            if self.commits > seen:
+                seen, deadline = self.commits, time.monotonic() + PATIENCE_S
 
     def check(self) -> None:
         table = self.graph._repository.head()[1].table("node:Visit")
@@ -118,30 +120,47 @@ def executors_of(driver: subprocess.Popen[bytes]) -> list[int]:
     return [pid for pid in executors if descends(pid)]
 
 
+IN_PROCESS, WITH_EXECUTORS = "local[2]", "local-cluster[1,1,1024]"
+EXECUTORS_PER_DRIVER = 4
+
+
 @pytest.mark.soak
 def test_a_long_stream_whose_drivers_and_executors_are_killed(tmp_path: Path) -> None:
-    """300 batches; drivers are killed 30 times, executors 10 times, and for a while there are two drivers."""
+    kill_often(Stream(tmp_path, batches=300, rows=20), drivers=30, executors=10)
+
+
+def kill_often(stream: Stream, drivers: int, executors: int) -> None:
+    """Kill so many drivers and executors at random; for a while there are two drivers. Then let one finish."""
     dice = random.Random(3)
-    stream = Stream(tmp_path, batches=300, rows=20)
-    master = "local-cluster[1,1,1024]"
-    drivers_killed = executors_killed = 0
-    while drivers_killed < 30:
+    killed = {"driver": 0, "executor": 0}
+    while killed["driver"] < drivers:
+        kills_executors = killed["executor"] < executors and killed["driver"] % 5 == 2
+        master = WITH_EXECUTORS if kills_executors else IN_PROCESS
         with stream.driver(master) as driver:
+            if kills_executors:
+                killed["executor"] += kill_executors(stream, driver)
             target = stream.commits + dice.randrange(1, 12)
-            if executors_killed < 10:
-                stream.wait(stream.commits + 1, driver)
-                for executor in executors_of(driver):
-                    os.kill(executor, signal.SIGKILL)
-                    executors_killed += 1
-            if drivers_killed == 15:
-                with stream.driver(master) as second:
+            if killed["driver"] == drivers // 2:
+                with stream.driver(IN_PROCESS) as second:
                     stream.wait(target, driver, second)
             else:
                 stream.wait(target, driver)
-            drivers_killed += driver.poll() is None
+            killed["driver"] += driver.poll() is None
         assert stream.commits < stream.batches, "there is something left for the last driver"
-    with stream.driver(master) as last:
+    with stream.driver(IN_PROCESS) as last:
+        stream.wait(stream.batches, last)
         last.wait(PATIENCE_S)
         assert last.returncode == 0, stream.log.read_text()[-2_000:]
-    assert executors_killed >= 10
+    assert killed["executor"] >= executors
     stream.check()
+
+
+def kill_executors(stream: Stream, driver: subprocess.Popen[bytes]) -> int:
+    """One after the other, each when it has done something; how many."""
+    killed = 0
+    for _ in range(EXECUTORS_PER_DRIVER):
+        stream.wait(stream.commits + 1, driver)
+        for executor in executors_of(driver):
+            os.kill(executor, signal.SIGKILL)
+            killed += 1
+    return killed
