@@ -252,7 +252,7 @@ def watermark_key(branch: str, floor: int) -> str:
 def swept(branch: str, what: str, floor: int) -> HistoryGap:
     """Something on a branch that a cleanup has removed."""
     return HistoryGap(
-        f"{what} was removed by cleanup, which keeps entries of branch '{branch}' from {floor} on",
+        f"{what} was removed by cleanup, or not copied by a clone: branch '{branch}' has entries from {floor} on",
         branch=branch,
         watermark=floor,
         hint="start from a newer commit; 'omnigraph commit list' shows them",

@@ -124,13 +124,13 @@ class Retention:
         if is_late and not self.is_prepared(plan.commit_id):
             raise StagedTooLongAgo(plan.branch, "its prepared plan is gone: it was discarded, or too old")
         if plan.staged_since is not None:
-            self._check_cutoff(plan.branch, plan.staged_since)
+            self.check_cutoff(plan.branch, plan.staged_since)
 
     def check_prepared(self, plan: PublishPlan) -> None:
         """After a prepared plan was stored, which protects what it names from now on: StagedTooLongAgo when a cleanup that
         has not seen it may have taken that already."""
         if plan.staged_since is not None:
-            self._check_cutoff(plan.branch, plan.staged_since)
+            self.check_cutoff(plan.branch, plan.staged_since)
 
     @contextlib.contextmanager
     def explaining(self, branch: str, staged_since: float) -> Iterator[None]:
@@ -139,12 +139,13 @@ class Retention:
             yield
         except (StorageError, Damaged) as error:
             try:
-                self._check_cutoff(branch, staged_since)
+                self.check_cutoff(branch, staged_since)
             except StagedTooLongAgo as late:
                 raise late from error
             raise
 
-    def _check_cutoff(self, branch: str, staged_since: float) -> None:
+    def check_cutoff(self, branch: str, staged_since: float) -> None:
+        """StagedTooLongAgo when a cleanup may have taken what was staged from this time on and is not named yet."""
         elapsed = self.clock() - staged_since
         if elapsed < PROBE_WINDOW_S:
             return

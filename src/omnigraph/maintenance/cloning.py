@@ -56,7 +56,8 @@ def clone(
     missing = {
         key: size for key, size in objects.items() if there.get(key) is None or there[key] != (size or there[key])
     }
-    copied = copy_all(source, target, missing, place, workers, old_before=0.0)
+    with source.history.leases.hold(source.history.chain.head(MAIN).head.commit.ref):
+        copied = copy_all(source, target, missing, place, workers, old_before=0.0)
     copied += Copied(present=len(objects) - len(missing))
     for branch, floor in chosen.floors.items():
         target.put(watermark_key(branch, floor), seal({"floor": floor}))

@@ -14,7 +14,7 @@ from typing import Any
 
 from omnigraph.errors import Contention, ExpectedVersionMismatch
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import Commit, PublishPlan, Snapshot, TableChange, TableState, check_attribution
+from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.language.catalog import EdgeType
 from omnigraph.maintenance.health import TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
@@ -135,23 +135,9 @@ def maintain(
         needed = [work for work in planned if work.is_needed]
         if dry_run or not needed:
             return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
-        done = [_do(repository, view, work, workers) for work in needed]
-        repository.tables.sync([replace(each.version, files=each.files) for each in done])
-        rebase = _Rebase(repository, {each.work.key: each for each in done})
-        plan = PublishPlan(
-            commit_id=repository.history.new_id(),
-            branch=branch,
-            incarnation=entry.incarnation,
-            base=view.snapshot.commit.ref,
-            schema=view.snapshot.schema,
-            changes=tuple(_change(each.work.key, view.state(each.work.key), each.version) for each in done),
-            kind="optimize",
-            actor=actor,
-            staged_since=since,
-        )
-        reach(Failpoint.OPTIMIZE_BEFORE_PUBLISH)
         try:
-            commit = _publish(repository, plan, rebase)
+            with repository.history.leases.hold(view.snapshot.commit.ref):
+                commit = _done_and_published(repository, entry, view, needed, workers, since=since, actor=actor)
         except _NothingLeftError:
             continue
         except ExpectedVersionMismatch:
@@ -161,6 +147,33 @@ def maintain(
         after = repository.view(repository.history.revisions.snapshot(commit.ref))
         return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key)) for work in planned))
     return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
+
+
+def _done_and_published(
+    repository: Repository,
+    entry: Entry,
+    view: View,
+    works: Sequence[_Work],
+    workers: Workers,
+    *,
+    since: float,
+    actor: str | None,
+) -> Commit:
+    done = [_do(repository, view, work, workers) for work in works]
+    repository.tables.sync([replace(each.version, files=each.files) for each in done])
+    plan = PublishPlan(
+        commit_id=repository.history.new_id(),
+        branch=entry.branch,
+        incarnation=entry.incarnation,
+        base=view.snapshot.commit.ref,
+        schema=view.snapshot.schema,
+        changes=tuple(_change(each.work.key, view.state(each.work.key), each.version) for each in done),
+        kind="optimize",
+        actor=actor,
+        staged_since=since,
+    )
+    reach(Failpoint.OPTIMIZE_BEFORE_PUBLISH)
+    return _publish(repository, plan, _Rebase(repository, {each.work.key: each for each in done}))
 
 
 def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Commit:

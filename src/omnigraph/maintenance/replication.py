@@ -71,9 +71,11 @@ def push(source: Repository, target: History, branch: str, place: Place, workers
     theirs = target.chain.newest(branch)
     transfer = _Transfer(source, target, branch, ours)
     commits = transfer.missing(theirs)
-    copied = transfer.copy(commits, place, workers)
-    reach(Failpoint.PUSH_AFTER_COPY)
-    transfer.publish(Head(theirs, looked_at, confirmed=True), commits)
+    with source.history.leases.hold(ours.head.commit.ref), target.leases.hold(transfer.base):
+        copied = transfer.copy(commits, place, workers)
+        reach(Failpoint.PUSH_AFTER_COPY)
+        target.retention.check_cutoff(branch, looked_at)
+        transfer.publish(Head(theirs, looked_at, confirmed=True), commits)
     tags, more = transfer.copy_tags(commits)
     total = copied + more
     return CopyReport({branch: len(commits)}, tags, total.objects, total.bytes, total.present)
@@ -100,7 +102,7 @@ class _Transfer:
         self.branch = branch
         self.ours = ours
         self.base = ours.head.commit.ref
-        """The newest commit of the branch that the target has, or where its branch will start."""
+        """The newest commit of the branch that the target has, or where its branch will start, in the target's chain."""
         self.known = ours.head
         """The state at that commit."""
 
@@ -112,11 +114,11 @@ class _Transfer:
         if theirs is None or not theirs.alive:
             start = incarnation_start(self.ours.incarnation)[1]
             self.known = history.chain.read(self.branch, start).before
-            self._there(self.known.commit.ref)
+            self.base = self._there(self.known.commit.ref).ref
         else:
             self._check_moves_on(theirs)
             self.known = theirs.head
-        self.base = self.known.commit.ref
+            self.base = self.known.commit.ref
         records = history.log.after(self.ours, self.base.seq, limit=head.ref.seq - self.base.seq)
         entries: dict[tuple[str, int], Entry] = {}
         travelling = []
