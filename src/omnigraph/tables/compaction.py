@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import growing
 from omnigraph.tables.digests import version_file
@@ -27,6 +27,9 @@ from omnigraph.tables.staging import (
     write_fragments,
 )
 from omnigraph.tables.table import Fragment, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_DELETED_SHARE = 0.1
 """A fragment that has lost more of its rows than this is written again."""
@@ -101,8 +104,19 @@ def rewrite(base: Table, group: Sequence[int], cluster_by: str | None = None) ->
     """Write one group's rows anew, as a stream, or sorted; nothing is visible yet."""
     if cluster_by is None or not _is_sortable(base, group):
         return write_fragments(base, base.scan(fragments=group))
-    rows = base.read(fragments=group).combine_chunks()
-    return write_fragments(base, rows.sort_by([(cluster_by, "ascending"), ("id", "ascending")]))
+    return write_fragments(base, _sorted(base.read(fragments=group).combine_chunks(), cluster_by))
+
+
+def _sorted(rows: pa.Table, column: str) -> pa.Table:
+    """The rows by a column of texts, which is never null. Texts repeat: each is compared once, and then numbers are sorted."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pa.concat_arrays(rows.column(column).chunks).dictionary_encode()
+    ranks = np.empty(len(texts.dictionary), dtype=np.int32)
+    ranks[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
+    return rows.take(pa.array(np.argsort(ranks[texts.indices.to_numpy()], kind="stable")))
 
 
 def _is_sortable(base: Table, group: Sequence[int]) -> bool:
