@@ -1,6 +1,8 @@
 """A stream of one-row batches into a graph: what a day of them leaves, and whether the last batch costs what the first did.
 
-    python bench/bench_streams.py [--batches 2000] [--way sink|foreach] [--folder DIR]
+    python bench/bench_streams.py [--batches 2000] [--way sink|foreach|local] [--folder DIR]
+
+`local` makes the commits of the batches without Spark: what is left of a batch's time is the graph's own part.
 
 Prints, every so many batches: fragments, files and bytes of the table, bytes of the newest entry, milliseconds a batch.
 """
@@ -14,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
-from omnigraph.pipeline.spark.session import spark_session
-from omnigraph.pipeline.spark.source import register
 
 SCHEMA = "node Reading { name: String @key  value: I64 }"
 LINES = 10
@@ -24,28 +24,63 @@ LINES = 10
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=2_000)
-    parser.add_argument("--way", choices=["sink", "foreach"], default="sink")
+    parser.add_argument("--way", choices=["sink", "foreach", "local"], default="sink")
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="omnigraph-streams-"))
-    spark = spark_session()
-    register(spark)
     graph = og.init(folder / "graph", SCHEMA)
-    query = started(spark, graph, folder, arguments.way)
+    stream = Local(graph) if arguments.way == "local" else OnSpark(graph, folder, arguments.way)
     print(f"{'commits':>8} {'fragments':>10} {'files':>7} {'table bytes':>12} {'entry bytes':>12} {'ms a batch':>11}")
     done, since = 0, time.monotonic()
     for step in range(1, LINES + 1):
-        wanted = arguments.batches * step // LINES
-        while graph.commit().ref.seq < wanted and query.isActive:
-            time.sleep(0.1)
-        if query.exception() is not None:
-            raise SystemExit(str(query.exception()))
+        stream.advance(arguments.batches * step // LINES)
         commits, now = graph.commit().ref.seq, time.monotonic()
         print(f"{line(graph, folder)} {1000 * (now - since) / max(1, commits - done):11.0f}", flush=True)
         done, since = commits, now
-    query.stop()
+    stream.stop()
     rows = graph._repository.head()[1].rows("node:Reading")
     assert rows == graph.commit().ref.seq, "one row a commit"
+
+
+class OnSpark:
+    """A query whose batches have one row each."""
+
+    def __init__(self, graph: og.Graph, folder: Path, way: str) -> None:
+        from omnigraph.pipeline.spark.session import spark_session
+        from omnigraph.pipeline.spark.source import register
+
+        spark = spark_session()
+        register(spark)
+        self.graph = graph
+        self.query = started(spark, graph, folder, way)
+
+    def advance(self, commits: int) -> None:
+        while self.graph.commit().ref.seq < commits and self.query.isActive:
+            time.sleep(0.1)
+        if self.query.exception() is not None:
+            raise SystemExit(str(self.query.exception()))
+
+    def stop(self) -> None:
+        self.query.stop()
+
+
+class Local:
+    """The same commits, made here."""
+
+    def __init__(self, graph: og.Graph) -> None:
+        self.graph = graph
+        self.batch = 0
+
+    def advance(self, commits: int) -> None:
+        import pyarrow as pa
+
+        while self.batch < commits:
+            row = pa.table({"name": [str(self.batch)], "value": pa.array([self.batch], pa.int64())})
+            self.graph.load({"Reading": row}, mode="append", engine="local", once=("bench", self.batch))
+            self.batch += 1
+
+    def stop(self) -> None:
+        """Nothing runs."""
 
 
 def started(spark: Any, graph: og.Graph, folder: Path, way: str) -> Any:
