@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,15 @@ from history.sweeping import sweep
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.errors import Damaged, GraphNotFound, HistoryGap, OmnigraphError, PreconditionFailed, UsageError
+from omnigraph.errors import (
+    CommitNotFound,
+    Damaged,
+    GraphNotFound,
+    HistoryGap,
+    OmnigraphError,
+    PreconditionFailed,
+    UsageError,
+)
 from omnigraph.graph.graph import Lost
 from omnigraph.history import Prepared, PublishPlan, lineage
 from omnigraph.pipeline.repair.commits import reset_to
@@ -257,6 +266,7 @@ def test_verify_finds_damage_and_repair_does_what_can_be_done(kind: str, harm: s
             og.open(folder)
         return
     findings = og.open(folder).verify(all=True).findings
+    assert og.open(folder).verify(all=True, deep=True).findings == findings
     if (kind, harm) in UNSEEN:
         assert findings == ()
         return
@@ -349,6 +359,28 @@ def test_a_repair_of_a_branch_is_refused_when_somebody_wrote_meanwhile(folder: P
         tx.insert("Person", name="Zed")
     with pytest.raises(PreconditionFailed):
         reset_to(graph._repository, "main", job._newest_intact("main"), head, None)
+
+
+def test_what_was_lost_is_forgotten_when_cleanup_removes_it(folder: Path) -> None:
+    cut_short(FILES["newest entry"](folder))
+    graph = og.open(folder)
+    graph.repair(lost="reset", yes=True)
+    assert not graph.verify(all=True).is_whole
+    for file in folder.rglob("*"):
+        then = file.stat().st_mtime - 2 * 3600
+        os.utime(file, (then, then))
+    graph.cleanup(keep=1)
+    assert graph.verify(all=True, deep=True).findings == ()
+    assert len(graph.query(ALL).rows) == PEOPLE - 1
+
+
+def test_a_damaged_tag_does_not_hide_commits(folder: Path) -> None:
+    cut_short(FILES["tag"](folder))
+    graph = og.open(folder)
+    newest = graph.commit().id
+    assert graph.commit(newest[:24]).id == newest
+    with pytest.raises(CommitNotFound):
+        graph.commit("01" + "Z" * 24)
 
 
 def test_a_graph_whose_schema_is_lost_is_not_reset(folder: Path) -> None:

@@ -15,6 +15,9 @@ CASES = [
     (OSError("LanceError(IO): Generic S3 error: error sending request for url (http://x)"), StorageTransient),
     (OSError("operation timed out"), StorageTransient),
     (OSError("Generic S3 error: 403 Forbidden"), StorageDenied),
+    (OSError("Generic S3 error: server returned status code: 503"), StorageTransient),
+    (OSError("Not found: nodes/Person-1/data/01403ab.lance"), StoragePermanent),
+    (OSError("Not found: nodes/Person-1/_deletions/503-403-1.arrow"), StoragePermanent),
     (PermissionError(13, "Permission denied"), StorageDenied),
     (OSError("No space left on device (os error 28)"), StoragePermanent),
 ]

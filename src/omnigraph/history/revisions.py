@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from omnigraph.errors import AmbiguousRevision, BranchNotFound, CommitNotFound, HistoryGap, UsageError
+from omnigraph.errors import AmbiguousRevision, BranchNotFound, CommitNotFound, Damaged, HistoryGap, UsageError
 from omnigraph.history.chain import COMMIT_ID, COMMIT_ID_PREFIX, Chain
 from omnigraph.history.genesis import MAIN
 from omnigraph.history.lineage import Lineage
@@ -119,8 +119,10 @@ class Revisions:
 
     def _starting_with(self, prefix: str) -> Commit:
         found: dict[str, Commit] = {}
-        for entry in self._logs():
-            found |= {commit.id: commit for commit in self.log.starting_with(entry, prefix)}
+        for logs in (self._branch_logs, self._logs):
+            if not found:
+                for entry in logs():
+                    found |= {commit.id: commit for commit in self.log.starting_with(entry, prefix)}
         if len(found) > 1:
             shown = ", ".join(sorted(found)[:AMBIGUOUS_SHOWN])
             raise AmbiguousRevision(
@@ -157,19 +159,24 @@ class Revisions:
     def _logs(self) -> Iterator[Entry]:
         """The newest entry of every incarnation of every branch, main first; then the entries of tagged commits on incarnations
         of which nothing else is left."""
-        names = self.chain.branches()
         seen = set()
+        for entry in self._branch_logs():
+            yield entry
+            seen.add(entry.incarnation)
+        with contextlib.suppress(Damaged):  # A damaged tag is an error of whoever asks for the tag.
+            for ref in self.tags.list().values():
+                if ref.incarnation not in seen:
+                    with contextlib.suppress(HistoryGap):
+                        yield self.lineage.entry_of(ref)
+
+    def _branch_logs(self) -> Iterator[Entry]:
+        names = self.chain.branches()
         for name in sorted(names, key=lambda name: (name != MAIN, name)):
             entry = self.chain.newest(name)
             while entry is not None:
                 yield entry
-                seen.add(entry.incarnation)
                 start = incarnation_start(entry.incarnation)[1]
                 entry = self.chain.find(name, start - 1) if start else None
-        for ref in self.tags.list().values():
-            if ref.incarnation not in seen:
-                with contextlib.suppress(HistoryGap):
-                    yield self.lineage.entry_of(ref)
 
 
 def _unknown(revision: str) -> CommitNotFound:

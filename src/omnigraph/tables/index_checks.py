@@ -40,8 +40,10 @@ def index_fault(table: Table, name: str) -> str | None:
                 return _vector_fault(table, spec, _covered(table, name))
 
 
-def index_names(table: Table) -> list[str]:
-    return [entry.name for entry in table.dataset.describe_indices()]
+def index_names(table: Table) -> dict[str, list[str]]:
+    """Every index of the table, with the UUIDs of its segments."""
+    described = table.dataset.describe_indices()
+    return {entry.name: [str(segment.uuid) for segment in entry.segments] for entry in described}
 
 
 def _covered(table: Table, name: str) -> list[int]:

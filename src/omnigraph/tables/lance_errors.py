@@ -7,14 +7,16 @@ from contextlib import contextmanager
 
 from omnigraph.errors import StorageDenied, StorageError, StoragePermanent, StorageTransient
 
-_DENIED = ("permission denied", "access denied", "accessdenied", "forbidden", "unauthenticated", "403")
+# No number by itself: names of files are full of digits.
+_DENIED = ("permission denied", "access denied", "accessdenied", "forbidden", "unauthenticated", "status code: 403")
 _FULL = ("no space left", "os error 28", "file too large", "os error 27", "quota exceeded", "os error 122")
 _TRANSIENT = (
     "error sending request",
     "timed out",
     "timeout",
     "connection",
-    "503",
+    "service unavailable",
+    "status code: 503",
     "slow down",
     "retries",
     "reset by peer",

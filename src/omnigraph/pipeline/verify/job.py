@@ -118,7 +118,7 @@ class Verification:
         if all:
             self.findings += self._foreign()
         if deep:
-            self.rows = verify_rows(self.repository, self._readable(), self.files.lost, self.runner)
+            self.rows = verify_rows(self.repository, self._readable(), self.files, self.runner)
             self.findings += self.rows.findings
         return VerifyReport(
             commits=len({commit.ref.id for commit in self.facts.commits}),

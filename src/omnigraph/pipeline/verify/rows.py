@@ -5,7 +5,7 @@ The rules are those of every write (`omnigraph.rules`): the whole snapshot is ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import StorageDenied, StorageTransient
@@ -14,6 +14,7 @@ from omnigraph.pipeline.load.checks import CheckTask, run_checks
 from omnigraph.pipeline.load.keyed_rows import CUT_ROWS, Source
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Address, TableVersion, Target
+from omnigraph.pipeline.verify.files import FilesReport
 from omnigraph.pipeline.verify.findings import LOST_DATA, Finding, FindingKind
 from omnigraph.rules import Change, Check, Need, Violation, plan_checks
 from omnigraph.rules.endpoints import EndpointCheck
@@ -35,9 +36,10 @@ class RowsReport:
 
 
 def verify_rows(
-    repository: Repository, snapshots: Sequence[Snapshot], lost: set[TableState], runner: Runner
+    repository: Repository, snapshots: Sequence[Snapshot], files: FilesReport, runner: Runner
 ) -> RowsReport:
-    """Of these snapshots. Tables whose files are damaged (`lost`) are left out: what they hold cannot be told."""
+    """Of these snapshots. Tables and indexes whose files are damaged are left out: what they hold cannot be told."""
+    lost = files.lost
     report = RowsReport()
     uses: dict[TableState, tuple[str, str]] = {}
     for snapshot in snapshots:
@@ -46,7 +48,7 @@ def verify_rows(
                 uses.setdefault(state, (key, snapshot.commit.id))
     unreadable = _read_all(Address.of_graph(repository), uses, runner, report)
     _check_rules(repository, snapshots, lost | unreadable, runner, report)
-    _check_indexes(Address.of_graph(repository), uses, unreadable, runner, report)
+    _check_indexes(Address.of_graph(repository), uses, unreadable, files.damaged.keys(), runner, report)
     return report
 
 
@@ -177,6 +179,7 @@ def _check_indexes(
     address: Address,
     uses: Mapping[TableState, tuple[str, str]],
     unreadable: set[TableState],
+    damaged: Collection[str],
     runner: Runner,
     report: RowsReport,
 ) -> None:
@@ -184,7 +187,12 @@ def _check_indexes(
     for state in _in_order(uses.keys() - unreadable):
         table = address.tables.open(state.path, state.version, state.digest)
         place = TableVersion.of(table)
-        tasks += [(state, IndexTask(address, place, name)) for name in index_names(table)]
+        hurt = {key.rsplit("/", 1)[1] for key in damaged if key.startswith(f"{state.path}/_indices/")}
+        tasks += [
+            (state, IndexTask(address, place, name))
+            for name, segments in index_names(table).items()
+            if hurt.isdisjoint(segments)
+        ]
     for (state, task), problem in zip(tasks, runner.map("indexes", check_index, [t for _, t in tasks]), strict=True):
         if problem is not None:
             key, commit = uses[state]
