@@ -88,3 +88,9 @@ def test_details_are_json_whatever_was_given() -> None:
         "id": 7,
         "value": "a value of type Silent",
     }
+
+
+def test_json_says_when_the_outcome_is_not_known() -> None:
+    """A scheduler must not take "failed" for "not written"."""
+    assert errors.OutcomeUnknown("no answer", commit_id="x").to_json()["outcome"] == "unknown"
+    assert "outcome" not in errors.Contention("too often").to_json()

@@ -96,6 +96,8 @@ class OmnigraphError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {"code": self.code, "message": self.message, "retry": self.retry}
+        if self.outcome == "unknown":
+            value["outcome"] = self.outcome
         if self.hint:
             value["hint"] = self.hint
         if details := self.details():

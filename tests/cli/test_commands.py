@@ -117,3 +117,29 @@ def test_three_lanes_and_a_merge_across_one() -> None:
 
 def test_a_limit_cuts_the_oldest() -> None:
     assert drawing({"main": [commit("B", 2, "A"), commit("A", 1)]}, limit=1) == ["* B"]
+
+
+def test_exit_codes_and_receipts_tell_a_scheduler_what_happened(run_cli: RunCli) -> None:
+    load = ["load", "--data", "more.jsonl", "--mode", "append", "--engine", "local", "--json"]
+    first, again = (run_cli([*load, "--once", "day-1"]) for _ in range(2))
+    assert (first.code, again.code) == (0, 0)
+    made, found = json.loads(first.out), json.loads(again.out)
+    assert found["commit"] == made["commit"]
+    assert ("repeated" in made, found["repeated"]) == (False, True)
+    reused = run_cli(["load", "--data", "people.jsonl", *load[3:], "--once", "day-1"])
+    without_key = run_cli(load)
+    for ran, code, name in (
+        (reused, 1, "write_key_reused"),
+        (without_key, 1, "key_conflict"),
+        (run_cli([*load, "--once", ""]), 2, "usage_error"),
+        (run_cli(["mutate", "-e", ADD, "--if-commit", "nope", "--json"]), 4, "precondition_failed"),
+    ):
+        error = json.loads(ran.out or ran.err)["error"]
+        assert (ran.code, error["code"], error["retry"]) == (code, name, False), ran
+    assert (
+        json.loads(run_cli(["commit", "list", "--json"]).out)["commits"][0]["graph_commit_id"]
+        == (made["commit"]["graph_commit_id"])
+    )
+
+
+ADD = 'query add() { insert Person { name: "Zoe" } }'
