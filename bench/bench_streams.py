@@ -4,7 +4,8 @@
 
 `local` makes the commits of the batches without Spark: what is left of a batch's time is the graph's own part.
 
-Prints, every so many batches: fragments, files and bytes of the table, bytes of the newest entry, milliseconds a batch.
+Prints, every so many batches: fragments, files and bytes of the table, bytes of the newest entry, milliseconds a batch,
+and how many of them this process computed (all of them with `local`).
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ def main() -> None:
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="omnigraph-streams-"))
     graph = og.init(folder / "graph", SCHEMA)
     stream = Local(graph) if arguments.way == "local" else OnSpark(graph, folder, arguments.way)
-    print(f"{'commits':>8} {'fragments':>10} {'files':>7} {'table bytes':>12} {'entry bytes':>12} {'ms a batch':>11}")
-    done, since = 0, time.monotonic()
+    print(
+        f"{'commits':>8} {'fragments':>10} {'files':>7} {'table bytes':>12} {'entry bytes':>12} {'ms a batch':>11} {'CPU here':>9}"
+    )
+    done, since, spent = 0, time.monotonic(), time.process_time()
     for step in range(1, LINES + 1):
         stream.advance(arguments.batches * step // LINES)
-        commits, now = graph.commit().ref.seq, time.monotonic()
-        print(f"{line(graph, folder)} {1000 * (now - since) / max(1, commits - done):11.0f}", flush=True)
-        done, since = commits, now
+        commits, now, used = graph.commit().ref.seq, time.monotonic(), time.process_time()
+        batches = max(1, commits - done)
+        times = f"{1000 * (now - since) / batches:11.0f} {1000 * (used - spent) / batches:9.0f}"
+        print(f"{line(graph, folder)} {times}", flush=True)
+        done, since, spent = commits, time.monotonic(), time.process_time()
     stream.stop()
     rows = graph._repository.head()[1].rows("node:Reading")
     assert rows == graph.commit().ref.seq, "one row a commit"
