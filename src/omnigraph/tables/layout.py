@@ -108,7 +108,8 @@ class Layout:
 
     def is_stored_in(self, stored: pa.Schema) -> bool:
         """Whether the version holds exactly these columns."""
-        return all(column.is_plain for column in self.columns) and bool(self.schema.equals(stored))
+        as_named = all(column.is_plain and column.stored[0][0] == column.name for column in self.columns)
+        return as_named and bool(self.schema.equals(stored))
 
 
 @dataclass(frozen=True)
