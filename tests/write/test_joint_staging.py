@@ -185,7 +185,7 @@ def test_a_pair_that_relies_on_each_other_is_not_chosen(graph: og.Graph) -> None
     def proposal(statements: Callable[[WriteTransaction], object]) -> Proposal:
         tx = WriteTransaction(graph._repository, graph._committer)
         statements(tx)
-        return replace(propose(tx.view, tx.entry, tx._deltas()), addresses={})
+        return replace(propose(tx.view, tx.entry, tx.deltas(tx.view.schema)), addresses={})
 
     edge = proposal(lambda tx: tx.insert("Knows", from_="a", to="b"))
     node = proposal(lambda tx: tx.upsert("Person", name="b"))

@@ -80,7 +80,7 @@ def group(graph: og.Graph, _: Path) -> None:
     for row in (DEE, {"name": "Eve"}):
         tx = Transaction(repository, graph._committer)
         tx.insert("Person", row)
-        proposals.append(propose(tx.view, tx.entry, tx._deltas(), message="held"))
+        proposals.append(propose(tx.view, tx.entry, tx.deltas(tx.view.schema), message="held"))
     members = [Submission(each.plan, each.staged_on, staged=False) for each in proposals]
     outcomes = publish_group(repository.history, members, stage_together=JointStage(repository, proposals))
     for outcome in outcomes:

@@ -185,7 +185,7 @@ def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
     tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     tx.insert("Knows", id="k9", from_="Dee", to="Bob")
-    proposal = propose(tx.view, tx.entry, tx._deltas())
+    proposal = propose(tx.view, tx.entry, tx.deltas(tx.view.schema))
     with graph.transaction() as other:
         other.insert("Person", name="Eve")
         other.insert("Knows", id="k8", from_="Eve", to="Eve")
@@ -200,7 +200,7 @@ def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
 def test_a_proposal_is_checked_again_against_what_arrived(graph: og.Graph) -> None:
     tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
-    proposal = propose(tx.view, tx.entry, tx._deltas())
+    proposal = propose(tx.view, tx.entry, tx.deltas(tx.view.schema))
     with graph.transaction() as other:
         other.insert("Person", name="Eve", nick="d")
     before = content(graph)

@@ -691,6 +691,7 @@ class Graph:
         schema: str | Path,
         *,
         branch: str = MAIN,
+        with_: str | Path | None = None,
         allow_data_loss: bool = False,
         dry_run: bool = False,
         engine: Engine = "local",
@@ -701,19 +702,22 @@ class Graph:
         """Change a branch to another schema, as one commit, or nothing when there is nothing to change.
 
         SchemaChangeRefused when a step is not possible, or with the entities that are in its way. With `dry_run` that is
-        all that is looked at. `allow_data_loss` consents to hard drops, and to rounding numbers that are too long for F64.
+        all that is looked at. `with_` are mutations (a `.gq` text or file) that run in the same commit, under the new schema;
+        they can read the properties that it drops. `allow_data_loss` consents to hard drops, and to rounding numbers that are too long for F64.
 
         >>> receipt = g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
         >>> assert receipt.commit.kind == "schema"
         """
         from omnigraph.pipeline.evolve.apply import SchemaChange, apply_schema
+        from omnigraph.pipeline.evolve.migrating import Migration
         from omnigraph.pipeline.progress import Silent
 
         progress = Silent()
         text, file = read_source(schema, ".pg")
+        migration = None if with_ is None else Migration(*read_source(with_, ".gq"))
         return apply_schema(
             self._repository,
-            SchemaChange(text, file, allow_data_loss),
+            SchemaChange(text, file, allow_data_loss, migration),
             branch,
             partial(runner_of, engine, self.uri, progress),
             dry_run=dry_run,

@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.expressions.arguments import Arguments
-from omnigraph.expressions.interpreter import satisfying
+from omnigraph.expressions.arguments import Arguments, is_known
+from omnigraph.expressions.interpreter import Interpreter, satisfying
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.query.plan import Expression
@@ -30,8 +30,23 @@ class Matcher:
         self.arguments = Arguments(parameters, now)
 
     def value(self, expression: Expression) -> object:
-        """The value of an assignment, which looks at no row."""
+        """The value of an assignment that looks at no row."""
         return self.arguments.value(expression)
+
+    def assigned(self, key: str, values: Sequence[tuple[str, Expression]], rows: Sequence[Row]) -> list[Row]:
+        """What an update gives each row; an assignment may look at the row as it was."""
+        import pyarrow as pa
+
+        known: Row = {name: self.value(expression) for name, expression in values if is_known(expression)}
+        others = [(name, expression) for name, expression in values if name not in known]
+        if not others:
+            return [known for _ in rows]
+        schema = self.view.schema(key)
+        columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+        table = pa.Table.from_arrays(columns, names=schema.names)
+        interpreter = Interpreter(self.arguments, len(rows), lambda _, name: table.column(name))
+        found = {name: interpreter.evaluate(expression).to_pylist() for name, expression in others}
+        return [known | {name: found[name][place] for name in found} for place in range(len(rows))]
 
     def matches(self, key: str, where: Expression, pending: Pending) -> tuple[list[Row], list[Row]]:
         """(committed rows, pending rows) that satisfy the condition, each in the order of ids."""

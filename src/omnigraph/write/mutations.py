@@ -49,10 +49,9 @@ def _update(
     where: Expression,
     matcher: Matcher,
 ) -> None:
-    assigned = {name: matcher.value(expression) for name, expression in values}
     committed, own = transaction.matches(node, where, matcher)
     for rows, is_pending in ((committed, False), (own, True)):
-        for row in rows:
+        for row, assigned in zip(rows, matcher.assigned(node.table_key, values, rows), strict=True):
             transaction.apply_update(node, row, assigned, is_pending=is_pending)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
-from omnigraph.history import Commit, WriteKey, check_attribution
+from omnigraph.history import Commit, Entry, WriteKey, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.query.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """Pins the branch's head when it is made. Not for sharing between threads.
+    """Pins the branch's head when it is made, or the state it is made `at`. Not for sharing between threads.
 
     Errors before the publish leave nothing behind but staged files that no commit names.
     """
@@ -41,6 +41,7 @@ class Transaction:
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
+        at: tuple[Entry, View] | None = None,
     ) -> None:
         check_attribution(actor, message)
         self.repository = repository
@@ -49,7 +50,7 @@ class Transaction:
         self.actor = actor
         self.message = message
         self.if_commit = if_commit
-        self.entry, self.view = repository.head(branch)
+        self.entry, self.view = at or repository.head(branch)
         self.catalog = self.view.catalog
         self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self._pending: dict[str, Pending] = {}
@@ -231,7 +232,7 @@ class Transaction:
 
     def preview(self) -> View:
         """The graph as this transaction sees it: its changes staged as versions that no commit names."""
-        deltas = self._deltas()
+        deltas = self.deltas(self.view.schema)
         if not deltas:
             return self.view
         addresses = superseded_addresses(self.view, deltas)
@@ -242,8 +243,9 @@ class Transaction:
         tables.update({change.key: change.state for change, _ in staged if change.state is not None})
         return self.repository.view(replace(self.view.snapshot, tables=tables))
 
-    def _deltas(self) -> dict[str, Delta]:
-        deltas = {key: pending.delta(self.view.schema(key)) for key, pending in self._pending.items()}
+    def deltas(self, schema_of: Callable[[str], pa.Schema]) -> dict[str, Delta]:
+        """What it did to each table, as rows of these schemas."""
+        deltas = {key: pending.delta(schema_of(key)) for key, pending in self._pending.items()}
         return {key: delta for key, delta in deltas.items() if not delta.is_empty}
 
     def commit(self, once: WriteKey | None = None) -> Receipt:
@@ -259,7 +261,7 @@ class Transaction:
             if commit is not None:
                 return self._repeated(commit)
             self.check_precondition()
-        deltas = self._deltas()
+        deltas = self.deltas(self.view.schema)
         commit = None
         if deltas or once is not None:
             proposal = propose(

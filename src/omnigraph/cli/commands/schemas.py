@@ -95,6 +95,7 @@ def register(cli: click.Group) -> None:
 
     @command(schema, "apply", writes=True, destroys=True)
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
+    @click.option("--with", "migration", metavar="FILE", help="Mutations to run in the same commit, a .gq file.")
     @click.option("--dry-run", is_flag=True, help="Look at the data, and change nothing.")
     @click.option("--allow-data-loss", is_flag=True, help="Agree to hard drops and to rounded numbers.")
     @branch_option
@@ -105,6 +106,7 @@ def register(cli: click.Group) -> None:
         settings: Settings,
         out: Output,
         desired: str,
+        migration: str | None,
         dry_run: bool,
         allow_data_loss: bool,
         branch: str,
@@ -117,6 +119,7 @@ def register(cli: click.Group) -> None:
         \b
         omnigraph schema apply ./people --schema people-v2.pg
         omnigraph schema apply ./people --schema people-v2.pg --branch trial --dry-run
+        omnigraph schema apply ./people --schema people-v2.pg --with fill.gq
 
         \b
         JSON: {applied, supported, steps: [{kind, ...}], commit?}
@@ -131,6 +134,7 @@ def register(cli: click.Group) -> None:
         receipt = graph.apply_schema(
             Path(desired),
             branch=branch,
+            with_=None if migration is None else Path(migration),
             allow_data_loss=allow_data_loss,
             dry_run=dry_run,
             engine=engine,

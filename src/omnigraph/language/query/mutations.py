@@ -31,7 +31,8 @@ def check_mutation(
 class _MutationChecker:
     def __init__(self, checking: Checking) -> None:
         self._checking = checking
-        self._values = ExpressionChecker(Scope(checking), "where")
+        self._scope = Scope(checking)
+        self._values = ExpressionChecker(self._scope, "where")
         self.writes: set[str] = set()
 
     def statement(self, statement: syntax.StatementSyntax) -> plan.Statement:
@@ -102,7 +103,7 @@ class _MutationChecker:
                 raise self._checking.refuse("T39", message, assignment.at, hint)
             if assignment.name == "id":
                 raise self._checking.refuse("T11", "the id of a node cannot be updated", assignment.at)
-        values = self._assigned(statement.assignments, entity)
+        values = self._assigned(statement.assignments, entity, ExpressionChecker(self._scope, "where", entity=entity))
         return plan.UpdateNodes(entity.name, tuple(values.items()), self._where(statement.where, entity))
 
     def _delete(self, statement: syntax.DeleteStatement) -> plan.DeleteNodes | plan.DeleteEdges:
@@ -130,7 +131,10 @@ class _MutationChecker:
                 raise self._checking.refuse("T13", f"'{assignment.name}' is assigned twice", assignment.at)
             seen.add(assignment.name)
 
-    def _assigned(self, assignments: tuple[syntax.Assignment, ...], entity: EntityType) -> dict[str, plan.Expression]:
+    def _assigned(
+        self, assignments: tuple[syntax.Assignment, ...], entity: EntityType, checker: ExpressionChecker | None = None
+    ) -> dict[str, plan.Expression]:
+        """`checker` knows the row, where there is one: an update may give it what it has elsewhere."""
         targets = self._targets(entity)
         values: dict[str, plan.Expression] = {}
         for assignment in assignments:
@@ -142,7 +146,7 @@ class _MutationChecker:
                 raise self._checking.refuse(
                     "T11", f"{entity.name} has no property '{assignment.name}'", assignment.at, hint
                 )
-            values[assignment.name] = self._values.stored(
+            values[assignment.name] = (checker or self._values).stored(
                 assignment.value, targets[assignment.name], where=f"'{assignment.name}'"
             )
         return values

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import Contention, ExpectedVersionMismatch, PreconditionFailed, SchemaChangeRefused
-from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, check_attribution
+from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, TableChange, check_attribution
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.migration import MigrationPlan, plan_migration
+from omnigraph.pipeline.evolve.migrating import Migrated, Migration, migrate, under
 from omnigraph.pipeline.evolve.validation import Validation
 from omnigraph.pipeline.runner import Runner
 from omnigraph.views import Repository, View, encode_catalog
@@ -37,11 +38,12 @@ class SchemaReceipt:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A schema that is wanted."""
+    """A schema that is wanted, and mutations that go with it."""
 
     text: str
     file: str | None
     allow_data_loss: bool
+    migration: Migration | None = None
 
     def plan(self, catalog: Catalog) -> MigrationPlan:
         return plan_migration(catalog, self.text, self.file, allow_data_loss=self.allow_data_loss)
@@ -58,7 +60,8 @@ def apply_schema(
     message: str | None = None,
     if_commit: str | None = None,
 ) -> SchemaReceipt:
-    """Publish the change, or raise what speaks against it. `runner` makes who runs tasks, if there are many rows. With `dry_run` everything is checked and nothing is written."""
+    """Publish the change, or raise what speaks against it. `runner` makes who runs tasks, if there are many rows. With
+    `dry_run` everything is checked and nothing is committed."""
     check_attribution(actor, message)
     lines: list[str] | None = None
     planned_on = 0
@@ -72,10 +75,15 @@ def apply_schema(
             raise ExpectedVersionMismatch(SCHEMA, planned_on, view.snapshot.commit.ref.seq, reason=reason)
         lines, planned_on = plan.lines(), view.snapshot.commit.ref.seq
         _refuse_unsupported(plan)
-        read = Validation(view, plan, runner).run()
-        if dry_run or plan.is_empty:
+        if plan.is_empty:
             return SchemaReceipt(branch, plan, None)
-        prepared = _prepared(view, entry, plan, read)
+        done = _migrated(view, entry, plan, change.migration)
+        read = Validation(view, plan, runner, done.snapshot).run()
+        if dry_run:
+            return SchemaReceipt(branch, plan, None)
+        if change.migration is not None:
+            read = tuple(sorted(view.snapshot.tables))  # It may have looked at any of them.
+        prepared = _prepared(view, entry, plan, read, done)
         try:
             named = replace(prepared, actor=actor, message=message, if_commit=if_commit)
             return SchemaReceipt(branch, plan, publish(repository.history, named))
@@ -87,39 +95,34 @@ def apply_schema(
     )
 
 
+def _migrated(view: View, entry: Entry, plan: MigrationPlan, migration: Migration | None) -> Migrated:
+    if migration is not None:
+        return migrate(view, entry, plan.catalog, migration)
+    return Migrated(under(view, plan.catalog, view.repository.hold_catalog(plan.catalog)))
+
+
 def _refuse_unsupported(plan: MigrationPlan) -> None:
     refused = [step for step in plan.steps if step.effect == "refused"]
     if refused:
         raise SchemaChangeRefused([step.line() for step in refused])
 
 
-def _prepared(view: View, entry: Entry, plan: MigrationPlan, read: tuple[str, ...]) -> PublishPlan:
-    """The commit. It relies on the rows that were checked, and moves the tables of renamed and dropped types."""
-    history = view.repository.history
+def _prepared(view: View, entry: Entry, plan: MigrationPlan, read: tuple[str, ...], done: Migrated) -> PublishPlan:
+    """The commit. It relies on the rows that were read, and moves the tables of renamed and dropped types."""
+    history, before = view.repository.history, view.snapshot
+    changed = [key for key in {*before.tables, *done.snapshot.tables} if before.table(key) != done.snapshot.table(key)]
     return PublishPlan(
         commit_id=history.new_id(),
         branch=entry.branch,
         incarnation=entry.incarnation,
-        base=view.snapshot.commit.ref,
-        schema=view.snapshot.schema,
-        changes=moved_tables(view.snapshot, view.catalog, plan.catalog),
+        base=before.commit.ref,
+        schema=before.schema,
+        changes=tuple(
+            TableChange(key, "strict", before.table(key), done.snapshot.table(key)) for key in sorted(changed)
+        ),
         reads=read,
-        read_states={key: view.state(key) for key in read},
+        read_states={key: before.table(key) for key in read},
         kind="schema",
         new_schema=history.schemas.put(encode_catalog(plan.catalog)),
+        unsynced=done.unsynced,
     )
-
-
-def moved_tables(snapshot: Snapshot, before: Catalog, after: Catalog) -> tuple[TableChange, ...]:
-    """Tables whose type has another name now, or is gone."""
-    keys = {entity.id: key for key, entity in after.tables.items()}
-    changes: dict[str, TableChange] = {}
-    for key, entity in before.tables.items():
-        state = snapshot.table(key)
-        if state is not None and keys.get(entity.id) != key:
-            changes[key] = TableChange(key, "strict", state, None)
-    for key, entity in before.tables.items():
-        now, state = keys.get(entity.id), snapshot.table(key)
-        if state is not None and now is not None and now != key:
-            changes[now] = TableChange(now, "strict", snapshot.table(now), state)
-    return tuple(changes.values())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import lint_queries
-from omnigraph.pipeline.evolve.apply import moved_tables
+from omnigraph.pipeline.evolve.migrating import under
 from omnigraph.views import View
 
 
@@ -64,10 +64,4 @@ def seen_through(old: View, schema_of: View) -> View:
                     f"{entity.name}.{property.name} is required now, and entities of that state may lack it",
                     hint="ask with the schema of that state: leave the newer schema out",
                 )
-    tables = dict(old.snapshot.tables)
-    for change in moved_tables(old.snapshot, old.catalog, catalog):
-        if change.state is None:
-            tables.pop(change.key)
-        else:
-            tables[change.key] = change.state
-    return old.repository.view(replace(old.snapshot, schema=schema_of.snapshot.schema, tables=tables))
+    return old.repository.view(under(old, catalog, schema_of.snapshot.schema))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from omnigraph.errors import SchemaChangeRefused
+from omnigraph.history import Snapshot
 from omnigraph.language.catalog import Catalog, Constraint, EntityType
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.migration_steps import (
@@ -49,10 +50,11 @@ class _Question:
 
 
 class Validation:
-    """The checks that a plan asks for, over the rows of one view."""
+    """The checks that a plan asks for, over the rows of one view; `after` is its snapshot with the new schema's names."""
 
-    def __init__(self, view: View, plan: MigrationPlan, runner: Callable[[], Runner]) -> None:
+    def __init__(self, view: View, plan: MigrationPlan, runner: Callable[[], Runner], after: Snapshot) -> None:
         self.view = view
+        self.after = after
         self.plan = plan
         self.runner = runner
         self._keys = {entity.id: key for key, entity in view.catalog.tables.items()}
@@ -134,8 +136,7 @@ class Validation:
         """All rows of a table are new to the rule: none is there before them, and none goes."""
         if need.state in ("staying", "lost"):
             return ()
-        key = need.table if seen == "before" else self._key(need.table)
-        state = None if key is None else self.view.state(key)
+        state = (self.view.snapshot if seen == "before" else self.after).table(need.table)
         if state is None or not state.rows:
             return ()
         place = TableVersion(state.path, state.version, Layout.of(catalog.tables[need.table]))

@@ -1,0 +1,98 @@
+"""Mutations that run with a schema change: one commit or none, with old values at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import QueryError, SchemaChangeRefused, UsageError, ValueViolation
+
+BEFORE = """
+node Person { name: String @key  first: String?  age: I32?  tier: String? }
+edge Knows: Person -> Person
+"""
+AFTER = """
+node Human @rename_from("Person") { name: String @key  called: String  years: I64? @rename_from("age") }
+edge Knows: Human -> Human
+"""
+FILL = """
+query known() { update Human set { called: first } where first is not null }
+query unknown() { update Human set { called: name, years: 0 } where first is null }
+"""
+
+
+@pytest.fixture
+def g(tmp_path: Path) -> og.Graph:
+    graph = og.init(tmp_path / "g", schema=BEFORE)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Ada", first="A.", age=36, tier="x")
+        tx.insert("Person", name="Bo")
+        tx.insert("Knows", from_="Ada", to="Bo")
+    return graph
+
+
+def test_what_is_new_is_filled_with_what_goes(g: og.Graph) -> None:
+    head = g.commit()
+    receipt = g.apply_schema(AFTER, with_=FILL)
+    assert receipt.commit == g.commit()
+    assert g.commit("main~1") == head
+    assert g.entity("Human", "Ada") == {"id": "Ada", "name": "Ada", "called": "A.", "years": 36}
+    assert g.entity("Human", "Bo") == {"id": "Bo", "name": "Bo", "called": "Bo", "years": 0}
+    assert g.query("query q() { match { $p: Human $p knows $q } return { $q.called as c } }").rows == [{"c": "Bo"}]
+    assert g.entity("Person", "Ada", revision="main~1")["first"] == "A."
+    og.open(g.uri, verify="full")
+
+
+def test_rows_that_are_still_in_the_way_refuse_both(g: og.Graph) -> None:
+    head = g.commit()
+    with pytest.raises(SchemaChangeRefused) as refused:
+        g.apply_schema(AFTER, with_="query q() { update Human set { called: first } where first is not null }")
+    ((_, count, first),) = refused.value.violations
+    assert (count, first[0][0]) == (1, "Bo")
+    assert g.commit() == head
+
+
+def test_what_a_migration_writes_obeys_the_new_rules(g: og.Graph) -> None:
+    ranged = AFTER.replace('@rename_from("age") }', '@rename_from("age")  @range(years, 0..9) }').replace(
+        "called: String", "called: String?"
+    )
+    with pytest.raises(ValueViolation, match="@range violation on Human"):
+        g.apply_schema(ranged, with_='query q() { update Human set { years: 10 } where name = "Ada" }')
+    g.apply_schema(ranged, with_="query q() { update Human set { years: years - 27 } where years > 9 }")
+    assert g.entity("Human", "Ada")["years"] == 9
+
+
+def test_a_dry_run_runs_the_migration_and_changes_nothing(g: og.Graph) -> None:
+    head = g.commit()
+    assert g.apply_schema(AFTER, with_=FILL, dry_run=True).commit is None
+    assert g.commit() == head
+    assert list(g.schema.nodes) == ["Person"]
+
+
+def test_a_migration_inserts_and_deletes(g: og.Graph) -> None:
+    text = BEFORE + "node Team { name: String @key }\nedge Within: Person -> Team"
+    both = """
+    query a() { insert Team { name: "Red" } insert Within { from: "Ada", to: "Red" } }
+    query b() { delete Person where name = "Bo" }
+    """
+    g.apply_schema(text, with_=both)
+    assert g.query("query q() { match { $p: Person $t: Team $p within $t } return { $t.name as n } }").rows == [
+        {"n": "Red"}
+    ]
+    assert g.entity("Person", "Bo") is None
+
+
+def test_a_migration_is_checked(g: og.Graph) -> None:
+    with pytest.raises(QueryError, match="nickname"):
+        g.apply_schema(AFTER, with_='query q() { update Human set { nickname: "x" } where name = "Ada" }')
+    with pytest.raises(UsageError, match="is a read"):
+        g.apply_schema(AFTER, with_="query q() { match { $p: Human } return { $p.name } }")
+    with pytest.raises(UsageError, match="has parameters"):
+        g.apply_schema(AFTER, with_="query q($n: String) { update Human set { called: $n } where name = $n }")
+
+
+def test_an_update_may_look_at_the_row(g: og.Graph) -> None:
+    g.mutate('query q() { update Person set { age: age + 1, tier: first } where name = "Ada" }')
+    assert g.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "first": "A.", "age": 37, "tier": "A."}
