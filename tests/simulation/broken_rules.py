@@ -192,15 +192,6 @@ def prepared_plans_come_too_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Retention, "check_prepared", lambda *_: None)
 
 
-def removed_plans_are_published(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has read a prepared plan publishes it, though cleanup has given it up since."""
-    patch.setattr(Retention, "is_prepared", lambda *_: True)
-
-
-def given_up_openings_have_no_fence(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Retention, "fence_opening", lambda *_: None)
-
-
 def branches_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(branches.Branches, "check_protected", lambda *_: None)
 
@@ -291,8 +282,6 @@ RULES: tuple[Patch, ...] = (
     cleanup_marks_heads_only,
     leases_do_not_count,
     prepared_plans_come_too_late,
-    removed_plans_are_published,
-    given_up_openings_have_no_fence,
     branches_ignore_the_watermark,
     watermark_can_fall,
     stalls_are_not_seen,

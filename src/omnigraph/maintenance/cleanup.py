@@ -252,6 +252,8 @@ class Cleaner:
         if not (survey.doomed or survey.garbage or survey.expired or survey.temporary):
             return removed
         check_writable(self.history.identity.write_features, "this graph")
+        for branch in survey.doomed:
+            check_writable(survey.references.newest[branch].write_features, f"branch '{branch}'")
         for branch, positions in survey.doomed.items():
             retention.raise_watermark(branch, max(positions) + 1)
         if survey.garbage or survey.expired:
