@@ -48,7 +48,7 @@ DYING_AT: dict[str, tuple[str, ...]] = {
     "optimize": ("optimize.", *PUBLISHING),
     "change schema": ("schema.", "publish."),
     "cleanup": ("sweep.",),
-    "copy": ("copy.", "publish."),
+    "copy": ("copy.", "clone.", "push."),
 }
 """The points that a step may reach, by the beginnings of their names."""
 
@@ -57,7 +57,8 @@ class Adversary:
     def __init__(self, folder: Path, seed: int) -> None:
         self.random = random.Random(seed)
         self.folder = folder
-        self.graph = og.init(folder / "graph", SCHEMA, durability="process")
+        og.init(folder / "graph", SCHEMA, durability="process")
+        self.graph = opened(folder / "graph")
         self.contents: dict[str, str] = {}
         """Commit -> digest of all that it holds."""
         self.given_up: set[str] = set()
@@ -76,6 +77,7 @@ class Adversary:
         points = [point for point in Failpoint if point.startswith(DYING_AT[name])]
         point, nth = self.random.choice(points), self.random.choice([1, 1, 1, 2, 3])
         self.log.append(f"{name}{f' dying at {point}@{nth}' if dies else ''}")
+        before = {branch.name: digest(self.graph, branch.name) for branch in self.graph.branches.list()}
         if dies:
             arm(point, raising(FailpointReached(str(point))), nth=nth)
         try:
@@ -89,7 +91,10 @@ class Adversary:
         finally:
             disarm_all()
         if dies:
-            self.graph = og.open(self.folder / "graph", durability="process")
+            self.graph = opened(self.folder / "graph")
+        if name in QUIET:
+            for branch in self.graph.branches.list():
+                assert digest(self.graph, branch.name) == before.get(branch.name, digest(self.graph, branch.name)), name
         self.remember()
 
     def live(self) -> str:
@@ -125,7 +130,13 @@ class Adversary:
         lines = [{"type": "Person", "data": {"name": name, "age": self.random.randrange(100)}} for name in chosen]
         file = self.folder / "load.jsonl"
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        self.graph.load(str(file), mode="merge", branch=self.live(), engine="local")
+        branch = self.live()
+        self.graph.load(str(file), mode="merge", branch=branch, engine="local")
+        for line in lines:
+            loaded: Any = line["data"]
+            found = self.graph.entity("Person", loaded["name"], revision=branch)
+            assert found is not None
+            assert found["age"] == loaded["age"]
 
     def recover(self) -> None:
         for write in self.graph.recovery.list():
@@ -148,7 +159,9 @@ class Adversary:
         return {commit.id for other in others for commit in self.graph.commits(other, limit=1_000)}
 
     def merge(self) -> None:
-        self.graph.branches.merge(self.live(), self.live(), strategy=self.random.choice(["ours", "theirs"]))
+        names = [branch.name for branch in self.graph.branches.list()]
+        source, target = self.random.sample(names, 2) if len(names) > 1 else (names[0], names[0])
+        self.graph.branches.merge(source, target, strategy=self.random.choice(["ours", "theirs"]))
 
     def tag(self) -> None:
         commit = self.random.choice(self.graph.commits(self.live(), limit=6))
@@ -186,18 +199,37 @@ class Adversary:
                 os.utime(file, (then, then))
 
     def copy(self) -> None:
-        """A copy has the same content, and is as whole."""
-        place = self.folder / f"copy{len(self.log)}"
+        """A copy has the same content and is as whole; what is written there arrives here; who dies on the way goes on."""
+        home, place = self.folder / "graph", self.folder / f"copy{len(self.log)}"
         branch = self.live()
-        og.clone(self.folder / "graph", place)
-        copied = og.open(place)
+        self._to_the_end(lambda: og.clone(home, place))
+        copied = opened(place)
         assert digest(copied, branch) == digest(self.graph, branch)
-        with copied.transaction(branch) as tx:
-            tx.upsert("Person", name="from the copy")
-        copied.push(self.folder / "graph", branch)
-        assert self.graph.commit(branch).id == copied.commit(branch).id
+        check(copied)
+        for graph in (copied, self.graph)[: self.random.choice([1, 2])]:
+            with graph.transaction(branch) as tx:
+                tx.upsert("Person", name=f"from {'the copy' if graph is copied else 'home'}")
+        if self.graph.commit(branch).id in {commit.id for commit in copied.commits(branch, limit=1_000)}:
+            self._to_the_end(lambda: copied.push(home, branch))
+            assert self.graph.commit(branch).id == copied.commit(branch).id
+            assert digest(self.graph, branch) == digest(copied, branch)
+        else:
+            for move in (copied.push, copied.pull):
+                try:
+                    move(home, branch)
+                except og.errors.NotFastForward:
+                    continue
+                raise AssertionError(f"{move.__name__} of branches that parted")
         check(copied)
         shutil.rmtree(place)
+
+    def _to_the_end(self, move: Callable[[], object]) -> None:
+        try:
+            move()
+        except FailpointReached:
+            self.log[-1] += " (died, again)"
+            disarm_all()
+            move()
 
     # ------------------------------------------------------------ looking
 
@@ -221,6 +253,13 @@ class Adversary:
                 self.gone.add(commit)
 
 
+def opened(folder: Path) -> og.Graph:
+    """With a log that is rolled up often."""
+    graph = og.open(folder, durability="process")
+    graph._repository.history.log.max_tail = 5
+    return graph
+
+
 def check(graph: og.Graph) -> None:
     findings = graph.verify(all=True, deep=True).findings
     assert findings == (), findings
@@ -232,6 +271,8 @@ def digest(graph: og.Graph, revision: str) -> str:
     return hashlib.sha256(b"\n".join(sorted(out.getvalue().splitlines()))).hexdigest()
 
 
+QUIET = frozenset(["make branch", "tag", "untag", "optimize", "cleanup"])
+"""Steps that leave the content of every branch as it is."""
 Step = Callable[[Adversary], None]
 STEPS: dict[str, tuple[int, Step]] = {
     "write": (10, Adversary.write),
@@ -245,7 +286,7 @@ STEPS: dict[str, tuple[int, Step]] = {
     "optimize": (3, Adversary.optimize),
     "change schema": (1, Adversary.change_schema),
     "cleanup": (3, Adversary.cleanup),
-    "copy": (1, Adversary.copy),
+    "copy": (3, Adversary.copy),
 }
 
 

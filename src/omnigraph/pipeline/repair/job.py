@@ -6,6 +6,7 @@ its newest intact commit, or the head of a branch without the rows whose files a
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -39,7 +40,8 @@ def repair(
     engine: Engine = "local",
     show_progress: bool = False,
 ) -> RepairReport:
-    """Verify everything, and do what can be done about it; without `yes`, only say what that would be."""
+    """Verify everything, and do what can be done about it; without `yes`, only say what that would be. BranchNotFound when there
+    is no such branch."""
     check_attribution(actor)
     check_branch_name(branch)
     if lost not in ("report", "reset", "drop"):
@@ -47,6 +49,8 @@ def repair(
     shown = progress_for(sys.stderr) if show_progress else Silent()
     try:
         runner = runner_of(engine, repository.store.uri, shown)
+        with contextlib.suppress(Damaged):
+            repository.history.chain.head(branch)
         job = RepairJob.of(repository, runner, deep, actor)
         return job.run(branch, lost) if yes else job.outline(branch, lost)
     finally:
