@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import omnigraph as og
 from omnigraph.history import PublishPlan, TableChange, TableState
@@ -17,9 +19,13 @@ FRAGMENTS = 50
 
 def edges(start: int, rows: int, people: int) -> pa.Table:
     chance = np.random.default_rng(start)
-    ends = [pa.array([f"p{n}" for n in chance.integers(0, people, rows)]) for _ in range(2)]
-    ids = pa.array([f"e{n:012}" for n in range(start, start + rows)])
+    ends = [_named("p", chance.integers(0, people, rows)) for _ in range(2)]
+    ids = _named("e", np.arange(start, start + rows))
     return pa.table({"id": ids, "src": ends[0], "dst": ends[1], "weight": chance.random(rows)})
+
+
+def _named(letter: str, numbers: Any) -> pa.Array:
+    return pc.binary_join_element_wise(letter, pa.array(numbers).cast(pa.string()), "")
 
 
 def make(folder: Path, rows: int, fragments: int = FRAGMENTS) -> og.Graph:
