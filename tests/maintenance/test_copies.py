@@ -211,6 +211,47 @@ def test_a_branch_that_went_two_ways_is_refused_both_ways_and_goes_on_as_another
     assert_whole(origin)
 
 
+def test_what_went_two_ways_is_pushed_as_one_commit_and_merged_there(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    add(origin, "theirs")
+    for number in range(3):
+        add(copy, f"ours{number}")
+    with copy.transaction() as tx:
+        tx.delete("P", "p5")
+    report = copy.push(origin.uri, to="mine", actor="ada")
+    assert report.commits == {"mine": 1}
+    assert people(origin, "mine") == people(copy)
+    assert (origin.commit("mine").actor, origin.commit("mine").parent) == ("ada", origin.commit("main~1").ref)
+    assert origin.branches.merge("mine").outcome == "merged"
+    assert set(people(origin)) == set(people(copy)) | {"theirs"}
+    assert_whole(origin)
+    with pytest.raises(AlreadyExists):
+        copy.push(origin.uri, to="mine")
+
+
+def test_a_cursor_goes_on_in_a_copy(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    cursor = origin.changes(start="now").cursor
+    add(origin, "later", "still later")
+    add(origin, "last")
+    copy.pull(origin.uri)
+    here, there = (graph.changes(since=cursor).blocks for graph in (copy, origin))
+    assert [[change.id for change in block.changes] for block in here] == [["later", "still later"], ["last"]]
+    assert [block.commit.id for block in here] == [block.commit.id for block in there]
+
+
+def test_a_branch_that_a_clone_did_not_copy_is_not_damage(origin: og.Graph) -> None:
+    origin.branches.create("other")
+    add(origin, "o1", branch="other")
+    merged = origin.commit("other")
+    origin.branches.merge("other")
+    copy = cloned(origin, branches=[])
+    assert people(copy) == people(origin)
+    with pytest.raises(HistoryGap, match="branch 'other' is not in this graph"):
+        copy._repository.history.lineage.entry_of(merged.ref)
+    assert_whole(copy)
+
+
 def test_a_branch_on_commits_that_the_other_lacks_is_refused_and_says_which(origin: og.Graph) -> None:
     copy = cloned(origin)
     add(copy, "c")

@@ -53,15 +53,23 @@ def clone(
 
 
 def push(
-    repository: Repository, target: str, branch: str, options: Mapping[str, str] | None, engine: Engine
+    repository: Repository,
+    target: str,
+    branch: str,
+    to: str | None,
+    options: Mapping[str, str] | None,
+    engine: Engine,
+    actor: str | None,
 ) -> CopyReport:
     from omnigraph.maintenance.replication import push as push_branch
+    from omnigraph.maintenance.replication import push_as_one
 
     place = place_of(repository, target, options)
     store = place.open()
-    return push_branch(
-        repository, History(store, read_identity(store)), branch, place, workers_of(engine, repository.store.uri)
-    )
+    history, workers = History(store, read_identity(store)), workers_of(engine, repository.store.uri)
+    if to is None:
+        return push_branch(repository, history, branch, place, workers)
+    return push_as_one(repository, history, branch, to, place, workers, actor=actor)
 
 
 def pull(

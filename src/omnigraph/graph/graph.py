@@ -483,8 +483,10 @@ class Graph:
         target: str | Path,
         branch: str = MAIN,
         *,
+        to: str | None = None,
         engine: Engine = "local",
         storage_options: Mapping[str, str] | None = None,
+        actor: str | None = None,
     ) -> CopyReport:
         """Bring a branch of another copy of this graph to what it is here: the missing files, then the commits.
 
@@ -492,12 +494,15 @@ class Graph:
         branch that is not there is made. Tags go with the commits they name. A push that was interrupted goes on when it is
         started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
 
+        `to` is for a branch that went two ways: the target gets a new branch of that name, at the newest commit that both have, with
+        all that was done here since as one commit, by `actor`; it can be merged there.
+
         >>> og.clone("./people", "./people-copy")
         >>> assert g.push("./people-copy").commits == {"main": 0}
         """
         from omnigraph.graph.copies import push
 
-        return push(self._repository, str(target), branch, storage_options, engine)
+        return push(self._repository, str(target), branch, to, storage_options, engine, actor)
 
     def pull(
         self,

@@ -122,6 +122,12 @@ class Chain:
             return entry
         floor = self.floor(branch)
         if floor <= position:
+            if not self.store.list(folder_of(branch), limit=1):
+                raise HistoryGap(
+                    f"branch '{branch}' is not in this graph: a clone did not copy it",
+                    branch=branch,
+                    hint=f"omnigraph pull SOURCE {branch} brings it",
+                )
             raise Damaged(key_of(branch, position), "it is missing", affected=_commits_of(branch, position))
         raise swept(branch, f"entry {position} of branch '{branch}'", floor)
 

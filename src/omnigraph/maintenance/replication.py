@@ -20,7 +20,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
-from omnigraph.history import Attempt, Commit, CommitRef, Entry, History
+from omnigraph.history import Attempt, Commit, CommitRef, Entry, History, PublishPlan, TableChange
 from omnigraph.history.chain import watermark_key
 from omnigraph.history.envelope import seal
 from omnigraph.history.publish import Head
@@ -31,6 +31,7 @@ from omnigraph.storage.copying import MAX_AGE_S, Copied, CopyTask, Place, copy_b
 from omnigraph.storage.store import Store
 from omnigraph.views import Repository
 from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.write.publishing import publish
 
 MAX_COMMITS_PER_ENTRY = 64
 MAX_ATTEMPTS = 64
@@ -60,12 +61,7 @@ def push(source: Repository, target: History, branch: str, place: Place, workers
 
     NotFastForward when the target's branch has commits that the source's has not, or lacks what the branch stands on.
     """
-    if source.history.identity.graph_id != target.identity.graph_id:
-        raise UsageError(
-            f"{target.store.uri} is another graph than {source.store.uri}",
-            hint="branches travel between a graph and its clones: 'omnigraph clone' makes one",
-        )
-    check_writable(target.identity.write_features, "this graph")
+    _check_same_graph(source, target)
     ours = source.history.chain.head(branch)
     looked_at = target.clock()
     theirs = target.chain.newest(branch)
@@ -79,6 +75,69 @@ def push(source: Repository, target: History, branch: str, place: Place, workers
     tags, more = transfer.copy_tags(commits)
     total = copied + more
     return CopyReport({branch: len(commits)}, tags, total.objects, total.bytes, total.present)
+
+
+def push_as_one(
+    source: Repository,
+    target: History,
+    branch: str,
+    to: str,
+    place: Place,
+    workers: Workers = IN_PROCESS,
+    *,
+    actor: str | None = None,
+) -> CopyReport:
+    """What a branch has here, as one commit on a new branch `to` of the target, which starts at the newest commit that both have.
+
+    For a branch that went two ways: its commits keep their ids here, and there is one that holds what they did.
+    """
+    _check_same_graph(source, target)
+    ours, theirs, since = source.history.chain.head(branch), target.chain.head(branch), target.clock()
+    shared = next((commit for commit in source.history.log.walk(ours) if target.log.find(theirs, commit.id)), None)
+    if shared is None:
+        raise NotFastForward(
+            f"branch '{branch}' has no commit that both graphs have", hint="one of them was deleted and made again"
+        )
+    start = target.revisions.entry(shared.id)
+    target.tags.check_no_tag(to)
+    opening = target.branches.opening(to, start, target.new_id())
+    before, after = start.head, ours.head
+    keys = sorted({*before.tables, *after.tables})
+    changes = tuple(
+        TableChange(key, "strict", before.table(key), after.table(key))
+        for key in keys
+        if before.table(key) != after.table(key)
+    )
+    plan = PublishPlan(
+        commit_id=opening.id,
+        branch=to,
+        incarnation=opening.incarnation,
+        base=before.commit.ref,
+        schema=before.schema,
+        changes=changes,
+        actor=actor,
+        message=f"{branch} of {source.store.uri} at commit {after.commit.id}",
+        new_schema=after.schema if after.schema != before.schema else None,
+        opening=opening,
+        new_branch=True,
+        staged_since=since,
+    )
+    transfer = _Transfer(source, target, to, ours)
+    transfer.known = before
+    with source.history.leases.hold(ours.head.commit.ref), target.leases.hold(before.commit.ref):
+        whole = CommitStep(after.commit, after.schema, {change.key: change.state for change in changes})
+        copied = transfer.copy([_Travelling(whole, None)], place, workers)
+        publish(target, plan)
+    return CopyReport({to: 1}, (), copied.objects, copied.bytes, copied.present)
+
+
+def _check_same_graph(source: Repository, target: History) -> None:
+    if source.history.identity.graph_id != target.identity.graph_id:
+        raise UsageError(
+            f"{target.store.uri} is another graph than {source.store.uri}",
+            hint="branches travel between a graph and its clones: 'omnigraph clone' makes one",
+        )
+    check_writable(target.identity.write_features, "this graph")
 
 
 @dataclass(frozen=True)
@@ -147,7 +206,7 @@ class _Transfer:
     def _refusal(self) -> NotFastForward:
         return NotFastForward(
             f"branch '{self.branch}' of {self.target.store.uri} has commits that {self.source.store.uri} lacks",
-            hint="pull them first. If both have new commits, the branch went two ways: see 'Copies' in docs/branches.md",
+            hint="bring them here first; if both have new commits, push with --to NAME (to='NAME') and merge NAME there",
         )
 
     def _localized(self, step: CommitStep) -> CommitStep:

@@ -49,22 +49,24 @@ def register(cli: click.Group) -> None:
         )
         _say(out, source, target, report, "cloned")
 
-    @command(cli, "push")
+    @command(cli, "push", writes=True)
+    @click.option("--to", metavar="NAME", help="As one commit on a new branch: for a branch that went two ways.")
     @engine_option("local")
     @click.argument("target")
     @click.argument("branch", default="main")
-    def push(settings: Settings, out: Output, engine: str, target: str, branch: str) -> None:
+    def push(settings: Settings, out: Output, to: str | None, engine: str, target: str, branch: str) -> None:
         """Bring a branch of a clone, or of the graph that this is a clone of, to what it is here. It only moves on.
 
         \b
         omnigraph push s3://bucket/people --store ./people
         omnigraph push s3://bucket/people review --store ./people
+        omnigraph push s3://bucket/people main --to mine --store ./people
 
         \b
         JSON: {source, target, commits, tags, objects, bytes, present}
         """
         settings.announce("push", target)
-        report = settings.open().push(settings.uri(target), branch, engine=engine)
+        report = settings.open().push(settings.uri(target), branch, to=to, engine=engine, actor=settings.actor)
         _say(out, settings.uri(), target, report, "pushed")
 
     @command(cli, "pull")
