@@ -142,10 +142,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             return ChangesReader(self._address(), self.options, schema)
         view = self._view()
         key = table_key(view.catalog, self._option("type"))
-        known = view.schema(key).names
-        unknown = [name for name in schema.names if name not in known]
-        if unknown:
-            raise UsageError(f"{key} has no column '{unknown[0]}'", hint=f"it has: {', '.join(known)}")
+        self._check_schema(view, key, schema)
         table = view.table(key)
         if table is not None:
             check_filter(table, self.options.get("filter"))
@@ -154,6 +151,25 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         return TableReader(
             Target.of(view.repository, view), place, groups, list(schema.names), self.options.get("filter")
         )
+
+    def _check_schema(self, view: View, key: str, schema: StructType) -> None:
+        """A DataFrame keeps the schema that it was made with, which may be another one by now."""
+        import pyarrow as pa
+
+        stored = view.schema(key)
+        for field in schema.fields:
+            if field.name not in stored.names:
+                raise UsageError(
+                    f"{key} has no column '{field.name}'",
+                    hint=f"it has: {', '.join(stored.names)}; if its schema was changed, make the DataFrame again",
+                )
+            now = struct_type(pa.schema([stored.field(field.name)])).fields[0].dataType
+            if field.dataType != now:
+                was = field.dataType.simpleString()
+                raise UsageError(
+                    f"the column '{field.name}' of {key} is {now.simpleString()} now, and was {was}",
+                    hint="the schema was changed since this DataFrame was made: make it again",
+                )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         # Spark loses an error that is raised here; one that a method of the reader raises reaches the user.
