@@ -55,6 +55,7 @@ DYING_AT: dict[str, tuple[str, ...]] = {
 
 class Adversary:
     def __init__(self, folder: Path, seed: int) -> None:
+        self.seed = seed
         self.random = random.Random(seed)
         self.folder = folder
         og.init(folder / "graph", SCHEMA, durability="process")
@@ -85,8 +86,6 @@ class Adversary:
         except FailpointReached:
             self.log[-1] += " (died)"
         except (Conflict, InputError, NotFound, og.errors.AlreadyExists, og.errors.UsageError, HistoryGap) as error:
-            self.log[-1] += f" ({error.code})"
-        except og.errors.SchemaBoundary as error:
             self.log[-1] += f" ({error.code})"
         finally:
             disarm_all()
@@ -297,7 +296,7 @@ def told(adversary: Adversary) -> Iterator[None]:
         yield
     except (AssertionError, OmnigraphError) as error:
         steps = "\n".join(f"{number:3} {line}" for number, line in enumerate(adversary.log))
-        raise AssertionError(f"{error}\nafter:\n{steps}") from error
+        raise AssertionError(f"{error}\nafter these steps of seed {adversary.seed}:\n{steps}") from error
 
 
 def play(folder: Path, seed: int, steps: int, check_every: int) -> Adversary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,21 @@ from health.adversary import TWO_HOURS, play
 
 import omnigraph as og
 
-HISTORIES = int(os.environ.get("OMNIGRAPH_HISTORIES", "3"))
+HISTORIES = 3
 STEPS = 20
+SOAKED_HISTORIES = 60
+SOAKED_STEPS = 45
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_whatever_happens_the_graph_stays_whole_and_commits_stay_as_they_were(seed: int, tmp_path: Path) -> None:
     play(tmp_path, seed, STEPS, check_every=10)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(SOAKED_HISTORIES))
+def test_long_histories(number: int, tmp_path: Path) -> None:
+    play(tmp_path, random.randrange(2**32), SOAKED_STEPS, check_every=4)
 
 
 def test_a_tagged_commit_of_a_branch_that_was_cleaned_away_is_found_by_its_id(tmp_path: Path) -> None:
