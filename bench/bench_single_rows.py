@@ -31,15 +31,25 @@ def milliseconds(graph: og.Graph, query: str, number: int) -> float:
     return sorted(taken)[READS // 2] * 1_000
 
 
+ONE = "query q($name: String) { match { $p: P { name: $name } } return { $p.age } }"
+EVERY = "query q($name: String) { match { $p: P  $p.name != $name } return { count($p) as n } }"
+
+
+def line(graph: og.Graph, label: str, number: int, commit_ms: float) -> str:
+    (table,) = graph.optimize(dry_run=True).tables
+    reads = milliseconds(graph, ONE, number // 2), milliseconds(graph, EVERY, number // 2)
+    return (
+        f"{label:>10} {table.before.fragments:10} {table.before.bytes / 1024:9,.0f} {size(Path(graph.uri)) / 1024:9,.0f} "
+        f"{reads[0]:10.1f} {reads[1]:9.1f} {commit_ms:10.1f}"
+    )
+
+
 def main() -> None:
     last = int(sys.argv[1]) if len(sys.argv) > 1 else MARKS[-1]
-    one = "query q($name: String) { match { $p: P { name: $name } } return { $p.age } }"
-    every = "query q($name: String) { match { $p: P  $p.name != $name } return { count($p) as n } }"
     with tempfile.TemporaryDirectory() as folder:
         graph = og.init(Path(folder) / "g", "node P { name: String @key  age: I32? @index }", durability="process")
-        print(
-            f"{'commits':>8} {'fragments':>10} {'live KiB':>9} {'all KiB':>9} {'by key ms':>10} {'count ms':>9} {'commit ms':>10}"
-        )
+        names = ("fragments", "live KiB", "all KiB", "by key ms", "count ms", "commit ms")
+        print(f"{'commits':>10} {names[0]:>10} {names[1]:>9} {names[2]:>9} {names[3]:>10} {names[4]:>9} {names[5]:>10}")
         started = time.perf_counter()
         before = 0
         for number in range(1, last + 1):
@@ -47,14 +57,11 @@ def main() -> None:
                 tx.insert("P", name=f"p{number}", age=number)
             if number in MARKS:
                 each = (time.perf_counter() - started) / (number - before) * 1_000
-                (table,) = graph.optimize(dry_run=True).tables
-                shape = table.before
-                reads = milliseconds(graph, one, number // 2), milliseconds(graph, every, number // 2)
-                print(
-                    f"{number:8,} {shape.fragments:10} {shape.bytes / 1024:9,.0f} {size(Path(folder)) / 1024:9,.0f} "
-                    f"{reads[0]:10.1f} {reads[1]:9.1f} {each:10.1f}"
-                )
+                print(line(graph, f"{number:,}", number, each), flush=True)
                 started, before = time.perf_counter(), number
+        started = time.perf_counter()
+        graph.optimize()
+        print(line(graph, "optimized", last, (time.perf_counter() - started) * 1_000))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure_server import AzureServer
 from s3_server import S3Server
 
 import omnigraph as og
@@ -160,6 +161,23 @@ def test_a_clone_to_s3_and_back_killed_three_times_each_is_identical(origin: og.
     for revision in ("main", "review", "main~7", "v1"):
         assert_same(origin, copy, revision)
     assert_whole(copy)
+
+
+@pytest.mark.s3
+def test_a_graph_travels_from_disk_to_s3_to_azure_and_back(origin: og.Graph, s3: S3Server, azure: AzureServer) -> None:
+    bucket, container = f"s3://{s3.new_bucket()}/g", f"az://{azure.new_container()}/g"
+    back = str(Path(origin.uri).parent / "back")
+    og.clone(origin.uri, bucket, target_options=s3.options)
+    og.clone(bucket, container, storage_options=s3.options, target_options=azure.options)
+    og.clone(container, back, storage_options=azure.options)
+    copy = og.open(back)
+    add(copy, "from afar")
+    copy.push(container, storage_options=azure.options)
+    in_azure = og.open(container, storage_options=azure.options)
+    in_azure.push(bucket, storage_options=s3.options)
+    origin.pull(bucket, storage_options=s3.options)
+    assert_same(origin, copy)
+    assert_whole(origin)
 
 
 # ---------------------------------------------------------------- push and pull

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from omnigraph.errors import ObjectExists, ObjectMissing, UsageError
+from omnigraph.errors import ObjectExists, ObjectMissing, StorageError, StorageTransient, UsageError
 from omnigraph.storage import Store
 from omnigraph.testing import CountingStore, FaultyStore, LatencyStore
 
@@ -22,6 +23,27 @@ def test_what_is_written_is_read_back(store: Store) -> None:
         store.put("folder/object", data)
         assert store.get("folder/object") == data
         assert store.info("folder/object").size == len(data)
+
+
+def test_an_object_of_any_size_is_filled_from_a_stream_and_read_as_one(store: Store) -> None:
+    for pieces in ([], [b"one"], [bytes([number]) * 3_000_000 for number in range(7)]):
+        store.fill("folder/object", iter(pieces))
+        assert b"".join(store.chunks("folder/object")) == b"".join(pieces)
+        assert store.info("folder/object").size == sum(map(len, pieces))
+    with pytest.raises(ObjectMissing):
+        next(store.chunks("folder/nothing"))
+
+
+def test_a_stream_that_breaks_leaves_what_was_there(store: Store) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"x" * 100
+        raise StorageTransient("the other store is gone", key="there")
+
+    store.put("object", b"before")
+    with pytest.raises(StorageError):
+        store.fill("object", broken())
+    assert store.get("object") == b"before"
+    assert keys(store) == ["object"]
 
 
 def test_create_takes_a_free_key_once_and_leaves_the_first_bytes(store: Store) -> None:
