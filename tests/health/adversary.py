@@ -53,6 +53,13 @@ DYING_AT: dict[str, tuple[str, ...]] = {
 """The points that a step may reach, by the beginnings of their names."""
 
 
+REFUSALS = (
+    *(Conflict, InputError, NotFound, HistoryGap),
+    *(og.errors.AlreadyExists, og.errors.UsageError, og.errors.SchemaError, og.errors.SchemaChangeRefused),
+)
+"""What a step may be answered with: nothing has happened then."""
+
+
 class Adversary:
     def __init__(self, folder: Path, seed: int) -> None:
         self.seed = seed
@@ -85,7 +92,7 @@ class Adversary:
             STEPS[name][1](self)
         except FailpointReached:
             self.log[-1] += " (died)"
-        except (Conflict, InputError, NotFound, og.errors.AlreadyExists, og.errors.UsageError, HistoryGap) as error:
+        except REFUSALS as error:
             self.log[-1] += f" ({error.code})"
         finally:
             disarm_all()
@@ -179,7 +186,14 @@ class Adversary:
     def change_schema(self) -> None:
         self.properties += 1
         more = "".join(f"  extra{number}: String?" for number in range(self.properties))
-        self.graph.apply_schema(SCHEMA.replace("bio: String? @index", f"bio: String? @index{more}"))
+        changed = SCHEMA.replace("bio: String? @index", f"bio: String? @index{more}")
+        if self.properties > 1:
+            changed = changed.replace("age: I32? @index", "age: I64? @index").replace(
+                "extra0: String?", "extra0: String? @index"
+            )
+        if self.properties > 2:
+            changed = changed.replace("extra1:", 'renamed: String? @rename_from("extra1")  was1:')
+        self.graph.apply_schema(changed, branch=self.live())
 
     def cleanup(self) -> None:
         self.age()

@@ -11,13 +11,16 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
 from omnigraph.tables.indexes import IndexSpec, spec_of
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.searching import DISTANCE, find_text
 from omnigraph.tables.table import ROW_ADDRESS, ROW_ID, Table
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_RANGES = 16
 SAMPLES = 16
@@ -77,10 +80,12 @@ def _sampled(table: Table, column: str, fragments: Sequence[int]) -> list[dict[s
 
 
 def _lookup_fault(table: Table, column: str) -> str | None:
+    import numpy as np
+
     for question in _questions(table, column):
         by_index, by_scan = (_addresses(table, question, use) for use in (True, False))
-        if by_index != by_scan:
-            lacking, extra = len(by_scan - by_index), len(by_index - by_scan)
+        if not np.array_equal(by_index, by_scan):
+            lacking, extra = len(np.setdiff1d(by_scan, by_index)), len(np.setdiff1d(by_index, by_scan))
             return f"for {question} it gives {len(by_index)} rows: {lacking} are missing and {extra} are too many"
     return None
 
@@ -122,11 +127,14 @@ def _bounds(table: Table, column: str) -> tuple[list[Any], list[Any]]:
     return bounds, ordered[:: max(1, len(ordered) // SAMPLES)][:SAMPLES]
 
 
-def _addresses(table: Table, question: str, use_index: bool) -> set[int]:
+def _addresses(table: Table, question: str, use_index: bool) -> np.ndarray[Any, Any]:
+    """Where the rows are, in order; there may be many millions."""
+    import numpy as np
+
     found = table.dataset.scanner(
         columns=[], filter=question, with_row_address=True, use_scalar_index=use_index
     ).to_table()
-    return set(found.column(ROW_ADDRESS).to_pylist())
+    return np.sort(found.column(ROW_ADDRESS).to_numpy())
 
 
 # ---------------------------------------------------------------- text and vectors
@@ -137,7 +145,7 @@ def _text_fault(table: Table, column: str, fragments: Sequence[int]) -> str | No
         word = _word_of(row[column])
         if word is None:
             continue
-        found = find_text(table, column, [word], [column], every=True, filter=None, limit=table.rows + 1)
+        found = find_text(table, column, [word], ["id"], every=True, filter=None, limit=table.rows + 1)
         if row[ROW_ID] not in set(found.column(ROW_ID).to_pylist()):
             return f"it does not find a row by its word '{word}'"
     return None
