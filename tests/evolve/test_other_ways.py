@@ -155,3 +155,24 @@ def test_a_diff_across_the_change_is_by_property(g: og.Graph) -> None:
     changes = list(g.diff("main~1", "main", types=["Person"]))
     assert [(change.op, change.id) for change in changes] == [("update", "p03")]
     assert (changes[0].before["years"], changes[0].after["years"]) == (3, 300)
+
+
+def test_optimize_brings_rows_into_the_columns_of_the_schema(g: og.Graph) -> None:
+    """After it, filters of a widened or filled property are answered by an index again, and dropped values are not stored."""
+    g.apply_schema(AFTER.replace("code: I64? @unique", "code: I64? @unique @index").replace("  tags: [String]?\n", ""))
+    table = g._repository.head("main")[1].table("node:Person")
+    assert (table.stored_column("code"), table.stored_column("lang"), table.stored_column("story")) == (
+        None,
+        None,
+        "bio",
+    )
+    before = {f"p{n:02}": g.entity("Person", f"p{n:02}") for n in range(20)}
+    report = g.optimize()
+    assert any("older than the schema" in action for each in report.tables for action in each.actions)
+    table = g._repository.head("main")[1].table("node:Person")
+    assert None not in (table.stored_column("code"), table.stored_column("lang"))
+    (held,) = table.held_columns.values()
+    assert held == set(table.layout.written_schema.names)
+    assert {id: g.entity("Person", id) for id in before} == before
+    assert not [each for each in g.optimize().tables if each.actions]
+    og.open(g.uri, verify="full")

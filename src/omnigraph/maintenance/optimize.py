@@ -88,6 +88,7 @@ class _Work:
                 "small": sum(group.small for group in self.groups),
                 "with deleted rows": sum(group.worn for group in self.groups),
                 f"not sorted by {self.cluster_by}": sum(group.unsorted for group in self.groups),
+                "older than the schema": sum(group.outdated for group in self.groups),
             }
             reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
             done.append(f"write {fragments} of {len(self.table.fragments)} fragments again ({reasons})")

@@ -52,6 +52,7 @@ class Group:
     small: int
     worn: int
     unsorted: int
+    outdated: int = 0
 
 
 def plan_rewrite(
@@ -62,12 +63,13 @@ def plan_rewrite(
     groups: list[list[Fragment]] = [[]]
     worn: set[int] = set()
     unsorted: set[int] = set()
+    outdated = _outdated(base)
     for fragment in base.fragments:
         if 1 - fragment.rows / max(stored[fragment.id], 1) > max_deleted_share:
             worn.add(fragment.id)
         if cluster_by is not None and _is_unsorted(base, fragment):
             unsorted.add(fragment.id)
-        if not _is_small(fragment) and fragment.id not in worn | unsorted:
+        if not _is_small(fragment) and fragment.id not in worn | unsorted | outdated:
             continue
         if groups[-1] and not _fits(groups[-1], fragment, cluster_by):
             groups.append([])
@@ -78,10 +80,18 @@ def plan_rewrite(
             small=sum(_is_small(fragment) for fragment in group),
             worn=sum(fragment.id in worn for fragment in group),
             unsorted=sum(fragment.id in unsorted for fragment in group),
+            outdated=sum(fragment.id in outdated for fragment in group),
         )
         for group in groups
-        if len(group) > 1 or any(fragment.id in worn | unsorted for fragment in group)
+        if len(group) > 1 or any(fragment.id in worn | unsorted | outdated for fragment in group)
     ]
+
+
+def _outdated(base: Table) -> set[int]:
+    """Fragments whose rows would be stored in other columns today: dropped ones, narrower ones, or none with a fill."""
+    if base.columns is None or base.layout is None:
+        return set()
+    return {id for id, held in base.held_columns.items() if base.layout.is_outdated(held)}
 
 
 def _is_small(fragment: Fragment) -> bool:

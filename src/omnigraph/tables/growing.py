@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.tables.table import Table
+from omnigraph.tables.table import Table, nested_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,13 +94,7 @@ def field_ids(dataset: Any) -> FieldIds:
 
 
 def _ids(schema: Any) -> FieldIds:
-    return {field.name(): list(_nested(field)) for field in schema.fields()}
-
-
-def _nested(field: Any) -> Iterator[int]:
-    yield field.id()
-    for child in field.children():
-        yield from _nested(child)
+    return {field.name(): nested_ids(field) for field in schema.fields()}
 
 
 def rename_fields(files: Sequence[dict[str, Any]], own: FieldIds, others: FieldIds) -> None:

@@ -106,6 +106,12 @@ class Layout:
         new = [field.with_nullable(True) for field in written if field.name not in stored.names]
         return pa.schema([*relaxed, *new])
 
+    def is_outdated(self, held: frozenset[str]) -> bool:
+        """Whether rows with these stored columns would be stored otherwise today."""
+        written = {column.stored[0][0]: column for column in self.columns}
+        lacking = [column for name, column in written.items() if name not in held]
+        return not held <= written.keys() or any(not column.is_plain for column in lacking)
+
     def is_stored_in(self, stored: pa.Schema) -> bool:
         """Whether the version holds exactly these columns."""
         as_named = all(column.is_plain and column.stored[0][0] == column.name for column in self.columns)
@@ -118,16 +124,26 @@ class ColumnMap:
 
     layout: Layout
     stored: frozenset[str]
+    held: frozenset[str]
+    """Those of the stored columns that some fragment has."""
+    complete: frozenset[str]
+    """Those that every fragment has."""
 
     # ------------------------------------------------------------ rows
 
     def _present(self, name: str) -> list[tuple[str, pa.DataType]]:
-        return [each for each in self.layout.by_name[name].stored if each[0] in self.stored]
+        newest, *older = self.layout.by_name[name].stored
+        known = [newest] if newest[0] in self.stored else []
+        return [*known, *(each for each in older if each[0] in self.held)]
+
+    def _fill(self, column: Column) -> object:
+        """What stands for a null; None where no row is older than the newest column."""
+        return None if column.stored[0][0] in self.complete else column.fill
 
     def stored_name(self, name: str) -> str | None:
         """The one stored column that is this column; None when there are several, or none, or nulls are filled."""
         column, present = self.layout.by_name[name], self._present(name)
-        is_same = len(present) == 1 and column.fill is None and present[0][1] == column.type
+        is_same = len(present) == 1 and self._fill(column) is None and present[0][1] == column.type
         return present[0][0] if is_same else None
 
     def columns_to_read(self, names: Sequence[str], *, counts_rows: bool) -> list[str]:
@@ -159,9 +175,10 @@ class ColumnMap:
             values = older if values is None else _coalesced(values, older)
         if values is None:
             values = pa.nulls(rows.num_rows, column.type)
-        if column.fill is None or not values.null_count:
+        fill = self._fill(column)
+        if fill is None or not values.null_count:
             return values
-        return _coalesced(values, pa.array([column.fill] * len(values), column.type))
+        return _coalesced(values, pa.array([fill] * len(values), column.type))
 
     def reader(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatchReader:
         """The same of a stream."""
@@ -205,8 +222,9 @@ class ColumnMap:
             filters.column(stored) if type == column.type else f"CAST({filters.column(stored)} AS {sql_type})"
             for stored, type in present
         ]
-        if column.fill is not None:
-            values.append(f"CAST({filters.literal(column.fill)} AS {sql_type})")
+        fill = self._fill(column)
+        if fill is not None:
+            values.append(f"CAST({filters.literal(fill)} AS {sql_type})")
         if not values:
             return f"CAST(NULL AS {sql_type})"
         return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"

@@ -80,7 +80,20 @@ class Table:
         stored = self.dataset.schema
         if self.layout is None or self.layout.is_stored_in(stored):
             return None
-        return ColumnMap(self.layout, frozenset(stored.names))
+        held = list(self.held_columns.values())
+        every = frozenset(stored.names)
+        return ColumnMap(self.layout, every, frozenset().union(*held), every.intersection(*held))
+
+    @cached_property
+    def held_columns(self) -> dict[int, frozenset[str]]:
+        """By fragment: the stored columns that its files have."""
+        names = {id: field.name() for field in self.dataset.lance_schema.fields() for id in nested_ids(field)}
+        return {
+            fragment.fragment_id: frozenset(
+                names[id] for file in fragment.metadata.files for id in file.fields if id in names
+            )
+            for fragment in self.dataset.get_fragments()
+        }
 
     def column_identity(self, name: str) -> object:
         """Equal for two tables if a fragment that they share has the same values in this column."""
@@ -442,6 +455,11 @@ class Table:
             text = f"{ROW_ADDRESS} IN ({', '.join(map(str, members))})"
             tables.append(self.read(columns, text, fragments=[fragment], with_address=True))
         return pa.concat_tables(tables)
+
+
+def nested_ids(field: Any) -> list[int]:
+    """The numbers of a field and of those inside it."""
+    return [field.id(), *(id for child in field.children() for id in nested_ids(child))]
 
 
 def _in_order(rows: pa.Table, with_address: bool) -> pa.Table:
