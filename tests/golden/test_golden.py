@@ -37,6 +37,7 @@ def test_a_golden_graph_is_read_in_full(golden: Path) -> None:
     graph = og.open(golden / "graph", verify="full")
     expected = json.loads((golden / "expected.json").read_text())
     assert contents(graph) == expected
+    assert graph.verify(all=True, deep=True).findings == ()
 
 
 def test_a_second_reader_written_from_the_documentation_reads_the_same(golden: Path) -> None:

@@ -12,7 +12,9 @@ from health.planting import put_stale_index
 import omnigraph as og
 from omnigraph.cli.main import run
 from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.graph.graph import Lost
 from omnigraph.tables import IndexSpec
+from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 
 
 @pytest.fixture
@@ -68,3 +70,20 @@ def test_what_another_tool_made_is_never_adopted(graph: og.Graph) -> None:
     assert report.steps == ()
     assert {finding.kind for finding in report.remaining} == {"foreign"}
     assert graph.entity("Team", "T9") is None
+
+
+@pytest.mark.parametrize("point", ["table.staged_version", "publish.before_create", "publish.after_create"])
+@pytest.mark.parametrize("lost", ["reset", "drop"])
+def test_a_repair_that_dies_is_simply_done_again(lost: Lost, point: str, graph: og.Graph) -> None:
+    table = graph._repository.head()[1].table("node:Person")
+    assert table is not None
+    (Path(graph.uri) / table.path / "data" / table.fragments[-1].files[0]).unlink()
+    arm(Failpoint(point), raising(FailpointReached()))
+    try:
+        graph.repair(lost=lost, yes=True)
+    except FailpointReached:
+        disarm_all()
+    fresh = og.open(graph.uri, durability="process")
+    fresh.repair(lost=lost, yes=True)
+    assert [commit.kind for commit in fresh.commits(limit=5)].count("repair") == 1
+    assert fresh.verify("main~0", deep=True).is_whole
