@@ -103,6 +103,10 @@ def test_a_team_changes_the_schema_on_a_branch_and_merges_it_back(tmp_path: Path
     assert graph.entity("Person", "p1", revision=before.id) == {"id": "p1", "name": "p1", "age": 1, "city": "rome"}
     assert graph.entity("Employee", "p1")["years"] == 11  # type: ignore[index]
 
+    versions = [(version.commit.kind, version.value) for version in graph.history("Employee", "p1")]
+    assert [kind for kind, _ in versions] == ["merge", "load"]
+    assert versions[1][1] == {"id": "p1", "name": "p1", "age": 1, "city": "rome"}
+
     follows_knowing(graph, cursor, records)
     follows_unknowing(graph, cursor, records)
     diffed = {(change.op, change.type_name, change.id) for change in graph.diff(before.id, "main", kinds=["node"])}

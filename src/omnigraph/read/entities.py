@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.history import Commit, Entry, TableState
+from omnigraph.language.projection import by_id
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.entities import Entity, entity_value
 from omnigraph.values.types import PropertyType, Scalar
@@ -107,35 +108,36 @@ class EntityVersion:
 
 def history_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> Iterator[EntityVersion]:
     """The versions of an entity along first parents up to the last commit of an entry, newest first. UsageError for a type
-    that is not in the schema there.
+    that is not in the schema there. Each version has the names of its time; renames of the type are no versions.
 
     Costs what changed: only commits at which the type's table moved are read, and found by halving.
     """
-    entity_key(repository.view(entry.head), type_name)
+    view = repository.view(entry.head)
+    type_id = view.entity(entity_key(view, type_name)).id
     commits = list(repository.history.log.walk(entry))
-    states = _States(repository, commits, type_name)
+    states = _States(repository, commits, type_id)
     value = states.entity(0, entity_id)
     for place in states.changes():
         before = states.entity(place + 1, entity_id)
         if before != value:
-            yield EntityVersion(commits[place], value)
+            yield EntityVersion(commits[place], states.entity(place, entity_id))
         value = before
     if value is not None:
-        yield EntityVersion(commits[-1], value)
+        yield EntityVersion(commits[-1], states.entity(len(commits) - 1, entity_id))
 
 
 class _States:
     """A type's table along a log, newest commit first. A state never comes back once it was replaced."""
 
-    def __init__(self, repository: Repository, commits: Sequence[Commit], type_name: str) -> None:
-        self._repository, self._commits, self._type_name = repository, commits, type_name
+    def __init__(self, repository: Repository, commits: Sequence[Commit], type_id: int) -> None:
+        self._repository, self._commits, self._type_id = repository, commits, type_id
         self._seen: dict[int, tuple[View, TableState | None]] = {}
 
     def _at(self, place: int) -> tuple[View, TableState | None]:
         if place not in self._seen:
             view = self._repository.resolve(self._commits[place].id)
-            keys = [key for key in _keys(self._type_name) if key in view.catalog.tables]
-            self._seen[place] = (view, view.state(keys[0]) if keys else None)
+            known = by_id(view.catalog).get(self._type_id)
+            self._seen[place] = (view, None if known is None else view.state(known.table_key))
         return self._seen[place]
 
     def changes(self) -> Iterator[int]:
@@ -153,7 +155,7 @@ class _States:
 
     def entity(self, place: int, entity_id: str) -> Entity | None:
         view, state = self._at(place)
-        return None if state is None else entity(view, self._type_name, entity_id)
+        return None if state is None else entity(view, by_id(view.catalog)[self._type_id].name, entity_id)
 
 
 def _keys(type_name: str) -> tuple[str, str]:
