@@ -18,8 +18,8 @@ edge Knows: Human -> Human
 
 
 @pytest.fixture
-def g() -> og.Graph:
-    graph = og.init("memory://", schema=BEFORE)
+def g(tmp_path: Path) -> og.Graph:
+    graph = og.init(tmp_path / "graph", schema=BEFORE, durability="process")
     with graph.transaction() as tx:
         tx.insert("Person", name="Ada", age=36)
         tx.insert("Person", name="Bo")
@@ -28,20 +28,20 @@ def g() -> og.Graph:
 
 
 def test_queries_that_a_change_breaks_are_named(g: og.Graph, tmp_path: Path) -> None:
-    (tmp_path / "more").mkdir()
-    (tmp_path / "a.gq").write_text(
+    (tmp_path / "q" / "more").mkdir(parents=True)
+    (tmp_path / "q" / "a.gq").write_text(
         "query names() { match { $p: Person } return { $p.name } }\n"
         "query wrong() { match { $p: Nobody } return { $p.name } }\n"
     )
-    (tmp_path / "more" / "b.gq").write_text(
+    (tmp_path / "q" / "more" / "b.gq").write_text(
         "query nicks() { match { $p: Person } return { $p.nick } }\n"
         "query pairs() { match { $p: Person $p knows $q } return { $p.name, $q.name } }\n"
     )
     dropped = BEFORE.replace("  nick: String?", "")
-    (broken,) = g.broken_queries(dropped, tmp_path)
+    (broken,) = g.broken_queries(dropped, tmp_path / "q")
     assert (broken.file, broken.query) == ("more/b.gq", "nicks")
     assert "nick" in broken.error
-    renamed = [(each.file, each.query) for each in g.broken_queries(AFTER, tmp_path)]
+    renamed = [(each.file, each.query) for each in g.broken_queries(AFTER, tmp_path / "q")]
     assert renamed == [("a.gq", "names"), ("more/b.gq", "nicks"), ("more/b.gq", "pairs")]
     with pytest.raises(UsageError, match="is not there"):
         g.broken_queries(AFTER, tmp_path / "missing")

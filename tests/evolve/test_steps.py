@@ -18,8 +18,8 @@ HELD = ("no data", "data", "data in the way")
 GUIDE = Path(__file__).parents[2] / "docs" / "schema.md"
 
 
-def graph_with(entities: list[tuple[str, dict[str, Any]]]) -> og.Graph:
-    g = og.init("memory://", schema=BASE)
+def graph_with(folder: Path, entities: list[tuple[str, dict[str, Any]]]) -> og.Graph:
+    g = og.init(folder / "g", schema=BASE, durability="process")
     with g.transaction() as tx:
         for type, values in entities:
             tx.insert(type, values)
@@ -48,8 +48,8 @@ CASES = [
 @pytest.mark.parametrize(
     ("step", "held", "place"), CASES, ids=lambda value: value.title if isinstance(value, Step) else value
 )
-def test_step(step: Step, held: str, place: str) -> None:
-    g = graph_with(parts(held, step))
+def test_step(tmp_path: Path, step: Step, held: str, place: str) -> None:
+    g = graph_with(tmp_path, parts(held, step))
     branch, others = ("b", ["main"]) if place == "a branch" else ("main", [])
     if place != "main":
         others += [name for name in ("b", "c", "d") if name != branch]
@@ -114,8 +114,8 @@ def assert_read(g: og.Graph, step: Step, branch: str) -> None:
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS if step.consent], ids=lambda step: step.title)
-def test_consent_to_lose_data(step: Step) -> None:
-    g = graph_with([*DATA, *step.breaking])
+def test_consent_to_lose_data(tmp_path: Path, step: Step) -> None:
+    g = graph_with(tmp_path, [*DATA, *step.breaking])
     g.apply_schema(step.schema, allow_data_loss=True)
     type, values = step.breaking[0]
     found = g.entity(type, values["name"])
