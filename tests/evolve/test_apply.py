@@ -8,6 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import PreconditionFailed, SchemaChangeRefused
+from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
 
 BEFORE = """
 node Person {
@@ -181,3 +182,31 @@ def test_a_commit_that_is_not_the_head_any_more_refuses(g: og.Graph) -> None:
         tx.insert("Person", name="Di", tier="pro")
     with pytest.raises(PreconditionFailed):
         g.apply_schema(AFTER, if_commit=head)
+
+
+def test_a_filled_property_becomes_nullable_once_its_values_are_stored(g: og.Graph) -> None:
+    filled = BEFORE.replace("nick: String?", "nick: String?  rank: I32 @default(3)")
+    g.apply_schema(filled)
+    with pytest.raises(SchemaChangeRefused, match="omnigraph optimize") as refused:
+        g.apply_schema(filled.replace("rank: I32 ", "rank: I32? "))
+    assert refused.value.violations[0][1] == 2
+    g.optimize()
+    g.apply_schema(filled.replace("rank: I32 ", "rank: I32? "))
+    with g.transaction() as tx:
+        tx.update("Person", "Bo", rank=None)
+    assert (g.entity("Person", "Ada")["rank"], g.entity("Person", "Bo")["rank"]) == (3, None)
+
+
+def test_rows_that_come_to_an_empty_table_meanwhile_are_checked(g: og.Graph) -> None:
+    with g.transaction() as tx:
+        tx.delete("Person", "Ada")
+        tx.delete("Person", "Bo")
+
+    def overtake() -> None:
+        disarm_all()
+        with g.transaction() as tx:
+            tx.insert("Person", name="Cy", tier="pro")
+
+    arm(Failpoint.PUBLISH_BEFORE_CREATE, overtake)
+    with pytest.raises(SchemaChangeRefused):
+        g.apply_schema(BEFORE.replace("age: I32?", "age: I32"))

@@ -292,17 +292,13 @@ class _TypeChange:
             effect = self._on_rows("validate")
             yield RequireProperty(**where, effect=effect, code="OG-MF-104" if effect == "validate" else None)
         elif after.nullable and not before.nullable:
-            yield self._relaxed(old, property, where)
+            yield self._relaxed(old, where)
 
-    def _relaxed(self, old: Property, property: Property, where: dict[str, Any]) -> MigrationStep:
+    def _relaxed(self, old: Property, where: dict[str, Any]) -> MigrationStep:
+        """Where one value stands for all older rows, a null may come only when none of them is left."""
         if old.fill is None:
             return RelaxProperty(**where)
-        return self._refuse(
-            f"rows that are older than '{self.name}.{property.name}' have {old.fill!r} there only while it is required",
-            "OG-MF-110",
-            member=property.name,
-            advice="add a nullable property, fill it with --with, and drop this one",
-        )
+        return RelaxProperty(**where, effect="validate", code="OG-MF-110")
 
     def _core_change(self, before: PropertyType, property: Property, where: dict[str, Any]) -> MigrationStep:
         after = property.type

@@ -34,7 +34,7 @@ _CODES: tuple[tuple[str, Tier, str], ...] = (
     ("OG-MF-107", "validated", "add @unique to existing rows"),
     ("OG-MF-108", "validated", "add or narrow @range on existing rows"),
     ("OG-MF-109", "validated", "add @check to existing rows"),
-    ("OG-MF-110", "destructive", "make a property nullable that has one value in all older rows"),
+    ("OG-MF-110", "validated", "make a property nullable that has one value in all older rows"),
     ("OG-CD-101", "safe", "remove @unique"),
     ("OG-CD-102", "safe", "remove @range"),
     ("OG-CD-103", "safe", "remove @check"),

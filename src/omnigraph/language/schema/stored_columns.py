@@ -50,7 +50,7 @@ def _kept(before: Property | None, after: Property) -> Property:
     if columns[0].type != stored_type(after.type):
         columns = (_new_column(after), *columns)
     is_as_ever = not before.columns and columns == stored_columns(replace(after, columns=()))
-    return replace(after, columns=() if is_as_ever else columns, fill=before.fill)
+    return replace(after, columns=() if is_as_ever else columns, fill=before.fill if after.is_required else None)
 
 
 def _new_column(property: Property) -> StoredColumn:

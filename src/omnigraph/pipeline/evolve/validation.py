@@ -5,13 +5,13 @@ Only what a step is about is looked at: the columns of one rule, read as the new
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from omnigraph.errors import SchemaChangeRefused
 from omnigraph.history import Snapshot
-from omnigraph.language.catalog import Catalog, Constraint, EntityType
+from omnigraph.language.catalog import Catalog, Constraint, EntityType, stored_columns
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.migration_steps import (
     AddConstraint,
@@ -19,6 +19,7 @@ from omnigraph.language.schema.migration_steps import (
     ChangeCardinality,
     MigrationStep,
     NarrowEnum,
+    RelaxProperty,
     RequireProperty,
     WidenProperty,
 )
@@ -28,6 +29,7 @@ from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need
 from omnigraph.rules.cardinality import CardinalityCheck
+from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.rules.uniqueness import UniqueCheck
 from omnigraph.rules.values import ValueCheck
 from omnigraph.tables import Layout
@@ -38,6 +40,8 @@ IN_PROCESS_ROWS = 1_000_000
 """Fewer rows than this are checked in this process, sooner than a job could start."""
 
 Seen = Literal["before", "after"]
+Violations = tuple[str, int, list[tuple[str, str]]]
+"""A step in words, how many entities are in its way, and the first of them: id and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +67,44 @@ class Validation:
         """The tables that were read, by their keys today. SchemaChangeRefused with the rows that are in the way."""
         asked = [question for step in self.plan.steps if step.effect == "validate" for question in self._asked(step)]
         tasks = [(question, task) for question in asked for task in self._tasks(question)]
+        relaxed = [step for step in self.plan.steps if isinstance(step, RelaxProperty) and step.effect == "validate"]
+        broken = [*self._broken(tasks), *(found for step in relaxed if (found := self._filled(step)) is not None)]
+        if broken:
+            raise SchemaChangeRefused([], broken)
+        # A table without rows was looked at too: rows that come to it meanwhile have to be.
+        needs = [need for question in asked for need in (*question.check.own, *question.check.others)]
+        read = {*(need.table for need in needs), *(f"{step.type_kind}:{step.type_name}" for step in relaxed)}
+        return tuple(sorted(key for table in read if (key := self._key(table)) is not None))
+
+    def _broken(self, tasks: Sequence[tuple[_Question, CheckTask]]) -> Iterator[Violations]:
         if not tasks:
-            return ()
+            return
         is_small = sum(task.rows for _, task in tasks) <= IN_PROCESS_ROWS
         runner = LocalRunner() if is_small else self.runner()
         reports = run_checks("check rows", [task for _, task in tasks], runner)
         found: dict[int, tuple[_Question, CheckReport]] = {}
         for (question, _), report in zip(tasks, reports, strict=True):
             found.setdefault(id(question), (question, CheckReport()))[1].add(report)
-        broken = [pair for pair in found.values() if pair[1].count]
-        if broken:
-            raise _refusal(broken)
-        needs = [need for question in asked for need in (*question.check.own, *question.check.others)]
-        return tuple(sorted({key for need in needs if (key := self._key(need.table)) is not None}))
+        for question, report in found.values():
+            if report.count:
+                first = sorted(report.violations, key=lambda each: each.id)
+                shown = [(each.id, question.check.error(each).message) for each in first]
+                yield question.step.line(), report.count, shown
+
+    def _filled(self, step: RelaxProperty) -> Violations | None:
+        """Rows whose value of a property is the one that stands for all older rows: a null there would be that value too."""
+        entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
+        state = self.after.table(entity.table_key)
+        if state is None or not state.rows:
+            return None
+        table = self.view.repository.tables.open(state.path, state.version, layout=Layout.of(entity))
+        column = stored_columns(entity.properties[step.property_name])[0].name
+        older = [fragment for fragment in table.fragments if column not in table.held_columns[fragment.id]]
+        if not older:
+            return None
+        ids = table.read(["id"], fragments=[fragment.id for fragment in older]).column("id").to_pylist()
+        message = f"{entity.name}.{step.property_name} is not stored in this row; 'omnigraph optimize' stores it"
+        return step.line(), len(ids), [(id, message) for id in sorted(ids)[:MAX_VIOLATIONS]]
 
     # ------------------------------------------------------------ what to ask
 
@@ -157,12 +186,3 @@ def _of_constraint(entity: EntityType, constraint: Constraint) -> ValueCheck:
         if name in constraint.fields
     }
     return ValueCheck(replace(entity, properties=properties, constraints=(constraint,)))
-
-
-def _refusal(broken: list[tuple[_Question, CheckReport]]) -> SchemaChangeRefused:
-    violations = []
-    for question, report in broken:
-        first = sorted(report.violations, key=lambda each: each.id)
-        shown = [(each.id, question.check.error(each).message) for each in first]
-        violations.append((question.step.line(), report.count, shown))
-    return SchemaChangeRefused([], violations)
