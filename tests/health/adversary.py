@@ -49,6 +49,7 @@ DYING_AT: dict[str, tuple[str, ...]] = {
     "change schema": ("schema.", "publish."),
     "cleanup": ("sweep.",),
     "copy": ("copy.", "clone.", "push."),
+    "sync": ("copy.", "clone.", "push.", "publish."),
 }
 """The points that a step may reach, by the beginnings of their names."""
 
@@ -196,7 +197,7 @@ class Adversary:
         self.graph.apply_schema(changed, branch=self.live())
 
     def cleanup(self) -> None:
-        self.age()
+        self.age(self.folder / "graph")
         keep = self.random.choice([1, 2, 3, 5])
         kept = {tag.head.id for tag in self.graph.tags.list()}
         for branch in self.graph.branches.list():
@@ -204,10 +205,10 @@ class Adversary:
         self.given_up |= self.contents.keys() - kept
         self.graph.cleanup(keep=keep)
 
-    def age(self) -> None:
+    def age(self, place: Path) -> None:
         """What was written so far was written two hours ago."""
         then = time.time() - TWO_HOURS
-        for file in (self.folder / "graph").rglob("*"):
+        for file in place.rglob("*"):
             with contextlib.suppress(FileNotFoundError):
                 os.utime(file, (then, then))
 
@@ -235,6 +236,37 @@ class Adversary:
                 raise AssertionError(f"{move.__name__} of branches that parted")
         check(copied)
         shutil.rmtree(place)
+
+    def sync(self) -> None:
+        """A copy that stays: commits go there and come back, and it is written to and cleaned up by itself."""
+        place, branch = self.folder / "far", self.live()
+        if not (place / "graph.json").exists():
+            self._to_the_end(lambda: og.clone(self.folder / "graph", place))
+        far = opened(place)
+        match self.random.choice(["push", "push", "pull", "write", "cleanup"]):
+            case "push":
+                self._to_the_end(lambda: self.graph.push(place, branch))
+            case "pull":
+                self._to_the_end(lambda: self.graph.pull(place, branch))
+            case "write":
+                with far.transaction(branch) as tx:
+                    tx.upsert("Person", name=f"far{len(self.log)}")
+            case "cleanup":
+                self.age(place)
+                far.cleanup(keep=2)
+        self.check_far()
+
+    def check_far(self) -> None:
+        """The same commits have the same content there."""
+        far = opened(self.folder / "far")
+        check(far)
+        for branch in far.branches.list():
+            for commit in far.commits(branch.name, limit=1_000):
+                if commit.id in self.contents:
+                    with contextlib.suppress(HistoryGap):
+                        assert digest(far, commit.id) == self.contents[commit.id], (
+                            f"commit {commit.id} is another there"
+                        )
 
     def _to_the_end(self, move: Callable[[], object]) -> None:
         try:
@@ -299,7 +331,8 @@ STEPS: dict[str, tuple[int, Step]] = {
     "optimize": (3, Adversary.optimize),
     "change schema": (1, Adversary.change_schema),
     "cleanup": (3, Adversary.cleanup),
-    "copy": (3, Adversary.copy),
+    "copy": (1, Adversary.copy),
+    "sync": (4, Adversary.sync),
 }
 
 

@@ -28,6 +28,28 @@ def test_long_histories(number: int, tmp_path: Path) -> None:
     play(tmp_path, random.randrange(2**32), SOAKED_STEPS, check_every=4)
 
 
+def aged(folder: Path) -> None:
+    """As if everything had been written two hours ago."""
+    for file in folder.rglob("*"):
+        then = file.stat().st_mtime - TWO_HOURS
+        os.utime(file, (then, then))
+
+
+def test_a_commit_is_pushed_though_the_one_before_it_was_cleaned_away(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", "node Person { name: String @key }", durability="process")
+    for name in ("Ada", "Bo"):
+        with graph.transaction() as tx:
+            tx.upsert("Person", name=name)
+        if name == "Ada":
+            og.clone(tmp_path / "graph", tmp_path / "copy")
+    aged(tmp_path / "graph")
+    graph.cleanup(keep=1)
+    assert graph.push(tmp_path / "copy").commits == {"main": 1}
+    copy = og.open(tmp_path / "copy")
+    assert copy.snapshot().types[0].entities == 2
+    assert copy.verify(all=True, deep=True).is_whole
+
+
 def test_a_tagged_commit_of_a_branch_that_was_cleaned_away_is_found_by_its_id(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "graph", "node Person { name: String @key }", durability="process")
     graph.branches.create("work")
@@ -38,9 +60,7 @@ def test_a_tagged_commit_of_a_branch_that_was_cleaned_away_is_found_by_its_id(tm
     graph.tags.create("kept", tagged)
     graph.branches.delete("work", force=True)
     graph.branches.create("work")
-    for file in (tmp_path / "graph").rglob("*"):
-        then = file.stat().st_mtime - TWO_HOURS
-        os.utime(file, (then, then))
+    aged(tmp_path / "graph")
     graph.cleanup(keep=1)
     fresh = og.open(tmp_path / "graph")
     assert fresh.commit(tagged).id == fresh.commit(tagged[:20]).id == tagged

@@ -8,6 +8,7 @@ before the branch moves, by creating its next entry.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,9 @@ from omnigraph.errors import (
     AlreadyExists,
     CommitNotFound,
     Contention,
+    Damaged,
     NotFastForward,
+    StoragePermanent,
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
@@ -236,7 +239,10 @@ class _Transfer:
         changed = {(key, state) for each in commits for key, state in each.step.tables.items() if state is not None}
         wanted, known = Reachable(files_of(source)), Reachable(files_of(source))
         wanted.add_states(state for _, state in changed)
-        known.add_states(state for key, _ in changed if (state := self.known.table(key)) is not None)
+        for state in filter(None, {self.known.table(key) for key, _ in changed}):
+            # What the source gave up since is not known to it any more: more is offered then, and found to be there.
+            with contextlib.suppress(Damaged, StoragePermanent):
+                known.add_states([state])
         objects = dict(sized_objects(source.store, wanted, known))
         objects |= {schema_key(each.step.schema): 0 for each in commits if each.step.schema != self.known.schema}
         return copy_all(source, self.target.store, objects, place, workers, old_before=self.target.clock() - MAX_AGE_S)
