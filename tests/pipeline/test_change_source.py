@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -129,6 +130,10 @@ FAILING: dict[str, tuple[str, dict[str, str], str]] = {
     "no number": (
         "readStream", {"max_rows": "many"}, "UsageError: the option 'max_rows' is a number of at least 1, not 'many'",
     ),
+    "no names": ("read", {"kind": " , "}, "UsageError: the option 'kind' names nothing"),
+    "a number with many digits": (
+        "readStream", {"max_commits": "9" * 5_000}, "UsageError: the option 'max_commits' is a number of at least 1",
+    ),
     "an unknown type": ("read", {"type": "Persn"}, "UsageError: 'Persn' is not a type of changes"),
     "an unknown word": ("read", {"changes": "yes"}, "UsageError: 'yes' is not a value of the option 'changes'"),
     "the wrong order": (
@@ -159,7 +164,7 @@ def test_what_cannot_work_says_so_in_one_sentence(case: str, session: Any, graph
     with pytest.raises(PySparkException) as caught:
         read()
     message = str(caught.value)
-    assert f"omnigraph.errors.{sentence}" in message
+    assert f"omnigraph.errors.{sentence}" in message, message
     assert "Traceback" not in message
 
 
@@ -314,6 +319,15 @@ def test_a_stream_below_the_watermark_fails_with_the_gap(session: Any, graph: og
     sweep(graph._repository.history, "main")
     with pytest.raises(PySparkException, match=r"omnigraph\.errors\.HistoryGap: .* removed by cleanup"):
         stream.start()
+
+
+def test_a_graph_that_took_the_place_of_another_is_read(graph: og.Graph) -> None:
+    """Spark's workers live long."""
+    assert len(batches_of(graph, start="beginning")[0]) == 8
+    shutil.rmtree(graph.uri)
+    again = og.init(graph.uri, schema=model.SCHEMA, durability="process")
+    add(again, "z")
+    assert changed(batches_of(again, start="beginning")) == [("insert", "Person", "z")]
 
 
 def test_a_schema_change_is_a_row_of_the_stream(graph: og.Graph) -> None:

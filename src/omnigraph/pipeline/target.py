@@ -33,10 +33,9 @@ class Address:
     def store(self) -> Store:
         return open_store(self.root, storage_options=dict(self.options))
 
-    @property
-    def repository(self) -> Repository:
-        """The graph with its history."""
-        return _repository(self.root, self.options)
+    def open_graph(self) -> Repository:
+        """The graph with its history, as it is now: another one may have taken its place since a worker was started."""
+        return Repository.open(self.root, dict(self.options) or None)
 
     def open(self, place: TableVersion) -> Table:
         return self.tables.open(place.path, place.version, layout=place.layout)
@@ -102,8 +101,3 @@ def _catalog(data: bytes) -> Catalog:
 @lru_cache(maxsize=4)
 def _tables(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
     return Tables(root, storage_options=dict(options))
-
-
-@lru_cache(maxsize=4)
-def _repository(root: str, options: tuple[tuple[str, str], ...]) -> Repository:
-    return Repository.open(root, dict(options) or None)

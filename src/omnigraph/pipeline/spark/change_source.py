@@ -38,6 +38,8 @@ BULK_KINDS = frozenset({"load", "merge"})
 MAX_COMMITS = 1_000
 """Commits of a batch where nothing else is said."""
 SNAPSHOT_BATCH_ROWS = 4_096
+MAX_DIGITS = 9
+"""Of a number in an option; Spark's own limits have 32 bits."""
 
 BASELINE = "baseline"
 STARTS = ("now", "beginning", BASELINE)
@@ -79,15 +81,20 @@ def check_options(options: Mapping[str, str], reader: str | None = None) -> None
 
 def feed_of(address: Address, options: Mapping[str, str]) -> BranchFeed:
     """The feed that options choose: a branch, and types, kinds and operations as names joined by commas."""
-    repository = address.repository
+    repository = address.open_graph()
     branch = options.get("branch", MAIN)
     catalog = repository.head(branch)[1].catalog
-    words = (_names(options.get(name)) for name in ("kind", "type", "op"))
+    words = (_names(options, name) for name in ("kind", "type", "op"))
     return BranchFeed(repository, branch, ChangeFilter.of(*words, catalog=catalog))
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _names(options: Mapping[str, str], option: str) -> list[str] | None:
+    if option not in options:
+        return None
+    names = [name.strip() for name in options[option].split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"the option '{option}' names nothing", hint="names joined by commas, or leave it out")
+    return names
 
 
 def _begin(feed: BranchFeed, options: Mapping[str, str], default: str) -> str:
@@ -111,9 +118,10 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else 0
+    if number < 1:
         raise UsageError(f"the option '{name}' is a number of at least 1, not '{text}'")
-    return int(text)
+    return number
 
 
 # ---------------------------------------------------------------- tasks
@@ -179,7 +187,7 @@ class ChangesTask:
         return items_in_one_sentence(arrow_batches(rows, self.columns))
 
     def _changes(self, run: CommitRun) -> Iterator[ChangeRow]:
-        feed = BranchFeed(self.address.repository, self.branch, self.only)
+        feed = BranchFeed(self.address.open_graph(), self.branch, self.only)
         for commit in run.commits:
             steps, changes = feed.block(commit)
             if steps and self.only.ops is None:
@@ -234,15 +242,20 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def __init__(self, address: Address, options: Mapping[str, str], schema: StructType) -> None:
         check_options(options, "readStream")
         feed = feed_of(address, options)
-        self.address = address
+        self._feed: BranchFeed | None = feed
         self.options = dict(options)
         self.limits = _limits(options)
         self.task = ChangesTask(address, feed.branch, feed.only, checked_columns(schema))
         self.until: str | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """To the tasks, which only read, it goes without the open graph."""
+        return {**self.__dict__, "_feed": None}
+
     @property
     def feed(self) -> BranchFeed:
-        return BranchFeed(self.address.repository, self.task.branch, self.task.only)
+        assert self._feed is not None, "batches are planned where the reader was made"
+        return self._feed
 
     @in_one_sentence
     def initialOffset(self) -> Offset:
