@@ -56,6 +56,35 @@ def test_optimize(run_cli: RunCli) -> None:
     assert run_cli(["optimize"]).out == "nothing to do\n"
 
 
+def test_optimize_says_what_it_would_do_and_does_nothing(run_cli: RunCli) -> None:
+    head = run_cli(["commit", "list", "--limit", "1"]).out
+    found = json.loads(run_cli(["optimize", "--dry-run", "--json"]).out)
+    assert found["dry_run"]
+    assert "commit" not in found
+    assert any(table["actions"] for table in found["tables"])
+    assert {"rows", "fragments", "deleted_rows", "bytes", "indexes", "pending"} == set(found["tables"][0]["before"])
+    assert "would be done" in run_cli(["optimize", "--dry-run"]).out
+    assert run_cli(["commit", "list", "--limit", "1"]).out == head
+
+
+def test_a_clone_is_pushed_to_and_pulled_from(run_cli: RunCli) -> None:
+    members = {"source", "target", "commits", "tags", "objects", "bytes", "present"}
+    assert set(json.loads(run_cli(["clone", "people", "copy", "--json"]).out)) == members
+    assert run_cli(["clone", "people", "copy"]).code == 1
+    run_cli(["branch", "create", "mine", "--store", "copy"])
+    assert run_cli(["push", "people", "mine", "--store", "copy"]).out.startswith("pushed 0 commits")
+    assert "mine" in run_cli(["branch", "list"]).out
+    assert json.loads(run_cli(["pull", "people", "--store", "copy", "--json"]).out)["commits"] == {"main": 0}
+    run_cli(["optimize", "--store", "copy"])
+    run_cli(["branch", "create", "theirs", "--store", "copy"])
+    refused = run_cli(["push", "people", "theirs", "--store", "copy"])
+    assert (refused.code, "stands on commit" in refused.err, "hint: bring 'main' there first" in refused.err) == (
+        1,
+        True,
+        True,
+    )
+
+
 def test_explain(run_cli: RunCli) -> None:
     arguments = ["query", "near", "--query", "people.gq", "--params-file", "params.json", "--explain"]
     assert "$a" in run_cli(arguments).out
