@@ -49,6 +49,8 @@ LONG = (
     "tests/read/test_search.py",
     "tests/write/test_write_matrix.py",
     "tests/write/test_races.py",
+    "tests/write/test_schema_races.py",
+    "tests/evolve/test_random_evolution.py",
     "tests/pipeline/test_violations.py",
     "tests/write/test_processes.py",
     "tests/merge/test_random_histories.py",

@@ -77,6 +77,10 @@ class Evolution(RuleBasedStateMachine):
             assert tx.delete(declared.name, key) == (key in model.rows.get(id, {}))
         model.rows.get(id, {}).pop(key, None)
 
+    @rule(branch=st.sampled_from(["main", "work"]))
+    def optimize(self, branch: str) -> None:
+        self.graph.optimize(self.name(branch))
+
     # ------------------------------------------------------------ schema changes
 
     @rule(branch=st.sampled_from(["main", "work"]), place=PLACES, name=PROPERTY_NAMES, kind=st.sampled_from(["I32", "enum"]), required=st.booleans(), default=st.integers(0, 1))  # fmt: skip
