@@ -36,12 +36,12 @@ def test_the_verbs_are_these() -> None:
     assert sorted(LEAVES) == sorted(
         [
             *("init", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
-            *("demo", "warm-up", "version", "verify", "repair", "clone", "push", "pull"),
+            *("demo", "warm-up", "version", "verify", "repair", "cleanup", "storage", "clone", "push", "pull"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
             *(f"commit {verb}" for verb in ("list", "show", "changes")),
             *(f"changes {verb}" for verb in ("poll", "baseline")),
-            *(f"schema {verb}" for verb in ("show", "plan")),
+            *(f"schema {verb}" for verb in ("show", "plan", "apply", "diff")),
             *(f"recovery {verb}" for verb in ("list", "resume", "discard")),
         ]
     )
@@ -102,5 +102,6 @@ def test_json_is_as_the_help_says(name: str, members: tuple[str, ...]) -> None:
 def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
     seen = {name for name, _ in ANSWERS}
     assert set(LEAVES) - seen == {
-        *("demo", "optimize", "recovery resume", "recovery discard", "warm-up", "clone", "push", "pull")
+        *("demo", "optimize", "recovery resume", "recovery discard", "warm-up"),
+        *("cleanup", "storage", "clone", "push", "pull"),
     }
