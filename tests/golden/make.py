@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from golden.fixed_values import stored
 from history.sweeping import sweep as sweep_chain
 
 import omnigraph as og
-from omnigraph.features import BASE, EVOLVED, WRITE_KEYS
+from omnigraph.features import BASE, EVOLVED, FENCES, WRITE_KEYS
 from omnigraph.history import MAIN, History, lineage
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
@@ -92,6 +93,32 @@ def make_evolved(folder: Path) -> None:
     graph.branches.create("review/a")
     data = folder / "more.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded", "years": 1, "rank": 2}}\n')
+    prepare(graph, data)
+    data.unlink()
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def make_fenced(folder: Path) -> None:
+    """A small graph after a cleanup that removed files: fences on its branches, watermarks, a cutoff, and commits after that."""
+    graph = og.init(folder / "graph", SCHEMA, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("Person", ADA)
+        tx.insert("Person", name="Bo", age=40)
+    graph.branches.create("review/a")
+    for number in range(5):
+        with graph.transaction() as tx:
+            tx.update("Person", "Bo", age=41 + number)
+    with graph.transaction("review/a") as tx:
+        tx.insert("City", name="London")
+    graph.tags.create("v1", "main~2")
+    retention = graph._repository.history.retention
+    retention.store_now = lambda: time.time() + 1e6  # type: ignore[method-assign]  # hours later
+    graph.cleanup(keep=1)
+    del retention.store_now
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Di")
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
     prepare(graph, data)
     data.unlink()
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
@@ -216,6 +243,6 @@ def state(graph: og.Graph, revision: str) -> dict[str, list[Any]]:
 
 if __name__ == "__main__":
     here = Path(__file__).parent
-    for name, maker in ((BASE, make), (WRITE_KEYS, make_write_keys), (EVOLVED, make_evolved)):
+    for name, maker in ((BASE, make), (WRITE_KEYS, make_write_keys), (EVOLVED, make_evolved), (FENCES, make_fenced)):
         if not (here / name).exists():
             maker(here / name)

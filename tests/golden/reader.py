@@ -21,7 +21,7 @@ import lance
 
 Json = dict[str, Any]
 LAST_KEY = 10**12 - 1
-UNDERSTOOD = {"format-1", "write-keys", "evolved-schema"}
+UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "fences"}
 
 
 def digest(data: bytes) -> str:
@@ -190,7 +190,7 @@ class Reader:
             assert kept >= set(range(self.floor(branch), newest["position"] + 1)), f"{branch} has a gap"
             if newest["op"] != "delete":
                 branches[branch] = [record["id"] for record in reversed(self.log(newest))]
-        assert first == identity["first_commit"]
+        assert self.floor("main") or first == identity["first_commit"]
         tags = {unquote(file.stem): self.object(f"tags/{file.name}") for file in (self.graph / "tags").iterdir()}
         return {
             "branches": branches,
