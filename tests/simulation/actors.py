@@ -37,6 +37,7 @@ BRANCHES = ("main", "dev")
 RENEWED_AFTER_S = 2_000.0
 NOT_DENIED = (
     "batches",
+    "create_branch",
     "group",
     "keyed_branch",
     "keyed_group",
@@ -354,6 +355,7 @@ class Actor:
         if self.world.random.random() < 0.3:
             source = self.history.revisions.entry("main~1")
         entry = self.history.branches.create("dev", source)
+        self.model.opened.add(entry.incarnation)
         self.model.head_seen("dev", 0, entry)
 
     def delete_branch(self) -> None:

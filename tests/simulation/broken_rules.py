@@ -10,8 +10,7 @@ import pytest
 
 from omnigraph.errors import ObjectExists, StorageTransient
 from omnigraph.history import PublishPlan, branches
-from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
-from omnigraph.history.leases import Leases
+from omnigraph.history.chain import Chain, encode_entry, key_of
 from omnigraph.history.publish import Attempt
 from omnigraph.history.retention import Retention
 from omnigraph.history.values import Commit, CommitStep, Entry, WriteKey
@@ -183,32 +182,6 @@ def cleanup_marks_heads_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Cleaner, "_read", heads_only)
 
 
-def leases_do_not_count(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Leases, "living", lambda *_: [])
-
-
-def prepared_plans_come_too_late(patch: pytest.MonkeyPatch) -> None:
-    """A plan that is stored after a cleanup has looked for plans is taken to protect what it names."""
-    patch.setattr(Retention, "check_prepared", lambda *_: None)
-
-
-def branches_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(branches.Branches, "check_protected", lambda *_: None)
-
-
-def watermark_can_fall(patch: pytest.MonkeyPatch) -> None:
-    """The last sweeper's watermark counts, even a lower one."""
-
-    def lower(self: Retention, branch: str, floor: int) -> None:
-        kept = watermark_key(branch, floor)
-        self.store.put(kept, b"{}")
-        for info in self.store.list(watermark_folder(branch)):
-            if info.key != kept:
-                self.store.delete(info.key)
-
-    patch.setattr(Retention, "raise_watermark", lower)
-
-
 def stalls_are_not_seen(patch: pytest.MonkeyPatch) -> None:
     """A head read across hours counts as read now."""
 
@@ -218,12 +191,6 @@ def stalls_are_not_seen(patch: pytest.MonkeyPatch) -> None:
         return None if entry is None else self._remember(entry, started)
 
     patch.setattr(Chain, "newest", newest)
-
-
-def heads_are_remembered_as_of_now(patch: pytest.MonkeyPatch) -> None:
-    """A head is remembered with the time of the answer, not with that of the question."""
-    remember = Chain._remember
-    patch.setattr(Chain, "_remember", lambda self, entry, seen_at: remember(self, entry, self.clock()))
 
 
 def tags_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -280,12 +247,7 @@ RULES: tuple[Patch, ...] = (
     cleanup_looks_once,
     cleanup_takes_what_plans_need,
     cleanup_marks_heads_only,
-    leases_do_not_count,
-    prepared_plans_come_too_late,
-    branches_ignore_the_watermark,
-    watermark_can_fall,
     stalls_are_not_seen,
-    heads_are_remembered_as_of_now,
     tags_ignore_the_watermark,
     keys_are_looked_for_only_before_the_publish,
     neighbours_do_not_see_each_others_keys,

@@ -56,6 +56,8 @@ class Model:
     written_files: set[str] = field(default_factory=set)
     """Files of tables that were staged, whether they are still there or not."""
     removed_files: int = 0
+    opened: set[str] = field(default_factory=set)
+    """Incarnations whose making was acknowledged: who dies while it makes a branch at a commit that goes may leave a useless one."""
 
     def copy(self) -> Model:
         result = copy.copy(self)

@@ -13,6 +13,7 @@ from simulation.world import Objects, SimStore, Weather, World
 
 from omnigraph.history import Entry, History, Identity
 from omnigraph.history.chain import key_of
+from omnigraph.history.values import incarnation_start
 from omnigraph.maintenance.reachable import entry_snapshots
 
 START = 2_000_000_000.0
@@ -22,8 +23,26 @@ KEYED_NAMES = [name for name, _ in KEYED_OPERATIONS]
 KEYED_WEIGHTS = [weight for _, weight in KEYED_OPERATIONS]
 LONG_NAMES = ("append", "strict", "sweep", "look", "tag", "prepared", "recover", "long_write")
 LONG_WEIGHTS = (6.0, 1.0, 4.0, 1.0, 0.7, 0.7, 0.4, 0.5)
-LONG_ABSENCE = Weather(lost=0.01, slow=0.15, stall=0.12, sleep=0.5)
+LONG_ABSENCE = Weather(lost=0.005, slow=0.05, stall=0.08, sleep=0.8, wake=0.008)
 """Somebody is away for hours while the others commit to and sweep one branch."""
+
+CLEANING_NAMES = (
+    "append",
+    "strict",
+    "sweep",
+    "long_write",
+    "prepared",
+    "recover",
+    "create_branch",
+    "delete_branch",
+    "tag",
+)
+CLEANING_WEIGHTS = (5.0, 1.0, 6.0, 1.5, 2.0, 1.5, 1.5, 0.5, 0.5)
+CLEANING = (
+    Weather(crash=0.005, slow=0.05, sleep=0.8, wake=0.008),
+    Weather(lost=0.002, slow=0.05, stall=0.06, sleep=0.8, wake=0.008),
+)
+"""Of schedules about cleanup: somebody falls asleep, for seconds or for hours, while others commit and clean up."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +74,7 @@ def beginning(commits: int, with_branch: bool) -> Beginning:
         plan, snapshot = actor._plan("main", ("insert", "insert"))
         actor._publish(plan, snapshot)
     if with_branch:
-        history.branches.create("dev", history.chain.head("main"))
+        model.opened.add(history.branches.create("dev", history.chain.head("main")).incarnation)
     return Beginning(history.identity, world.objects, model)
 
 
@@ -74,6 +93,9 @@ def run(seed: int, *, trace: list[str] | None = None) -> Model:
     start = beginning(int(chance.random() * 5), chance.random() < 0.5)
     long_absence = chance.random() < 0.4
     weather = LONG_ABSENCE if long_absence else weather_of(chance)
+    with_cleaning = seed % 7 in (5, 6)
+    if with_cleaning:
+        weather = CLEANING[seed % 2]
     world = World(seed, Objects(dict(start.objects.held)), start.model.copy(), weather, START)
     world.trace = trace
     with_keys = seed % 7 in (1, 3)
@@ -81,6 +103,8 @@ def run(seed: int, *, trace: list[str] | None = None) -> Model:
     names, weights, most = (LONG_NAMES, LONG_WEIGHTS, 4) if long_absence else (NAMES, WEIGHTS, 3)
     if with_keys:
         names, weights, most = KEYED_NAMES, KEYED_WEIGHTS, 4
+    if with_cleaning:
+        names, weights, most = CLEANING_NAMES, CLEANING_WEIGHTS, 3
     actors = []
     for number in range(2 + int(chance.random() * 3)):
         script = chance.choices(names, weights, k=1 + int(chance.random() * most))
@@ -109,6 +133,8 @@ def look_at_everything(world: World, identity: Identity) -> None:
         require(kept[-1] == len(chain) - 1 and set(range(floor, len(chain))) <= set(kept), f"{branch}: swept too much")
         for position in kept:
             require(key_of(branch, position) in world.objects.held, f"{branch}/{position} is gone")
+            if is_useless(model, chain[position]):
+                continue
             for snapshot in entry_snapshots(chain[position]):
                 for state in snapshot.tables.values():
                     lost = [file for file in model.files_of(state) if file not in world.objects.held]
@@ -116,6 +142,15 @@ def look_at_everything(world: World, identity: Identity) -> None:
     for name, ref in model.tags.items():
         require(history.tags.find(name) == ref, f"tag {name} is not kept")
         require(history.revisions.snapshot(ref).commit.ref == ref, f"tag {name} does not open")
+
+
+def is_useless(model: Model, entry: Entry) -> bool:
+    """Of a branch that was made without a commit of its own, at a commit that is gone, and that nobody was told of."""
+    branch, start = incarnation_start(entry.incarnation)
+    opening = model.chains[branch][start]
+    source = opening.before.commit.ref
+    is_gone = (source.branch, source.position) in model.swept
+    return opening.op == "create" and not opening.steps and is_gone and entry.incarnation not in model.opened
 
 
 def first_parents(model: Model, newest: Entry) -> list[str]:

@@ -23,8 +23,6 @@ from omnigraph.testing import SimulatedCrash
 T = TypeVar("T")
 MAX_STEPS = 4_000
 STEP_S = 0.05
-WAKE = 0.03
-"""Per step: one actor that sleeps lets the others do a lot meanwhile."""
 STALLS_S = (650.0, 1_300.0, 3_700.0, 9_000.0, 14_400.0)
 
 FINE, CRASH_BEFORE, CRASH_AFTER, REFUSED, ANSWER_LOST, REPEATED, LATE, SLOW = range(8)
@@ -39,6 +37,8 @@ class Weather:
     slow: float = 0.0
     stall: float = 0.0
     sleep: float = 0.0
+    wake: float = 0.03
+    """Of one that sleeps, per step: the others do a lot meanwhile."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class World:
                 self.now += STALLS_S[int(chance() * len(STALLS_S))]
             if self.late and chance() < 0.3:
                 self.arrive()
-            if asleep is None or asleep.dead or chance() < WAKE:
+            if asleep is None or asleep.dead or chance() < self.weather.wake:
                 asleep = alive[int(chance() * len(alive))] if chance() < self.weather.sleep else None
             actor = alive[int(chance() * len(alive))]
             if actor is not asleep or len(alive) == 1:
