@@ -142,6 +142,17 @@ def test_what_another_tool_made_is_named_and_is_no_damage(graph: og.Graph) -> No
     assert before == ["T"]
 
 
+def test_a_table_that_two_writers_made_at_once_is_ours(graph: og.Graph) -> None:
+    """The second one adds an empty version of its own."""
+    import lance
+    import pyarrow as pa
+
+    path = graph._repository.head()[1].path("node:Team")
+    schema = lance.dataset(Path(graph.uri) / path).schema
+    lance.write_dataset(pa.Table.from_batches([], schema), Path(graph.uri) / path, mode="overwrite")
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
 def test_verify_changes_nothing(graph: og.Graph) -> None:
     def files() -> dict[Path, str]:
         return {file: digest_of(file) for file in Path(graph.uri).rglob("*") if file.is_file()}

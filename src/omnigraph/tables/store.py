@@ -182,6 +182,13 @@ class Tables:
             what = f"it cannot be read ({type(error).__name__})"
             raise Damaged(f"{path}/{version_file(version)}", what) from error
 
+    def is_empty(self, path: str, version: int) -> bool:
+        """Whether a version has no rows at all; False too when it cannot be read."""
+        try:
+            return not self._opened(path, version).fragments
+        except Exception:  # Lance says of a damaged manifest whatever it stumbled over.
+            return False
+
     def rows_by_file(self, path: str, version: int, digest: str | None = None) -> dict[str, int]:
         """The files that a version needs, each with the rows that cannot be read without it; {} if its manifest is damaged."""
         try:

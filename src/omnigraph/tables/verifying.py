@@ -114,10 +114,14 @@ _OURS = re.compile(
 _OTHER_VERSION = re.compile(r"_versions/(\d+)\.manifest")
 
 
-def foreign_file(name: str) -> str | None:
-    """Why a file in a table's folder was made by another tool; None when it may be ours. `name`: its path in the table."""
+def foreign_file(name: str, is_empty: Callable[[int], bool]) -> str | None:
+    """Why a file in a table's folder was made by another tool; None when it may be ours. `name`: its path in the table.
+    `is_empty` says whether a version that Lance counts has no rows: first writers that race may each make one of those."""
     if name in _FIRST_VERSIONS or _OURS.fullmatch(name):
         return None
-    if _OTHER_VERSION.fullmatch(name):
+    if (other := _OTHER_VERSION.fullmatch(name)) is not None:
+        number = int(other[1])
+        if is_empty(2**64 - 1 - number if number >= 2**63 else number):
+            return None
         return "another tool made a version of this table: no commit has it, and no read sees it"
     return "no file of a table has this name"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from omnigraph.errors import Damaged, ObjectMissing
 from omnigraph.history import CommitRef, TableState
@@ -239,11 +240,12 @@ def _states_needing(address: Address, facts: ChainFacts, report: FilesReport) ->
     return needing
 
 
-def foreign_files(listed: Mapping[str, Sequence[ObjectInfo]]) -> list[Finding]:
+def foreign_files(address: Address, listed: Mapping[str, Sequence[ObjectInfo]]) -> list[Finding]:
     """What another tool left in the folders of tables. It is never made part of the graph."""
+    is_empty = address.tables.is_empty
     return [
         Finding("foreign", "other", info.key, problem, "look at it with the tool that made it, or remove it")
         for path, infos in sorted(listed.items())
         for info in infos
-        if (problem := foreign_file(info.key.removeprefix(f"{path}/"))) is not None
+        if (problem := foreign_file(info.key.removeprefix(f"{path}/"), partial(is_empty, path))) is not None
     ]

@@ -269,7 +269,7 @@ class Verification:
             if key.partition("/")[0] not in TOP_LEVEL
             or (key.startswith(OBJECT_FOLDERS) and not info.key.endswith(OBJECT_SUFFIX))
         ]
-        return [*foreign_files(tables), *others]
+        return [*foreign_files(self.address, tables), *others]
 
 
 def _name(key: str) -> str:
