@@ -131,7 +131,7 @@ def test_a_sweep_keeps_the_newest_and_the_log() -> None:
     assert [graph.history.chain.find("main", position) is None for position in range(11)] == [True] * 8 + [False] * 3
     assert graph.history.chain.find("main", 11) is None  # no file was to go, so nobody had to be fenced off
     assert len(list(graph.history.log.walk(graph.again().head()))) == 11
-    with pytest.raises(HistoryGap, match="keeps entries of branch 'main' from 8 on") as caught:
+    with pytest.raises(HistoryGap, match="branch 'main' has entries from 8 on") as caught:
         graph.history.revisions.resolve("main~5")
     assert caught.value.details() == {"branch": "main", "watermark": 8}
     assert graph.history.revisions.resolve("main~2").table("node:P").rows == 8  # type: ignore[union-attr]

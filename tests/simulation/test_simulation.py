@@ -28,6 +28,9 @@ FOUND_NEAR = {
     "swept_positions_are_reused": 5_100,
     "stalls_are_not_seen": 13_039,
     "cleanup_without_fences": 4_709,
+    "cleanup_takes_young_things": 1_930,
+    "everybody_may_join": 2_396,
+    "incarnations_are_named_by_branch_alone": 3_512,
 }
 """Where a rule that takes long to be noticed was noticed before: looked at first. A wrong number costs time, nothing else."""
 
