@@ -42,8 +42,9 @@ def prepare(root: Path) -> None:
     history.tags.create("v1", history.chain.head("main").head.commit.ref)
     plan = writer.plan(OTHER, [777])
     history.recovery.keep(Prepared(plan, 1, {}), lambda: None)
+    history.store.put(f"history/{'0' * 26}.json", b"left behind by a writer that lost")
     long_ago = time.time() - OLD_S
-    for file in (root / "branches").rglob("*.json"):
+    for file in (*(root / "branches").rglob("*.json"), *(root / "history").rglob("*.json")):
         os.utime(file, (long_ago, long_ago))
 
 
@@ -142,7 +143,7 @@ def schema(root: str) -> None:
 def sweep(root: str) -> None:
     history = Writer(root).history
     cleaner = cleaner_of(history)
-    cleaner.sweep(cleaner.survey(Policy(keep=2, branches=frozenset({"main"}))))
+    cleaner.sweep(cleaner.survey(Policy(keep=2)))
 
 
 def prepared(root: str) -> None:
