@@ -93,6 +93,12 @@ def test_a_migration_is_checked(g: og.Graph) -> None:
         g.apply_schema(AFTER, with_="query q($n: String) { update Human set { called: $n } where name = $n }")
 
 
+def test_a_plan_says_whether_the_mutations_fit(g: og.Graph) -> None:
+    assert g.plan_schema(AFTER, with_=FILL).lines() == g.plan_schema(AFTER).lines()
+    with pytest.raises(QueryError):
+        g.plan_schema(AFTER, with_="query q() { update Human set { called: nick } where first is null }")
+
+
 def test_an_update_may_look_at_the_row(g: og.Graph) -> None:
     g.mutate('query q() { update Person set { age: age + 1, tier: first } where name = "Ada" }')
     assert g.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "first": "A.", "age": 37, "tier": "A."}

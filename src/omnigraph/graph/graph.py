@@ -653,19 +653,31 @@ class Graph:
         text, file = read_source(gq, ".gq")
         return lint_queries(text, self._view(revision, as_of).catalog, file)
 
-    def plan_schema(self, schema: str | Path, *, branch: str = MAIN, allow_data_loss: bool = False) -> MigrationPlan:
+    def plan_schema(
+        self,
+        schema: str | Path,
+        *,
+        branch: str = MAIN,
+        with_: str | Path | None = None,
+        allow_data_loss: bool = False,
+    ) -> MigrationPlan:
         """What changing a branch to another schema would do, step by step. Nothing is changed.
 
-        `allow_data_loss` is as in `apply_schema`. Rows are not looked at: see `apply_schema(..., dry_run=True)`.
+        `with_` and `allow_data_loss` are as in `apply_schema`; mutations that the change does not fit are refused. Rows are
+        not looked at: see `apply_schema(..., dry_run=True)`.
 
         >>> plan = g.plan_schema(SCHEMA + "node Team { name: String @key }")
         >>> assert plan.lines() == ["add node type 'Team'"]
         """
         from omnigraph.pipeline.evolve.apply import SchemaChange
+        from omnigraph.pipeline.evolve.migrating import Migration, check_migration
 
         text, file = read_source(schema, ".pg")
-        change = SchemaChange(text, file, allow_data_loss)
-        return change.plan(self._repository.head(branch)[1].catalog)
+        before = self._repository.head(branch)[1].catalog
+        plan = SchemaChange(text, file, allow_data_loss).plan(before)
+        if with_ is not None:
+            check_migration(before, plan.catalog, Migration(*read_source(with_, ".gq")))
+        return plan
 
     def broken_queries(self, schema: str | Path, queries: str | Path, *, branch: str = MAIN) -> tuple[BrokenQuery, ...]:
         """Which queries of a folder of `.gq` files, or of one file, changing a branch to another schema would break.

@@ -39,6 +39,7 @@ def register(cli: click.Group) -> None:
 
     @command(schema, "plan")
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
+    @click.option("--with", "migration", metavar="FILE", help="Mutations for the same commit: see that they fit.")
     @click.option("--allow-data-loss", is_flag=True, help="Plan hard drops, and numbers that are rounded.")
     @click.option("--queries", metavar="DIR", help="Say which queries of the .gq files there would break.")
     @branch_option
@@ -47,6 +48,7 @@ def register(cli: click.Group) -> None:
         settings: Settings,
         out: Output,
         desired: str,
+        migration: str | None,
         allow_data_loss: bool,
         queries: str | None,
         branch: str,
@@ -64,15 +66,20 @@ def register(cli: click.Group) -> None:
         from omnigraph.wire.schemas import broken_query_json, migration_json
 
         graph = settings.open(uri)
-        migration = graph.plan_schema(Path(desired), branch=branch, allow_data_loss=allow_data_loss)
+        steps = graph.plan_schema(
+            Path(desired),
+            branch=branch,
+            with_=None if migration is None else Path(migration),
+            allow_data_loss=allow_data_loss,
+        )
         broken = () if queries is None else graph.broken_queries(Path(desired), Path(queries), branch=branch)
         settings.warn_about_schema(desired, is_first=False)
-        value, lines = migration_json(migration), migration.lines() or ["nothing to change"]
+        value, lines = migration_json(steps), steps.lines() or ["nothing to change"]
         if queries is not None:
             value["broken_queries"] = [broken_query_json(each) for each in broken]
             lines += [f"would break {each}" for each in broken] or ["would break no query"]
         out.show(value, "\n".join(lines))
-        if not migration.supported or broken:
+        if not steps.supported or broken:
             raise click.exceptions.Exit(1)
 
     @command(schema, "diff")

@@ -82,6 +82,11 @@ def migrate(view: View, entry: Entry, after: Catalog, migration: Migration) -> M
     return Migrated(replace(writing.snapshot, tables=tables), unsynced)
 
 
+def check_migration(before: Catalog, after: Catalog, migration: Migration) -> None:
+    """Raise what keeps the mutations from running with the change from one schema to the other. Rows are not looked at."""
+    _mutations(_with_dropped(before, after), migration)
+
+
 def _mutations(catalog: Catalog, migration: Migration) -> list[MutationPlan]:
     plans = []
     for query in parse_queries(migration.text, migration.file).queries:
