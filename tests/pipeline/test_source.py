@@ -79,6 +79,8 @@ def test_a_relative_path_starts_where_the_source_was_registered(
 
 def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Graph) -> None:
     tables = GraphTables(people._repository.head()[1], session)
+    with pytest.raises(og.errors.UsageError, match="has no column 'emial'"):
+        tables.table("Person", ["emial"])
     frame = tables.table("Person", ["id", "age"], "age > 5")
     assert sorted(tuple(row) for row in frame.collect()) == [("p6", 6), ("p7", 7)]
     view = people._repository.head()[1]

@@ -37,6 +37,15 @@ class FragmentsReader:
                 yield for_spark(batch)
 
 
+def checked_columns(view: View, key: str, chosen: Sequence[str] | None) -> list[str]:
+    """The chosen columns of a table, or all of them. UsageError for one that it does not have."""
+    known = list(view.schema(key).names)
+    for name in chosen or ():
+        if name not in known:
+            raise UsageError(f"{key} has no column '{name}'", hint=f"it has: {', '.join(known)}")
+    return known if chosen is None else list(chosen)
+
+
 def check_filter(table: Table, filter: str | None) -> None:
     """UsageError for a filter that the table cannot be scanned with."""
     if filter is None:
@@ -86,7 +95,7 @@ class GraphTables:
 
         key = table_key(self._view.catalog, type)
         stored = self._view.schema(key)
-        names = list(columns) if columns is not None else list(stored.names)
+        names = checked_columns(self._view, key, columns)
         schema = struct_type(pa.schema([stored.field(name) for name in names]))
         table = self._view.table(key)
         if table is None or not table.rows:

@@ -52,7 +52,7 @@ from omnigraph.pipeline.spark.change_source import (
     feed_of,
     reads_changes,
 )
-from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, fragment_groups
+from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, checked_columns, fragment_groups
 from omnigraph.pipeline.spark.sentences import in_one_sentence, items_in_one_sentence
 from omnigraph.pipeline.spark.types import struct_type
 from omnigraph.pipeline.target import Address, TableVersion, Target, table_versions_of
@@ -116,12 +116,8 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         return repository.resolve(self.options.get("revision", MAIN), self.options.get("as_of"))
 
     def _columns(self, view: View, key: str) -> list[str]:
-        known = view.schema(key).names
-        chosen = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()] or known
-        for name in chosen:
-            if name not in known:
-                raise UsageError(f"{key} has no column '{name}'", hint=f"it has: {', '.join(known)}")
-        return list(chosen)
+        chosen = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()]
+        return checked_columns(view, key, chosen or None)
 
     @in_one_sentence
     def schema(self) -> StructType:
