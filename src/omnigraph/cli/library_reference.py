@@ -85,9 +85,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Types": ("Engine", "Entity", "Value", "JsonValue", "EntityType", "LiteralValue", "MigrationStep", "__version__"),
 }
-SPOKEN_OF = {"errors": "its own page"}
-"""Public names that are not on this page, and why."""
-
 ON_SPARK = {"Graph.spark", "GraphTables", "GraphTables.table", "GraphTables.diff"}
 """Examples that need Spark."""
 

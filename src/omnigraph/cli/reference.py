@@ -1,6 +1,6 @@
-"""Pages of the documentation that are made from what the program itself says: commands, errors, the library.
+"""Pages of the documentation that are made from what the program itself says: commands, errors, grammars, the library.
 
-python -m omnigraph.cli.reference docs        # writes docs/commands.md, docs/errors.md and docs/library.md
+python -m omnigraph.cli.reference docs        # writes commands.md, errors.md, grammar.md and library.md
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import click
 from omnigraph import errors
 from omnigraph.cli.library_reference import library_reference
 from omnigraph.errors import OmnigraphError
+from omnigraph.language.grammar_reference import grammar_reference
 
 
 def command_reference() -> str:
@@ -186,7 +187,12 @@ def _migration_rules() -> Iterator[tuple[str, str]]:
     return ((code.code, f"{code.meaning} ({code.tier})") for code in MIGRATION_CODES.values())
 
 
-PAGES = {"commands.md": command_reference, "errors.md": error_reference, "library.md": library_reference}
+PAGES = {
+    "commands.md": command_reference,
+    "errors.md": error_reference,
+    "grammar.md": grammar_reference,
+    "library.md": library_reference,
+}
 
 
 def main(folder: str) -> None:

@@ -1,6 +1,6 @@
 """docs/grammar.md is made from the grammar files.
 
-To write it again: python -c "from omnigraph.language.grammar_reference import grammar_reference; print(grammar_reference(), end='')"
+To write it again: python -m omnigraph.cli.reference docs
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import UsageError
 from omnigraph.history import Entry, Snapshot, TableChange
 from omnigraph.language.catalog import Catalog, EntityType, Property, stored_columns
-from omnigraph.language.query.compiler import compile_query
-from omnigraph.language.query.parser import parse_queries
+from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.plan import MutationPlan
 from omnigraph.views import View
 from omnigraph.write import GroupCommitter, Transaction, run_mutation
@@ -89,8 +88,7 @@ def check_migration(before: Catalog, after: Catalog, migration: Migration) -> No
 
 def _mutations(catalog: Catalog, migration: Migration) -> list[MutationPlan]:
     plans = []
-    for query in parse_queries(migration.text, migration.file).queries:
-        plan = compile_query(migration.text, catalog, query.name, migration.file)
+    for plan in compile_queries(migration.text, catalog, migration.file).values():
         if not isinstance(plan, MutationPlan):
             raise UsageError(f"'{plan.name}' is a read", hint="a migration consists of mutations")
         if plan.parameters:
