@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.lint import SchemaFinding
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.language.schema.migration_steps import MigrationStep
+    from omnigraph.maintenance.cleanup import Totals
     from omnigraph.maintenance.health import PendingIndex, TableShape
+    from omnigraph.maintenance.indexes import IndexState
     from omnigraph.maintenance.optimize import OptimizeReport, TableReport
     from omnigraph.maintenance.replication import CopyReport
     from omnigraph.maintenance.reports import CleanupReport, KeptBy, StorageReport, TypeStorage
@@ -117,6 +119,8 @@ _HOMES = {
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
     "omnigraph.pipeline.spark.frames": ("GraphTables",),
+    "omnigraph.maintenance.cleanup": ("Totals",),
+    "omnigraph.maintenance.indexes": ("IndexState",),
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
     "omnigraph.read": ("InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
@@ -157,6 +161,7 @@ __all__ = [
     "GraphSnapshot",
     "GraphTables",
     "GraphTags",
+    "IndexState",
     "InputChoice",
     "InputColumns",
     "InterfaceType",
@@ -197,6 +202,7 @@ __all__ = [
     "TableShape",
     "Tag",
     "Timing",
+    "Totals",
     "Transaction",
     "TypeCounts",
     "TypeState",

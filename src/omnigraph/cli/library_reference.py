@@ -76,6 +76,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Health": (
         *("VerifyReport", "Finding", "RepairReport", "RepairStep"),
         *("OptimizeReport", "TableReport", "TableShape", "PendingIndex", "CopyReport"),
+        *("CleanupReport", "StorageReport", "TypeStorage", "IndexState", "KeptBy", "Totals"),
     ),
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Schemas": (

@@ -82,14 +82,18 @@ class Survey:
     temporary: tuple[ObjectInfo, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Totals:
+    """A number of files, and the bytes that they take up together.
+
+    >>> assert g.storage().history_objects.files >= 1
+    """
+
     files: int = 0
     bytes: int = 0
 
-    def add(self, size: int) -> None:
-        self.files += 1
-        self.bytes += size
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(self.files + other.files, self.bytes + other.bytes)
 
 
 @dataclass(frozen=True)
@@ -268,9 +272,9 @@ class Cleaner:
         for info in (*entries, *garbage):
             kind = kind_of(info.key)
             assert kind is not None, "only what has a kind is deleted"
-            removed[kind].add(info.size)
+            removed[kind] += Totals(1, info.size)
         for info in survey.temporary:
-            removed["staging"].add(info.size)
+            removed["staging"] += Totals(1, info.size)
         return removed
 
     def _fence_writers_off(self, survey: Survey, removed: dict[Kind, Totals]) -> None:
@@ -279,7 +283,7 @@ class Cleaner:
         retention.raise_cutoff(survey.cutoff)
         for prepared in survey.expired:
             self.history.store.delete(recovery_key(prepared.commit_id))
-            removed["prepared"].add(0)
+            removed["prepared"] += Totals(1, 0)
             if prepared.plan.opening is not None:
                 retention.fence_opening(prepared.plan.opening)
         for branch in self.history.chain.branches():

@@ -41,7 +41,11 @@ def _for_property(property: Property) -> Iterator[IndexSpec]:
 
 @dataclass(frozen=True)
 class IndexState:
-    """One wanted index of one table: how many rows it covers and how many a read still finds by scan."""
+    """One declared index of one table: how many rows it covers, and how many a read still finds by scan.
+
+    >>> person = next(each for each in g.storage().types if each.type == "node:Person")
+    >>> assert {index.column for index in person.indexes} == {"id", "name"}
+    """
 
     table_key: str
     column: str
@@ -51,9 +55,14 @@ class IndexState:
 
     @property
     def is_complete(self) -> bool:
+        """Whether it covers every row."""
         return self.pending_rows == 0
 
     def to_json(self) -> dict[str, str | int]:
+        """As the command line prints it.
+
+        >>> assert person.indexes[0].to_json()["table"] == "node:Person"
+        """
         return {
             "table": self.table_key,
             "column": self.column,

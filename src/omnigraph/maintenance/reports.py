@@ -66,10 +66,12 @@ class CleanupReport:
 
     @property
     def files(self) -> int:
+        """Of all kinds."""
         return sum(totals.files for totals in self.removed.values())
 
     @property
     def bytes(self) -> int:
+        """Of all kinds."""
         return sum(totals.bytes for totals in self.removed.values())
 
     def __repr__(self) -> str:
@@ -111,6 +113,7 @@ class StorageReport:
 
     @property
     def reclaimable_bytes(self) -> int:
+        """Of all types."""
         return sum(each.reclaimable_bytes for each in self.types)
 
     def __repr__(self) -> str:
@@ -157,7 +160,7 @@ def clean_up(cleaner: Cleaner, policy: Policy, *, dry_run: bool) -> CleanupRepor
     removed = _would_remove(survey) if dry_run else cleaner.sweep(survey)
     waiting = Totals()
     for info in survey.young:
-        waiting.add(info.size)
+        waiting += Totals(1, info.size)
     return CleanupReport(
         dry_run,
         {kind: totals for kind, totals in removed.items() if totals.files},
@@ -174,11 +177,11 @@ def _would_remove(survey: Survey) -> dict[Kind, Totals]:
     for info in (*entries, *survey.garbage):
         kind = kind_of(info.key)
         assert kind is not None, "only what has a kind is garbage"
-        removed[kind].add(info.size)
+        removed[kind] += Totals(1, info.size)
     for _ in survey.expired:
-        removed["prepared"].add(0)
+        removed["prepared"] += Totals(1, 0)
     for info in survey.temporary:
-        removed["staging"].add(info.size)
+        removed["staging"] += Totals(1, info.size)
     return removed
 
 
@@ -206,8 +209,7 @@ def kept_by(cleaner: Cleaner, survey: Survey) -> tuple[KeptBy, ...]:
     for key, keepers in keepers_of.items():
         if len(keepers) == 1:
             (keeper,) = keepers
-            alone[keeper].files += sizes[key].files
-            alone[keeper].bytes += sizes[key].bytes
+            alone[keeper] += sizes[key]
     return tuple(KeptBy(name, commits[name], alone[name].files, alone[name].bytes) for name in sorted(commits))
 
 
@@ -215,7 +217,7 @@ def _sizes(survey: Survey) -> dict[str, Totals]:
     """Of each file, and of each folder of an index segment."""
     sizes: dict[str, Totals] = defaultdict(Totals)
     for info in survey.listed:
-        sizes[index_folder(info.key) or info.key].add(info.size)
+        sizes[index_folder(info.key) or info.key] += Totals(1, info.size)
     return sizes
 
 
@@ -262,5 +264,5 @@ def _history_objects(survey: Survey) -> Totals:
     totals = Totals()
     entries: Iterable[ObjectInfo] = (info for chain in survey.chains.values() for info in chain.values())
     for info in (*entries, *(info for info in survey.listed if kind_of(info.key) == "log")):
-        totals.add(info.size)
+        totals += Totals(1, info.size)
     return totals
