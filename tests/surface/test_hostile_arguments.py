@@ -77,6 +77,7 @@ HOSTILE: list[Any] = [
 RIGHT: dict[str, Any] = {
     "gq": READ,
     "schema": SCHEMA,
+    "queries": "tests/language/query",
     "type": "Person",
     "type_name": "Person",
     "id": "Ada",

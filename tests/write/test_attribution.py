@@ -36,6 +36,7 @@ def ways_in(graph: og.Graph, folder: Path) -> dict[str, Callable[..., object]]:
         "stream_into": lambda **given: graph.stream_into("Person", mode="append", **given),
         "apply_schema": lambda **given: graph.apply_schema(SCHEMA + "node City { name: String @key }", **given),
         "repair": graph.repair,
+        "push": lambda **given: graph.push(folder / "copy", to="theirs", **given),
     }
 
 
@@ -70,7 +71,7 @@ def test_what_a_commit_cannot_hold_is_refused_at_every_door(given: dict[str, Any
     doors = ways_in(graph, tmp_path)
     assert {name.split()[0] for name in doors} == set(takers(graph))
     for name, door in doors.items():
-        if "message" in given and name in ("init", "ensure_indexes", "optimize", "repair"):
+        if "message" in given and name in ("init", "ensure_indexes", "optimize", "repair", "push"):
             continue
         with pytest.raises(UsageError):
             door(**given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.arguments import checked
-from omnigraph.history import History
+from omnigraph.history import History, check_attribution
 from omnigraph.history.genesis import read_identity
 from omnigraph.pipeline.engines import Engine, workers_of
 from omnigraph.storage import Durability, open_store
@@ -64,6 +64,7 @@ def push(
     from omnigraph.maintenance.replication import push as push_branch
     from omnigraph.maintenance.replication import push_as_one
 
+    check_attribution(actor, None)
     place = place_of(repository, target, options)
     store = place.open()
     history, workers = History(store, read_identity(store)), workers_of(engine, repository.store.uri)

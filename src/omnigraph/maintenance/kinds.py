@@ -24,6 +24,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     ("log", rf"history/{_ID}(?:\.ancestry|\.keys)?\.json"),
     ("prepared", rf"recovery/{_ID}\.json"),
     ("staging", rf"staging/(?:{_ID}|export-[0-9a-f]{{32}})/.+|staging/clock-{_ID}"),
+    ("staging", rf"{_TABLE}/(?:data|_deletions|_transactions|_versions)/\.tmp[0-9A-Za-z]{{6}}"),
     ("leases", rf"leases/{_ID}\.json"),
 )
 _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)

@@ -110,6 +110,7 @@ _OURS = re.compile(
     r"|_indices/[0-9a-f-]{36}/.+"
     r"|_transactions/[^/]+\.txn"
     r"|_versions/(d\d+\.manifest|latest_version_hint\.json)"
+    r"|[^/]+/\.tmp[0-9A-Za-z]{6}"  # a file that Lance is about to rename, or that died with its writer
 )
 _OTHER_VERSION = re.compile(r"_versions/(\d+)\.manifest")
 

@@ -68,6 +68,6 @@ def test_a_required_unique_property_with_a_default_is_planned_with_a_check_of_th
 
     plan = plan_migration(compile_schema("node A {}"), 'node A { code: String @unique @default("x") }')
     assert [(step.kind, step.effect) for step in plan.steps] == [
-        ("add_property", "rewrite"),
+        ("add_property", "metadata"),
         ("add_constraint", "validate"),
     ]

@@ -30,10 +30,8 @@ class BrokenQuery:
 
 def broken_queries(before: Catalog, after: Catalog, folder: Path) -> tuple[BrokenQuery, ...]:
     """The queries of every .gq file below a folder (or of one file) that are right before a change and wrong after it."""
-    if not folder.exists():
-        raise UsageError(f"{folder} is not there", hint="name a folder of .gq files, or one of them")
     found = []
-    for file in [folder] if folder.is_file() else sorted(folder.rglob("*.gq")):
+    for file in _files(folder):
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
@@ -44,6 +42,16 @@ def broken_queries(before: Catalog, after: Catalog, folder: Path) -> tuple[Broke
             if query.error is not None and known.get(query.name) is None:
                 found.append(BrokenQuery(name, query.name, query.error.message))
     return tuple(found)
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        if folder.exists():
+            return [folder] if folder.is_file() else sorted(folder.rglob("*.gq"))
+        problem = f"{folder} is not there"
+    except (OSError, ValueError) as error:  # no system has such a path, or it may not be looked into
+        problem = f"cannot read {str(folder)[:200]}: {error.strerror if isinstance(error, OSError) else error}"
+    raise UsageError(problem, hint="name a folder of .gq files, or one of them")
 
 
 def seen_through(old: View, schema_of: View) -> View:
