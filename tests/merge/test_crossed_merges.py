@@ -22,7 +22,7 @@ COLUMNS = dict(zip(BRANCHES, "abcd", strict=True))
 SHARED = ("s1", "s2")
 ROUNDS = {"row": 4, "property": 3}
 MERGES = 4
-HISTORIES = 150
+HISTORIES = 75
 CHUNK = 25
 
 SCHEMA = """

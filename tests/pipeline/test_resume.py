@@ -12,6 +12,7 @@ from pipeline.conftest import Write, person
 
 import omnigraph as og
 from omnigraph import errors
+from omnigraph.history import retention
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
 
 PUT = "query put($who: String) { insert Person { email: $who } }"
@@ -135,6 +136,28 @@ def test_a_load_that_makes_its_branch(name: str, graph: og.Graph, write: Write) 
         MAKING_A_BRANCH[name],
         lambda: graph.load(source, mode="append", branch="work", from_="main", engine="local"),
     )
+
+
+def test_a_plan_that_another_resumes_in_between_is_its_commit(
+    graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head was read before the other published, the plan looked for after the other had discarded it."""
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        graph.load(write("p.jsonl", person("x")), mode="append", branch="work", from_="main", engine="local")
+    disarm_all()
+    (prepared,) = graph.recovery.list()
+    monkeypatch.setattr(retention, "PROBE_WINDOW_S", 0)
+    check = retention.Retention.check_staged
+
+    def overtaken(self: retention.Retention, plan: Any) -> None:
+        monkeypatch.setattr(retention.Retention, "check_staged", check)
+        og.open(graph.uri, durability="process").recovery.resume(prepared.commit_id)
+        check(self, plan)
+
+    monkeypatch.setattr(retention.Retention, "check_staged", overtaken)
+    assert graph.recovery.resume(prepared.commit_id).id == prepared.commit_id
+    assert len(graph.commits("work")) == 2
 
 
 def test_many_that_resume_at_once_publish_one_commit(graph: og.Graph, write: Write) -> None:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import Contention, OmnigraphError
+from omnigraph.errors import Contention, OmnigraphError, StagedTooLongAgo
 from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
 
 MAX_ATTEMPTS = 64
@@ -70,10 +70,15 @@ def publish_group(
     branch = submissions[0].plan.branch
     group = [_dated(submission, history.clock()) for submission in submissions]
     head = history.publisher.likely_head(branch, [submission.plan for submission in group])
+    is_gone = False
     for number in range(MAX_ATTEMPTS):
         attempt = Attempt(history.publisher, branch, head, submissions[0].plan.opening)
         outcomes = _put_on(attempt, group, stage_together)
-        if not head.confirmed and any(isinstance(outcome, OmnigraphError) for outcome in outcomes.values()):
+        failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
+        # A prepared plan that is gone may have been published since the head was read, and discarded after that.
+        may_be_published = not is_gone and any(isinstance(failure, StagedTooLongAgo) for failure in failures)
+        if failures and (not head.confirmed or may_be_published):
+            is_gone = is_gone or may_be_published
             newest = history.publisher.newest_head(branch)
             if not newest.is_same(head):
                 head = newest
