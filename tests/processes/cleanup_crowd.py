@@ -44,11 +44,14 @@ def write(graph: og.Graph, book: Book, name: str, count: int) -> None:
     """Inserts, and now and then deletes, one after the other. What is refused is tried again; what is unknown is not counted."""
     for number in range(count):
         inserted, deleted = f"{name}-{number}", f"{name}-{number - 3}"
+        deletes = number >= 3 and number % 4 == 0
+        if deletes:
+            book.note(deleting=deleted)
         while True:
             try:
                 with graph.transaction() as tx:
                     tx.insert("Person", name=inserted, note="x" * 200)
-                    if number >= 3 and number % 4 == 0:
+                    if deletes:
                         tx.delete("Person", deleted)
                 break
             except OmnigraphError as error:
@@ -56,7 +59,7 @@ def write(graph: og.Graph, book: Book, name: str, count: int) -> None:
                 if not error.retry and error.code not in ("expected_version_mismatch",):
                     raise
         book.note(inserted=inserted)
-        if number >= 3 and number % 4 == 0:
+        if deletes:
             book.note(deleted=deleted)
 
 

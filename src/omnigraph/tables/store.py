@@ -183,9 +183,12 @@ class Tables:
             raise Damaged(f"{path}/{version_file(version)}", what) from error
 
     def is_empty(self, path: str, version: int) -> bool:
-        """Whether a version has no rows at all; False too when it cannot be read."""
+        """Whether a version has no rows at all; False too when it is damaged."""
         try:
-            return not self._opened(path, version).fragments
+            with translated(path):
+                return not self._opened(path, version).fragments
+        except (StorageTransient, StorageDenied):
+            raise
         except Exception:  # Lance says of a damaged manifest whatever it stumbled over.
             return False
 
