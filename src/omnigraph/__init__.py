@@ -18,6 +18,7 @@ from omnigraph.version import VERSION as __version__
 if TYPE_CHECKING:
     from omnigraph import errors
     from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+    from omnigraph.deadlines import Cancellation
     from omnigraph.graph import (
         Branch,
         Graph,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "omnigraph": ("errors",),
     "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage"),
+    "omnigraph.deadlines": ("Cancellation",),
     "omnigraph.graph": (
         *("Branch", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
         *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "init", "lint", "lint_schema", "open"),
@@ -137,6 +139,7 @@ __all__ = [
     "Baseline",
     "Branch",
     "BrokenQuery",
+    "Cancellation",
     "Catalog",
     "CleanupReport",
     "Commit",

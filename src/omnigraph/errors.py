@@ -19,6 +19,7 @@
     │   └── MissingExtra
     ├── ArithmeticOverflow
     ├── QueryTimeout
+    ├── Cancelled
     ├── NotFound
     │   ├── GraphNotFound
     │   ├── BranchNotFound
@@ -321,6 +322,13 @@ class QueryTimeout(OmnigraphError):
 
     def details(self) -> dict[str, Any]:
         return {"timeout_s": self.timeout_s}
+
+
+class Cancelled(OmnigraphError):
+    """The caller cancelled it (`Cancellation.cancel`) before it was done."""
+
+    def __init__(self) -> None:
+        super().__init__("cancelled by the caller", hint="ask again if the answer is still wanted")
 
 
 class AmbiguousRevision(UsageError):

@@ -65,6 +65,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "InputColumns",
         "InputChoice",
         "GraphTables",
+        "Cancellation",
     ),
     "What writes did": (
         *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "MergeResult", "TypeSummary"),

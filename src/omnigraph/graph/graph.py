@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from omnigraph.deadlines import Deadline
+from omnigraph.deadlines import Cancellation, Deadline
 from omnigraph.errors import UsageError
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.boundary import names_damage
@@ -534,8 +534,10 @@ class Graph:
         schema_of: str | None = None,
         engine: Engine = "local",
         timeout: float | None = None,
+        cancel: Cancellation | None = None,
     ) -> Result:
-        """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout.
+        """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout, and with Cancelled when
+        somebody cancels `cancel`.
 
         The query is written for the snapshot's own schema, or for that of the revision `schema_of`: an old state can be asked
         through newer names, unless its entities may lack what the newer schema requires.
@@ -544,7 +546,7 @@ class Graph:
         >>> assert result.rows == [{"name": "Bo"}]
         >>> assert g.query("people.gq", {"of": "Bo"}, name="friends", revision="main~3").rows == []
         """
-        deadline = Deadline(timeout)
+        deadline = Deadline(timeout, cancellation=cancel)
         view = self._view(revision, as_of)
         if schema_of is not None:
             from omnigraph.pipeline.evolve.queries import seen_through
@@ -770,6 +772,25 @@ class Graph:
         >>> assert g.commit("main~1").at < g.commit().at <= dt.datetime.now(dt.UTC)
         """
         return self._repository.history.revisions.commit(revision, as_of)
+
+    def wait_for_change(
+        self,
+        branch: str = MAIN,
+        *,
+        since: str | None = None,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> Commit | None:
+        """Wait until the head of a branch is another commit than `since` (by default, than now), and give it; None when
+        `timeout` seconds passed first.
+
+        What is written through this graph is noticed at once, what other processes write within a quarter of a second.
+        BranchNotFound when the branch is deleted meanwhile; Cancelled when somebody cancels `cancel`.
+
+        >>> assert g.wait_for_change(since=g.commit("main~1").id) == g.commit()
+        >>> assert g.wait_for_change(since=g.commit().id, timeout=0.1) is None
+        """
+        return self._repository.history.watch.wait(branch, since, Deadline(timeout, cancellation=cancel))
 
     def history(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None

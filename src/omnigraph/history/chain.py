@@ -89,6 +89,11 @@ class Chain:
         self.clock = clock
         self._heads: dict[str, tuple[Entry, float]] = {}
         self._lock = threading.Lock()
+        self._on_newer: list[Callable[[], None]] = []
+
+    def on_newer(self, call: Callable[[], None]) -> None:
+        """Call this whenever a newer entry of some branch becomes known here, by a write or by a look."""
+        self._on_newer.append(call)
 
     # ------------------------------------------------------------ reading
 
@@ -180,6 +185,9 @@ class Chain:
             known = self._heads.get(entry.branch)
             if known is None or known[0].position <= entry.position:
                 self._heads[entry.branch] = (entry, seen_at)
+        if known is None or known[0].position < entry.position:
+            for call in self._on_newer:
+                call()
         return entry
 
     # ------------------------------------------------------------ writing

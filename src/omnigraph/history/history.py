@@ -21,6 +21,7 @@ from omnigraph.history.retention import Retention
 from omnigraph.history.revisions import Revisions
 from omnigraph.history.schemas import Schemas
 from omnigraph.history.tags import Tags
+from omnigraph.history.watching import Watch
 from omnigraph.history.write_keys import WriteKeys
 from omnigraph.storage import Store
 
@@ -53,6 +54,7 @@ class History:
         self.jitter = jitter
         self.log = Log(store, new_id, max_tail=max_tail)
         self.chain = Chain(store, self.log, clock=clock)
+        self.watch = Watch(self.chain)
         self.retention = Retention(store, self.chain, new_id, clock)
         self.lineage = Lineage(self.chain, new_id)
         self.tags = Tags(store, self.chain, self.retention, new_id, identity.write_features)

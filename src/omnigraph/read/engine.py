@@ -1,10 +1,10 @@
-"""Queries on DuckDB: they end by Ctrl-C and by their deadline, and fail with errors of ours."""
+"""Queries on DuckDB: they end by Ctrl-C, by their deadline and when they are cancelled, and fail with errors of ours."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,15 @@ class _Query:
             self._outcome.set_result(table)
 
     def result(self, deadline: Deadline) -> pa.Table:
+        ended = threading.Event()
+        self._outcome.add_done_callback(lambda _: ended.set())
         try:
-            done, _ = wait([self._outcome], deadline.remaining_s())
+            with deadline.waking(ended.set):
+                ended.wait(deadline.remaining_s())
         except BaseException:
             self._stop()
             raise
-        if not done:
+        if not self._outcome.done():
             self._stop()
             raise deadline.error()
         return self._outcome.result()

@@ -209,15 +209,16 @@ def _typed_failures() -> Iterator[None]:
 
 @contextmanager
 def _cancelled_after(deadline: Deadline, session: SparkSession, group: str) -> Iterator[None]:
-    """The jobs of the group are cancelled when the time is over."""
-    ended = threading.Event()
+    """The jobs of the group are cancelled when the time is over, or the caller cancels the read."""
+    ended, woken = threading.Event(), threading.Event()
 
     def cancel() -> None:
+        with deadline.waking(woken.set):
+            woken.wait(deadline.remaining_s())
         # A job that starts after a cancellation is not part of it, so the group is cancelled until there is none.
-        is_over = not ended.wait(deadline.remaining_s())
-        while is_over:
+        while not ended.is_set():
             cancel_group(session, group)
-            is_over = not ended.wait(CANCEL_INTERVAL_S)
+            ended.wait(CANCEL_INTERVAL_S)
 
     watcher = threading.Thread(target=cancel, daemon=True)
     watcher.start()
@@ -229,6 +230,7 @@ def _cancelled_after(deadline: Deadline, session: SparkSession, group: str) -> I
         raise
     finally:
         ended.set()
+        woken.set()
         watcher.join()
 
 
