@@ -43,6 +43,7 @@ def test_the_verbs_are_these() -> None:
             *(f"changes {verb}" for verb in ("poll", "baseline")),
             *(f"schema {verb}" for verb in ("show", "plan", "apply", "diff")),
             *(f"recovery {verb}" for verb in ("list", "resume", "discard")),
+            *("login", "logout", "profile list", "profile show"),
         ]
     )
 

@@ -127,7 +127,7 @@ def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spar
         for revision in ("loaded", "main"):
             result = graph.query(QUERIES, {"who": "newcomer"}, name="profile", revision=revision)
             story.say(f"{revision}: {str(result.rows[0]['name']) if result.rows else 'nobody'}")
-    with story.step("The history", "commit list --graph"):
+    with story.step("The history", "commit list --draw"):
         story.say(
             draw_commits({name: graph.commits(name) for name in (branch.name for branch in graph.branches.list())}, 20)
         )

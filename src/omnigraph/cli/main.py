@@ -19,6 +19,7 @@ from omnigraph.cli.commands import (
     queries,
     recovery,
     schemas,
+    servers,
     storage,
 )
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
@@ -72,7 +73,7 @@ def cli(**_flags: Any) -> None:
     """
 
 
-for module in (graphs, data, queries, branches, history, schemas, recovery, health, storage, copies):
+for module in (graphs, data, queries, branches, history, schemas, recovery, health, storage, copies, servers):
     module.register(cli)
 
 

@@ -11,14 +11,18 @@ from typing import Any
 
 import click
 
+from omnigraph.cli.config import Config
 from omnigraph.cli.output import Output
-from omnigraph.cli.settings import Config, Settings
+from omnigraph.cli.settings import Settings
 from omnigraph.cli.startup import want_pandas
 
 _SHARED: dict[str, Callable[..., Any]] = {
     "store": click.option(
         "--store", "--uri", "store", metavar="URI", help="The graph: a folder, or an s3://, gs:// or az:// address."
     ),
+    "server": click.option("--server", metavar="NAME|URL", help="A server: its name in the config file, or its URL."),
+    "graph": click.option("--graph", metavar="ID", help="The graph of the server."),
+    "profile": click.option("--profile", metavar="NAME", help="A profile of the config file (or OMNIGRAPH_PROFILE)."),
     "actor": click.option("--as", "actor", metavar="ACTOR", help="Who makes this change; recorded in the commit."),
     "yes": click.option(
         "--yes", is_flag=True, help="Agree: to destroy data on storage that is not local, to a repair."
@@ -28,7 +32,14 @@ _SHARED: dict[str, Callable[..., Any]] = {
     "debug": click.option("--debug", is_flag=True, help="Show a traceback when something fails."),
 }
 
-_SPELLED = {"store": "--store", "actor": "--as", "yes": "--yes"}
+_SPELLED = {
+    "store": "--store",
+    "server": "--server",
+    "graph": "--graph",
+    "profile": "--profile",
+    "actor": "--as",
+    "yes": "--yes",
+}
 
 Decorator = Callable[[Callable[..., Any]], Any]
 
@@ -41,12 +52,18 @@ def shared_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def command(
-    group: click.Group, name: str, *, graph: bool = True, writes: bool = False, destroys: bool = False
+    group: click.Group,
+    name: str,
+    *,
+    graph: bool = True,
+    served: bool = False,
+    writes: bool = False,
+    destroys: bool = False,
 ) -> Decorator:
-    """Register a command; it gets `settings` and `out`. Its docstring is the help: what it does, then after `\\b` its
+    """Register a command; it gets `settings` and `out`. One that is `served` works on a graph of a server too. Its docstring is the help: what it does, then after `\\b` its
     examples, then after `\\b` the JSON it prints."""
     taken = ["as_json", "quiet", "debug"]
-    taken += ["store"] * graph + ["actor"] * writes + ["yes"] * destroys
+    taken += ["store", "profile"] * graph + ["server", "graph"] * served + ["actor"] * writes + ["yes"] * destroys
 
     def register(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
@@ -79,6 +96,9 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
             click.echo(f"warning: {warning}", err=True)
     return Settings(
         store=merged.get("store"),
+        server=merged.get("server"),
+        graph=merged.get("graph"),
+        profile=merged.get("profile"),
         actor=merged.get("actor") or config.actor,
         as_json=bool(merged["as_json"]),
         quiet=bool(merged["quiet"]),

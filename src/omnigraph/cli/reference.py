@@ -64,7 +64,7 @@ def _section(name: str, command: click.Command) -> list[str]:
     return [*lines, *flags, ""] if flags else lines
 
 
-_EVERYWHERE = ("store", "actor", "yes", "as_json", "quiet", "debug")
+_EVERYWHERE = ("store", "server", "graph", "profile", "actor", "yes", "as_json", "quiet", "debug")
 
 
 def _options(command: click.Command) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.output import FORMATS
+from omnigraph.cli.config import Config, Profile
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,57 +17,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Config:
-    """`~/.omnigraph/config.yaml` (folder override: OMNIGRAPH_HOME)."""
+class Store:
+    """A graph in storage."""
 
-    actor: str | None = None
-    store: str | None = None
-    output: str | None = None
-    column_width: int = 80
-    wrap: bool = False
-    warnings: tuple[str, ...] = ()
-
-    @classmethod
-    def load(cls) -> Config:
-        path = Path(os.environ.get("OMNIGRAPH_HOME") or Path.home() / ".omnigraph") / "config.yaml"
-        if not path.is_file():
-            return cls()
-        import yaml
-
-        try:
-            value = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except (OSError, yaml.YAMLError) as error:
-            raise UsageError(f"cannot read {path}: {error}") from None
-        sections = {name: value.get(name) or {} for name in _KNOWN} if isinstance(value, dict) else {}
-        if not sections or not all(isinstance(section, dict) for section in sections.values()):
-            raise UsageError(f"cannot read {path}: it must hold {' and '.join(_KNOWN)}, each with keys and values")
-        unknown = [name for name in value if name not in _KNOWN]
-        unknown += [f"{name}.{key}" for name, keys in _KNOWN.items() for key in sections[name] if key not in keys]
-        operator, defaults = sections["operator"], sections["defaults"]
-        return cls(
-            actor=operator.get("actor"),
-            store=defaults.get("store"),
-            output=_one_of(path, "defaults.output", defaults.get("output"), FORMATS),
-            column_width=_width(path, defaults.get("table_max_column_width", 80)),
-            wrap=_one_of(path, "defaults.table_cell_layout", defaults.get("table_cell_layout"), _LAYOUTS) == "wrap",
-            warnings=tuple(f"{path}: unknown key '{name}'" for name in unknown),
-        )
+    uri: str
 
 
-_LAYOUTS = ("truncate", "wrap")
-_KNOWN = {"operator": {"actor"}, "defaults": {"store", "output", "table_max_column_width", "table_cell_layout"}}
+@dataclass(frozen=True)
+class Server:
+    """A server, and the graph of it that was named, if one was."""
 
+    url: str
+    graph: str | None = None
 
-def _one_of(path: Path, key: str, value: Any, choices: tuple[str, ...]) -> str | None:
-    if value is not None and value not in choices:
-        raise UsageError(f"{path}: {key} is '{value}'", hint=f"one of {', '.join(choices)}")
-    return None if value is None else str(value)
-
-
-def _width(path: Path, value: Any) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise UsageError(f"{path}: defaults.table_max_column_width is '{value}'", hint="a number of characters")
-    return value
+    @property
+    def uri(self) -> str:
+        return self.url if self.graph is None else f"{self.url}/graphs/{self.graph}"
 
 
 @dataclass(frozen=True)
@@ -75,28 +40,90 @@ class Settings:
     """The flags every command takes, resolved."""
 
     store: str | None = None
+    server: str | None = None
+    graph: str | None = None
+    profile: str | None = None
     actor: str | None = None
     as_json: bool = False
     quiet: bool = False
     yes: bool = False
     config: Config = field(default_factory=Config)
 
-    def uri(self, positional: str | None = None) -> str:
-        """The graph's address: positional, `--store`, OMNIGRAPH_STORE, config file."""
-        found = positional or self.store or os.environ.get("OMNIGRAPH_STORE") or self.config.store
-        if not found:
+    def place(self, positional: str | None = None) -> Store | Server:
+        """Where the command works: an address on the command line, a profile, the environment, the config file."""
+        addresses = {"a graph": positional, "--store": self.store, "--server": self.server, "--profile": self.profile}
+        named = [flag for flag, value in addresses.items() if value]
+        if len(named) > 1:
+            raise UsageError(f"{' and '.join(named)} exclude each other", hint="name one place")
+        if self.server:
+            return self._server(self.server, None)
+        if address := positional or self.store:
+            return self._store(address)
+        if self.profile:
+            return self._of_profile(self.profile)
+        if address := os.environ.get("OMNIGRAPH_STORE"):
+            return self._store(address)
+        if name := os.environ.get("OMNIGRAPH_PROFILE"):
+            return self._of_profile(name)
+        if self.config.server:
+            return self._server(self.config.server, self.config.default_graph)
+        if self.config.store:
+            return self._store(self.config.store)
+        raise UsageError(
+            "no graph was named",
+            hint="pass --store URI or --server NAME, set OMNIGRAPH_STORE, or set defaults.store in the config file",
+        )
+
+    def profile_named(self, name: str) -> Profile:
+        profile = self.config.profiles.get(name)
+        if profile is None:
+            known = ", ".join(sorted(self.config.profiles)) or "none is configured"
+            raise UsageError(f"there is no profile '{name}'", hint=f"the profiles: {known}")
+        return profile
+
+    def _of_profile(self, name: str) -> Store | Server:
+        profile = self.profile_named(name)
+        if profile.server:
+            return self._server(profile.server, profile.default_graph)
+        if profile.store:
+            return self._store(profile.store)
+        raise UsageError(f"profile '{name}' is one of a cluster", hint="use it with --cluster commands")
+
+    def _store(self, address: str) -> Store:
+        if address.startswith(("http://", "https://")):
             raise UsageError(
-                "no graph was named",
-                hint="pass --store URI, set OMNIGRAPH_STORE, or set defaults.store in the config file",
+                f"'{address}' is not a storage address",
+                hint="use --server for a server; a store is a path, s3://, gs:// or az://",
             )
-        if found.startswith(("http://", "https://")):
-            raise UsageError(f"'{found}' is not a storage address", hint="use a path, s3://, gs:// or az://")
-        return found
+        if self.graph is not None:
+            raise UsageError("--graph names a graph of a server", hint="with --server NAME|URL")
+        return Store(address)
+
+    def _server(self, name_or_url: str, default_graph: str | None) -> Server:
+        from omnigraph.client.credentials import check_url, named_servers
+
+        url = self.config.servers.get(name_or_url)
+        if url is None:
+            if "://" not in name_or_url:
+                raise UsageError(
+                    f"there is no server '{name_or_url}'",
+                    hint=f"the servers of the config file: {named_servers(self.config.servers)}; or give its URL",
+                )
+            url = check_url(name_or_url)
+        return Server(url, self.graph or default_graph)
+
+    def uri(self, positional: str | None = None) -> str:
+        """The graph's address."""
+        return self.place(positional).uri
 
     def open(self, positional: str | None = None) -> Graph:
+        """The graph, in storage."""
         from omnigraph.graph import open as open_graph
 
-        return open_graph(self.uri(positional))
+        place = self.place(positional)
+        if isinstance(place, Server):
+            raise UsageError("this command works on storage, not through a server", hint="pass --store URI")
+        return open_graph(place.uri)
 
     def warn_about_schema(self, file: str, *, is_first: bool) -> None:
         """What looks wrong in a schema that compiles."""
@@ -110,8 +137,7 @@ class Settings:
     def announce(self, verb: str, uri: str) -> None:
         """One line on stderr before a write, so that nobody writes to the wrong graph unawares."""
         if not self.quiet:
-            where = "local" if is_local(uri) else "remote"
-            print(f"omnigraph {verb} → {uri} (direct, {where})", file=sys.stderr)
+            print(f"omnigraph {verb} → {uri} ({_way(uri)})", file=sys.stderr)
 
     def confirm_destruction(self, verb: str, uri: str) -> None:
         """Ask before something is destroyed in a place that is not this machine's disk."""
@@ -123,6 +149,12 @@ class Settings:
 
         if not click.confirm(f"{verb} on {uri} destroys data. Go on?", err=True):
             raise UsageError("not confirmed; nothing was done")
+
+
+def _way(uri: str) -> str:
+    if uri.startswith(("http://", "https://")):
+        return "served"
+    return "direct, local" if is_local(uri) else "direct, remote"
 
 
 def is_local(uri: str) -> bool:

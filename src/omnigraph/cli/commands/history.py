@@ -61,7 +61,7 @@ def _register_list(group: click.Group) -> None:
     @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
     @click.option("--before", metavar="ID", help="Start after this commit (for the next page).")
     @click.option("--actor", "author", metavar="ACTOR", help="Only this actor's commits.")
-    @click.option("--graph", "draw", is_flag=True, help="Draw branches and merges.")
+    @click.option("--draw", is_flag=True, help="Draw branches and merges.")
     @uri_argument
     def list_commits(
         settings: Settings,
@@ -78,7 +78,7 @@ def _register_list(group: click.Group) -> None:
 
         \b
         omnigraph commit list ./people --limit 10
-        omnigraph commit list ./people --graph
+        omnigraph commit list ./people --draw
 
         \b
         JSON: {commits: [{graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,

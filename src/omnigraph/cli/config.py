@@ -1,0 +1,158 @@
+"""`config.yaml`: who works here, which servers and profiles there are, and what holds when a command says nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omnigraph.cli.output import FORMATS
+from omnigraph.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A name for a graph, or for the place where graphs are: exactly one of a server, a store and a cluster."""
+
+    name: str
+    server: str | None = None
+    store: str | None = None
+    cluster: str | None = None
+    default_graph: str | None = None
+
+    @property
+    def scope(self) -> str:
+        return "server" if self.server else "store" if self.store else "cluster"
+
+    @property
+    def target(self) -> str:
+        return self.server or self.store or self.cluster or ""
+
+
+@dataclass(frozen=True)
+class Config:
+    """`~/.omnigraph/config.yaml` (folder override: OMNIGRAPH_HOME)."""
+
+    actor: str | None = None
+    store: str | None = None
+    server: str | None = None
+    default_graph: str | None = None
+    output: str | None = None
+    column_width: int = 80
+    wrap: bool = False
+    servers: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls) -> Config:
+        path = Path(os.environ.get("OMNIGRAPH_HOME") or Path.home() / ".omnigraph") / "config.yaml"
+        if not path.is_file():
+            return cls()
+        import yaml
+
+        try:
+            value = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise UsageError(f"cannot read {path}: {error}") from None
+        return _Reader(path, value).config()
+
+
+_LAYOUTS = ("truncate", "wrap")
+_DEFAULTS = {"store", "server", "default_graph", "output", "table_max_column_width", "table_cell_layout"}
+_FIXED = {"operator": {"actor"}, "defaults": _DEFAULTS}
+_NAMED = {"servers": {"url"}, "profiles": {"server", "store", "cluster", "default_graph"}, "clusters": {"root"}}
+_SECTIONS = (*_FIXED, *_NAMED)
+
+
+class _Reader:
+    def __init__(self, path: Path, value: Any) -> None:
+        self._path = path
+        self._unknown: list[str] = []
+        if not isinstance(value, dict):
+            raise self._refused("it must hold sections", hint=f"the sections are {', '.join(_SECTIONS)}")
+        self._sections = {name: value.get(name) or {} for name in _SECTIONS}
+        for name, section in self._sections.items():
+            if not isinstance(section, dict):
+                raise self._refused(f"'{name}' must hold keys and values")
+        self._unknown += [str(name) for name in value if name not in _SECTIONS]
+        for name, keys in _FIXED.items():
+            self._unknown += [f"{name}.{key}" for key in self._sections[name] if key not in keys]
+
+    def config(self) -> Config:
+        defaults = self._sections["defaults"]
+        if defaults.get("server") and defaults.get("store"):
+            raise self._refused("defaults.server and defaults.store exclude each other")
+        layout = self._choice("defaults.table_cell_layout", defaults.get("table_cell_layout"), _LAYOUTS)
+        return Config(
+            actor=self._text("operator.actor", self._sections["operator"].get("actor")),
+            store=self._text("defaults.store", defaults.get("store")),
+            server=self._text("defaults.server", defaults.get("server")),
+            default_graph=self._text("defaults.default_graph", defaults.get("default_graph")),
+            output=self._choice("defaults.output", defaults.get("output"), FORMATS),
+            column_width=self._width(defaults.get("table_max_column_width", 80)),
+            wrap=layout == "wrap",
+            servers=self._each("servers", self._server),
+            profiles=self._each("profiles", self._profile),
+            clusters=self._each("clusters", self._cluster),
+            warnings=tuple(f"{self._path}: unknown key '{name}'" for name in self._unknown),
+        )
+
+    def _each(self, section: str, read: Callable[[str, Mapping[str, Any]], Any]) -> dict[str, Any]:
+        """The named members of a section."""
+        found = {}
+        for name, members in self._sections[section].items():
+            place = f"{section}.{name}"
+            if not isinstance(name, str) or not isinstance(members, dict):
+                raise self._refused(f"{place} must hold {' or '.join(sorted(_NAMED[section]))}")
+            self._unknown += [f"{place}.{key}" for key in members if key not in _NAMED[section]]
+            found[name] = read(name, members)
+        return found
+
+    def _server(self, name: str, members: Mapping[str, Any]) -> str:
+        from omnigraph.client.credentials import check_server_name, check_url
+
+        url = self._text(f"servers.{name}.url", members.get("url"))
+        if url is None:
+            raise self._refused(f"servers.{name} has no url")
+        try:
+            check_server_name(name)
+            return check_url(url)
+        except UsageError as error:
+            raise self._refused(f"servers.{name}: {error.message}", hint=error.hint) from None
+
+    def _profile(self, name: str, members: Mapping[str, Any]) -> Profile:
+        scopes = {key: self._text(f"profiles.{name}.{key}", members.get(key)) for key in ("server", "store", "cluster")}
+        graph = self._text(f"profiles.{name}.default_graph", members.get("default_graph"))
+        if sum(scope is not None for scope in scopes.values()) != 1:
+            raise self._refused(f"profiles.{name} must name exactly one of server, store and cluster")
+        return Profile(name, **scopes, default_graph=graph)
+
+    def _cluster(self, name: str, members: Mapping[str, Any]) -> str:
+        root = self._text(f"clusters.{name}.root", members.get("root"))
+        if root is None:
+            raise self._refused(f"clusters.{name} has no root")
+        return root
+
+    def _text(self, key: str, value: Any) -> str | None:
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self._refused(f"{key} must be a text")
+        return value
+
+    def _choice(self, key: str, value: Any, choices: tuple[str, ...]) -> str | None:
+        if value is not None and value not in choices:
+            raise UsageError(f"{self._path}: {key} is '{value}'", hint=f"one of {', '.join(choices)}")
+        return None if value is None else str(value)
+
+    def _width(self, value: Any) -> int:
+        if not isinstance(value, int) or value < 1:
+            raise UsageError(
+                f"{self._path}: defaults.table_max_column_width is '{value}'", hint="a number of characters"
+            )
+        return value
+
+    def _refused(self, why: str, hint: str | None = None) -> UsageError:
+        return UsageError(f"cannot read {self._path}: {why}", hint=hint)
