@@ -357,6 +357,18 @@ def test_a_type_that_has_no_rows_yet_keeps_its_empty_table(graph: og.Graph, fold
 # ---------------------------------------------------------------- erasure
 
 
+def holders(folder: Path, *texts: str) -> list[str]:
+    """The files in which one of these texts is."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return [
+        str(file.relative_to(folder)) for file in files if any(text.encode() in file.read_bytes() for text in texts)
+    ]
+
+
+def index_files(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file() and "_indices" in file.parts]
+
+
 def test_after_a_deletion_and_a_cleanup_no_file_holds_the_erased_bytes(graph: og.Graph, folder: Path) -> None:
     secret = "Zacharias-Quillfeather-4711"
     with graph.transaction() as tx:
@@ -364,15 +376,80 @@ def test_after_a_deletion_and_a_cleanup_no_file_holds_the_erased_bytes(graph: og
     graph.branches.create("copy")
     graph.ensure_indexes()
     graph.ensure_indexes("copy")
-    assert any(secret.encode() in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    assert any("_indices" in name for name in holders(folder, secret))
     graph.mutate(f'query q() {{ delete Person where name = "{secret}" }}')
     graph.cleanup(older_than=0)
     graph.branches.merge("main", into="copy")
     while graph.cleanup(older_than=0).waiting.files:
         age(folder)
-    held = [str(file) for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
-    assert held == []
+    assert holders(folder, secret) == []
     assert graph.verify(all=True, deep=True).findings == ()
+
+
+VECTORS = """
+node Paper { title: String @key  text: String? @index  embedding: Vector(4)? @index }
+node Author { name: String @key }
+"""
+
+
+@pytest.fixture
+def papers(folder: Path) -> og.Graph:
+    """Two papers, each in a fragment of its own; one has a vector."""
+    graph = og.init(folder, VECTORS, durability="process")
+    for title, vector in (("first", None), ("Quillfeather-4711", [1.0, 0.0, 0.0, 0.0])):
+        with graph.transaction() as tx:
+            tx.insert("Paper", title=title, text=f"about {title}", embedding=vector)
+        graph.ensure_indexes()
+    return graph
+
+
+def clean_up_all(graph: og.Graph, folder: Path) -> None:
+    while graph.cleanup(older_than=0).waiting.files:
+        age(folder)
+
+
+def test_a_table_without_rows_keeps_no_index_files(papers: og.Graph, folder: Path) -> None:
+    with papers.transaction() as tx:
+        for title in ("first", "Quillfeather-4711"):
+            tx.delete("Paper", title)
+    age(folder)
+    (table,) = papers.optimize().tables
+    assert table.actions == ("drop 6 index segments with values of rows that are gone",)
+    age(folder)
+    papers.cleanup(keep=1)
+    assert index_files(folder) == []
+    assert papers.optimize().commit is None
+    assert papers.verify(all=True, deep=True).findings == ()
+
+
+def test_what_indexes_hold_of_a_fragment_that_is_gone_is_erased(papers: og.Graph, folder: Path) -> None:
+    assert any("_indices" in name for name in holders(folder, "Quillfeather", "quillfeather"))
+    papers.mutate('query q() { delete Paper where title = "Quillfeather-4711" }')
+    clean_up_all(papers, folder)
+    assert holders(folder, "Quillfeather", "quillfeather") == []
+    assert papers.verify(all=True, deep=True).findings == ()
+    found = papers.query('query q() { match { $p: Paper { title: "first" } } return { $p.text as t } }')
+    assert found.rows == [{"t": "about first"}]
+
+
+def test_an_index_that_is_no_longer_declared_is_erased(papers: og.Graph, folder: Path) -> None:
+    papers.optimize()
+    papers.apply_schema(VECTORS.replace("text: String? @index", "text: String?"))
+    papers.mutate('query q() { delete Paper where title = "Quillfeather-4711" }')
+    clean_up_all(papers, folder)
+    assert holders(folder, "Quillfeather", "quillfeather") == []
+    assert papers.verify(all=True, deep=True).findings == ()
+
+
+def test_vectors_that_are_all_gone_are_erased_and_optimize_can_be_repeated(papers: og.Graph, folder: Path) -> None:
+    import struct
+
+    papers.optimize()
+    papers.mutate('query q() { update Paper set { embedding: null } where title = "Quillfeather-4711" }')
+    clean_up_all(papers, folder)
+    vector = struct.pack("<4f", 1.0, 0.0, 0.0, 0.0)
+    assert [file for file in folder.rglob("*") if file.is_file() and vector in file.read_bytes()] == []
+    assert papers.optimize().commit is None
 
 
 # ---------------------------------------------------------------- storage

@@ -20,7 +20,7 @@ from omnigraph.maintenance.health import TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.compaction import MAX_DELETED_SHARE, Group, plan_rewrite, rewritten
-from omnigraph.tables.indexes import SegmentPlan, plan_segments
+from omnigraph.tables.indexes import SegmentPlan, plan_segments, unneeded_segments
 from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.place import TablePlace
 from omnigraph.views import Repository, View
@@ -74,11 +74,13 @@ class _Work:
     groups: tuple[Group, ...]
     segments: tuple[SegmentPlan, ...]
     """Indexes to complete; those of the fragments to be rewritten are planned when they are written."""
+    unneeded: frozenset[str]
+    """Segments of indexes, by UUID, that can go; more of them once the fragments are written."""
     purge: bool
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.groups or self.segments)
+        return bool(self.groups or self.segments or self.unneeded)
 
     def actions(self) -> tuple[str, ...]:
         done = []
@@ -96,7 +98,10 @@ class _Work:
         missing: dict[str, int] = {}
         for plan in self.segments:
             missing[plan.spec.name] = missing.get(plan.spec.name, 0) + sum(rows[each] for each in plan.fragments)
-        return (*done, *(f"build index {name} for {count:,} rows" for name, count in sorted(missing.items())))
+        done += [f"build index {name} for {count:,} rows" for name, count in sorted(missing.items())]
+        if self.unneeded:
+            done.append(f"drop {len(self.unneeded)} index segments with values of rows that are gone")
+        return tuple(done)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class _Done:
     lost: LostRows | None
     plans: tuple[SegmentPlan, ...]
     built: tuple[Any, ...]
+    unneeded: frozenset[str]
     built_on: Table
     version: Staged
     files: tuple[str, ...]
@@ -132,7 +138,7 @@ def maintain(
     for attempt in range(1, MAX_ATTEMPTS + 1):
         since = repository.history.clock()
         entry, view = repository.head(branch)
-        planned = [_planned(view, key, rewrite, purge) for key in view.catalog.tables if view.rows(key)]
+        planned = [_planned(view, key, rewrite, purge) for key in view.catalog.tables if view.table(key) is not None]
         needed = [work for work in planned if work.is_needed]
         if dry_run or not needed:
             return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
@@ -187,13 +193,15 @@ def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Comm
 
 def _planned(view: View, key: str, rewrite: bool, purge: bool) -> _Work:
     table = view.table(key)
-    assert table is not None, "it has rows"
+    assert table is not None, "it is stored"
     entity = view.entity(key)
     cluster_by = "src" if isinstance(entity, EdgeType) else None
     share = 0.0 if purge else MAX_DELETED_SHARE
     groups = plan_rewrite(table, cluster_by, max_deleted_share=share) if rewrite else []
-    segments = plan_segments(table, index_specs(entity), purge=purge)
-    return _Work(key, table, cluster_by, tuple(groups), tuple(segments), purge)
+    specs = index_specs(entity)
+    segments = plan_segments(table, specs, purge=purge)
+    unneeded = unneeded_segments(table, specs, purge=purge) if rewrite else frozenset()
+    return _Work(key, table, cluster_by, tuple(groups), tuple(segments), unneeded, purge)
 
 
 def _report(view: View, work: _Work, after: Table | None) -> TableReport:
@@ -242,15 +250,17 @@ def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _D
         files = staged.files
         table = tables.open(staged.path, staged.version, layout=table.layout)
     reach(Failpoint.OPTIMIZE_AFTER_REWRITE)
-    plans = plan_segments(table, index_specs(view.entity(work.key)), purge=work.purge)
+    specs = index_specs(view.entity(work.key))
+    plans = plan_segments(table, specs, purge=work.purge)
+    unneeded = unneeded_segments(table, specs, purge=work.purge)
     built = _built(repository, table, plans, at_hand)
-    indexed = tables.stage_segments(table, plans, built) if plans else None
+    indexed = tables.stage_segments(table, plans, built, unneeded) if plans or unneeded else None
     reach(Failpoint.OPTIMIZE_AFTER_INDEXES)
     version = indexed or staged
     assert version is not None, "there was work to do"
     files = (*files, *(indexed.files if indexed else ()))
     lost = None if made is None else tables.lost_rows(made, version)
-    return _Done(work, made, lost, tuple(plans), tuple(built), table, version, files)
+    return _Done(work, made, lost, tuple(plans), tuple(built), unneeded, table, version, files)
 
 
 def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], workers: Workers) -> list[Any]:
@@ -305,7 +315,7 @@ class _Rebase:
             if placed is not None:
                 staged.append(placed)
                 head = tables.open(placed.path, placed.version, layout=head.layout)
-        indexed = tables.stage_segments_on(head, done.built_on, done.plans, done.built)
+        indexed = tables.stage_segments_on(head, done.built_on, done.plans, done.built, done.unneeded)
         if indexed is not None:
             staged.append(indexed)
             head = tables.open(indexed.path, indexed.version, layout=head.layout)

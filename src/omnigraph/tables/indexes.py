@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -101,7 +101,20 @@ def plan_segments(
         whole = rebuild and state.segments >= MAX_SEGMENTS
         if missing and (spec := _stored(table, state.spec)) is not None:
             plans += [SegmentPlan(spec, group) for group in _groups(table.fragments if whole else missing)]
-    return plans
+    return [plan for plan in plans if _is_buildable(table, plan)]
+
+
+def unneeded_segments(table: Table, specs: Iterable[IndexSpec], *, purge: bool = False) -> frozenset[str]:
+    """The segments (by UUID) that cover no fragment that the table has. With `purge`, also those that hold values of
+    fragments that are gone, which `plan_segments` plans again, and those of indexes that nobody declares."""
+    live = {fragment.id for fragment in table.fragments}
+    declared = {stored.name for spec in specs if (stored := _stored(table, spec)) is not None}
+    return frozenset(
+        segment.uuid
+        for segment in index_segments(table)
+        if live.isdisjoint(segment.fragment_ids)
+        or (purge and (segment.name not in declared or not live.issuperset(segment.fragment_ids)))
+    )
 
 
 def _impure_fragments(table: Table) -> dict[str, frozenset[int]]:
@@ -135,15 +148,18 @@ def build_segments(plans: Sequence[SegmentPlan], handle: Callable[[], Table]) ->
         return list(pool.map(lambda plan: build_segment(handle(), plan), plans))
 
 
-def stage_segments(table: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]) -> tuple[Table, list[str]]:
-    """One version with these segments, and the files that must be durable."""
-    return _commit(table, [pair for pair in zip(plans, built, strict=True) if pair[1] is not None])
+def stage_segments(
+    table: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
+) -> tuple[Table, list[str]]:
+    """One version with these segments and without those that are not needed (by UUID), and the files that must be durable."""
+    return _commit(table, list(zip(plans, built, strict=True)), unneeded)
 
 
 def stage_segments_on(
-    head: Table, built_on: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]
+    head: Table, built_on: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
 ) -> tuple[Table, list[str]]:
-    """Segments that were built on another version of the table, over the fragments that both have; and what must be durable.
+    """Segments that were built on another version of the table, over the fragments that both have; without those that were
+    not needed there; and what must be durable.
 
     A segment names rows by their places and by their row ids: a fragment is the same if it has the same ones of both.
     """
@@ -153,9 +169,9 @@ def stage_segments_on(
     made = [
         (plan, dataclasses.replace(segment, fragment_ids=same.intersection(plan.fragments)))
         for plan, segment in zip(plans, built, strict=True)
-        if segment is not None and same.intersection(plan.fragments) and list(segment.fields) == _fields(head, plan)
+        if same.intersection(plan.fragments) and list(segment.fields) == _fields(head, plan)
     ]
-    return _commit(head, made)
+    return _commit(head, made, unneeded)
 
 
 def _fields(table: Table, plan: SegmentPlan) -> list[int]:
@@ -183,8 +199,7 @@ def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, lis
         if any(fragment in folded for segment in entry.segments for fragment in segment.fragment_ids)
         and spec_of(entry.name).column in written
     ]
-    built = [(plan, build_segment(table, plan)) for plan in plans]
-    return _commit(table, [pair for pair in built if pair[1] is not None])
+    return _commit(table, [(plan, build_segment(table, plan)) for plan in plans if _is_buildable(table, plan)])
 
 
 def spec_of(name: str) -> IndexSpec:
@@ -193,15 +208,13 @@ def spec_of(name: str) -> IndexSpec:
 
 
 def build_segment(table: Table, plan: SegmentPlan) -> Any:
-    """The segment, which no version names yet; None when there is nothing to build it from. It may travel.
+    """The segment, which no version names yet. It may travel.
 
     The table's handle must be nobody else's: Lance lets nobody read through it while an index is built through it.
     """
     spec, table = plan.spec, Table(table.path, table.dataset)
     options: dict[str, Any] = {}
     if spec.kind == "IVF_FLAT":
-        if not has_vectors(table, spec.column, plan.fragments):
-            return None
         rows = sum(fragment.rows for fragment in table.fragments if fragment.id in set(plan.fragments))
         options = {"num_partitions": max(1, rows // PARTITION_ROWS), "metric": spec.variant}
     elif spec.kind == "INVERTED":
@@ -217,12 +230,12 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
     return built
 
 
-def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Table, list[str]]:
-    """One version that names the new segments and forgets those they replace, or that cover nothing any more."""
+def _commit(
+    table: Table, made: Sequence[tuple[SegmentPlan, Any]], unneeded: Collection[str] = ()
+) -> tuple[Table, list[str]]:
+    """One version that names the new segments and forgets those that they replace, or that are not needed."""
     from lance import LanceDataset, LanceOperation
 
-    if not made:
-        return table, []
     live = {fragment.id for fragment in table.fragments}
     covered: dict[str, set[int]] = {}
     for plan, built in made:
@@ -230,8 +243,10 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
     stale = [
         old
         for old in index_segments(table)
-        if old.name in covered and live.intersection(old.fragment_ids) <= covered[old.name]
+        if old.uuid in unneeded or (old.name in covered and live.intersection(old.fragment_ids) <= covered[old.name])
     ]
+    if not (made or stale):
+        return table, []
     new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in made]
     operation = LanceOperation.CreateIndex(new, stale)
     committed = LanceDataset.commit(table.dataset, operation, read_version=table.version, detached=True)
@@ -241,9 +256,12 @@ def _commit(table: Table, made: Sequence[tuple[SegmentPlan, Any]]) -> tuple[Tabl
     return result, [*files, version_file(result.version)]
 
 
-def has_vectors(table: Table, column: str, fragments: Sequence[int]) -> bool:
-    """Whether there is anything to train on: an index over no vector at all cannot be built."""
-    reader = table.scan([column], f"`{column}` IS NOT NULL", fragments=fragments, limit=1)
+def _is_buildable(table: Table, plan: SegmentPlan) -> bool:
+    """An index of vectors is trained: over no vector at all it cannot be built."""
+    if plan.spec.kind != "IVF_FLAT":
+        return True
+    stored, column = Table(table.path, table.dataset), plan.spec.column
+    reader = stored.scan([column], f"`{column}` IS NOT NULL", fragments=plan.fragments, limit=1)
     return any(batch.num_rows for batch in reader)
 
 

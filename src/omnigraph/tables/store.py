@@ -336,14 +336,15 @@ class Tables:
         with translated(path):
             return indexes.build_segment(self._opened(path, version), plan)
 
-    def stage_segments(self, base: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]) -> Staged | None:
-        """One version with these segments; None when there was nothing to build them from."""
+    def stage_segments(
+        self, base: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
+    ) -> Staged:
+        """One version with these segments, and without those that are not needed (by UUID): something to do."""
         from omnigraph.tables import indexes
 
         with translated(base.path):
-            table, files = indexes.stage_segments(base, plans, built)
-        if table.version == base.version:
-            return None
+            table, files = indexes.stage_segments(base, plans, built, unneeded)
+        assert table.version != base.version, "there was something to do"
         return self._staged(base, table, files)
 
     def rewrite(self, base: Table, group: Sequence[int], cluster_by: str | None) -> tuple[str, ...]:
@@ -376,13 +377,19 @@ class Tables:
         return None if placed is None else self._staged(head, *placed)
 
     def stage_segments_on(
-        self, head: Table, built_on: Table, plans: Sequence[SegmentPlan], built: Sequence[Any]
+        self,
+        head: Table,
+        built_on: Table,
+        plans: Sequence[SegmentPlan],
+        built: Sequence[Any],
+        unneeded: Collection[str] = (),
     ) -> Staged | None:
-        """One version with segments that were built on another; None when they cover nothing of this one."""
+        """One version with segments that were built on another, and without those that it did not need; None when nothing
+        of either is left to do on this one."""
         from omnigraph.tables import indexes
 
         with translated(head.path):
-            table, files = indexes.stage_segments_on(head, built_on, plans, built)
+            table, files = indexes.stage_segments_on(head, built_on, plans, built, unneeded)
         return None if table.version == head.version else self._staged(head, table, files)
 
     def _staged(self, base: Table, table: Table, files: Sequence[str]) -> Staged:

@@ -161,9 +161,9 @@ class Assembly:
         built = iter(self.runner.map("indexes", build_segment, tasks) if tasks else [])
         indexed = dict(changes)
         for key, (table, plans) in wanted.items():
-            staged = tables.stage_segments(table, plans, [next(built) for _ in plans])
             state = changes[key].state
-            if staged is not None and state is not None:
+            if plans and state is not None:
+                staged = tables.stage_segments(table, plans, [next(built) for _ in plans])
                 self.staged.append(staged)
                 indexed[key] = replace(changes[key], state=replace(state, version=staged.version, digest=staged.digest))
         return tuple(indexed[key] for key in sorted(indexed))
