@@ -22,7 +22,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     UsageError,
 )
-from omnigraph.graph.graph import Lost
+from omnigraph.graph import Lost
 from omnigraph.history import Prepared, PublishPlan, lineage
 from omnigraph.pipeline.repair.commits import reset_to
 from omnigraph.pipeline.repair.job import RepairJob

@@ -12,7 +12,7 @@ from health.planting import put_stale_index
 import omnigraph as og
 from omnigraph.cli.main import run
 from omnigraph.errors import BranchNotFound, UsageError
-from omnigraph.graph.graph import Lost
+from omnigraph.graph import Lost
 from omnigraph.tables import IndexSpec
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 import omnigraph as og
+from omnigraph.graph import boundary
 
 CLASSES = [value for name in og.__all__ if inspect.isclass(value := getattr(og, name))]
 FOREIGN = {
@@ -112,6 +113,13 @@ def test_the_parts_of_a_graph() -> None:
     assert names(og.GraphRecovery) == ["discard", "list", "resume"]
     statements = ["delete", "get", "insert", "insert_many", "mutate", "query", "update", "upsert"]
     assert names(og.Transaction) == sorted([*statements, "branch", "commit", "receipt", "rollback"])
+
+
+def test_every_method_checks_its_arguments_and_names_damage() -> None:
+    for kind in (og.Graph, og.GraphBranches, og.GraphTags, og.GraphRecovery, og.Transaction):
+        for name, value in members(kind):
+            if inspect.isfunction(value):
+                assert value.__code__.co_filename == boundary.__file__, f"{kind.__name__}.{name}"
 
 
 def test_a_state_is_named_in_one_way() -> None:

@@ -3,22 +3,23 @@
 from omnigraph.graph.branches import Branch, GraphBranches
 from omnigraph.graph.checks import lint, lint_schema
 from omnigraph.graph.copies import clone
-from omnigraph.graph.graph import FileFormat, Graph, LoadMode, init, open
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import init, open
 from omnigraph.graph.recovery import GraphRecovery, PreparedWrite
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
 from omnigraph.graph.spark_start import record_spark_start
 from omnigraph.graph.tags import GraphTags, Tag
 from omnigraph.graph.transactions import Transaction
+from omnigraph.pipeline.choices import Lost
 
 __all__ = [
     "Branch",
-    "FileFormat",
     "Graph",
     "GraphBranches",
     "GraphRecovery",
     "GraphSnapshot",
     "GraphTags",
-    "LoadMode",
+    "Lost",
     "PreparedWrite",
     "Tag",
     "Transaction",

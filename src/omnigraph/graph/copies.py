@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.graph.arguments import checked
-from omnigraph.history import History, check_attribution
+from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.state import GraphState
+from omnigraph.history import MAIN, History, check_attribution
 from omnigraph.history.genesis import read_identity
 from omnigraph.pipeline.engines import Engine, workers_of
 from omnigraph.storage import Durability, open_store
@@ -52,36 +54,61 @@ def clone(
     )
 
 
-def push(
-    repository: Repository,
-    target: str,
-    branch: str,
-    to: str | None,
-    options: Mapping[str, str] | None,
-    engine: Engine,
-    actor: str | None,
-) -> CopyReport:
-    from omnigraph.maintenance.replication import push as push_branch
-    from omnigraph.maintenance.replication import push_as_one
+@names_damage
+class CopyMethods(GraphState):
+    """The methods of a graph that bring branches to other copies of it, and from them."""
 
-    check_attribution(actor, None)
-    place = place_of(repository, target, options)
-    store = place.open()
-    history, workers = History(store, read_identity(store)), workers_of(engine, repository.store.uri)
-    if to is None:
-        return push_branch(repository, history, branch, place, workers)
-    return push_as_one(repository, history, branch, to, place, workers, actor=actor)
+    def push(
+        self,
+        target: str | Path,
+        branch: str = MAIN,
+        *,
+        to: str | None = None,
+        engine: Engine = "local",
+        storage_options: Mapping[str, str] | None = None,
+        actor: str | None = None,
+    ) -> CopyReport:
+        """Bring a branch of another copy of this graph to what it is here: the missing files, then the commits.
 
+        The branch there only moves on: NotFastForward when it has commits that are not here, or lacks what these stand on. A
+        branch that is not there is made. Tags go with the commits they name. A push that was interrupted goes on when it is
+        started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
 
-def pull(
-    repository: Repository, source: str, branch: str, options: Mapping[str, str] | None, engine: Engine
-) -> CopyReport:
-    from omnigraph.maintenance.replication import push as push_branch
+        `to` is for a branch that went two ways: the target gets a new branch of that name, at the newest commit that both have, with
+        all that was done here since as one commit, by `actor`; it can be merged there.
 
-    place = place_of(repository, source, options)
-    origin = Repository.open(place.uri, dict(place.options) or None)
-    own = place_of(origin, repository.store.uri, repository.tables.options)
-    return push_branch(origin, repository.history, branch, own, workers_of(engine, repository.store.uri))
+        >>> og.clone("./people", "./people-copy")
+        >>> assert g.push("./people-copy").commits == {"main": 0}
+        """
+        from omnigraph.maintenance.replication import push, push_as_one
+
+        check_attribution(actor, None)
+        place = place_of(self._repository, str(target), storage_options)
+        store = place.open()
+        history, workers = History(store, read_identity(store)), workers_of(engine, self.uri)
+        if to is None:
+            return push(self._repository, history, branch, place, workers)
+        return push_as_one(self._repository, history, branch, to, place, workers, actor=actor)
+
+    def pull(
+        self,
+        source: str | Path,
+        branch: str = MAIN,
+        *,
+        engine: Engine = "local",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> CopyReport:
+        """The same in the other direction: bring a branch here to what it is in another copy of this graph.
+
+        >>> copy = og.open("./people-copy")
+        >>> assert copy.pull("./people").commits == {"main": 0}
+        """
+        from omnigraph.maintenance.replication import push
+
+        place = place_of(self._repository, str(source), storage_options)
+        origin = Repository.open(place.uri, dict(place.options) or None)
+        own = place_of(origin, self.uri, self._repository.tables.options)
+        return push(origin, self._repository.history, branch, own, workers_of(engine, self.uri))
 
 
 def place_of(

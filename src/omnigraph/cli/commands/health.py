@@ -13,7 +13,7 @@ from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
     from omnigraph import Finding, RepairReport, VerifyReport
-    from omnigraph.graph.graph import Lost
+    from omnigraph.graph import Lost
 
 EXIT_DAMAGED = 1
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import IO
 
 from omnigraph.errors import UsageError
+from omnigraph.pipeline.choices import FileFormat
 from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.pipeline.export.ranges import encoded, id_ranges
 from omnigraph.pipeline.export.spark import SparkEncoder
-from omnigraph.pipeline.load.inputs import FORMATS, Format
+from omnigraph.pipeline.load.inputs import FORMATS
 from omnigraph.records.encoding import csv_header, file_columns
 from omnigraph.storage.options import scheme_of
 from omnigraph.storage.outputs import Output, Target, is_folder, is_special, local_path, outputs
@@ -22,7 +23,7 @@ def export(
     view: View,
     target: Target,
     *,
-    format: Format = "jsonl",
+    format: FileFormat = "jsonl",
     types: Sequence[str] | None = None,
     force: bool = False,
     engine: Engine = "local",
@@ -61,7 +62,7 @@ def _selected(view: View, types: Sequence[str] | None) -> list[str]:
 # ---------------------------------------------------------------- where it goes
 
 
-def _targets(view: View, target: Target, keys: list[str], format: Format) -> list[Target]:
+def _targets(view: View, target: Target, keys: list[str], format: FileFormat) -> list[Target]:
     """One target for JSON lines, otherwise one for each type."""
     if not isinstance(target, str | Path) and hasattr(target, "write"):
         return _single(target, keys, format)
@@ -76,7 +77,7 @@ def _targets(view: View, target: Target, keys: list[str], format: Format) -> lis
     return [f"{text.rstrip('/')}/{_file_name(view, key)}.{format}" for key in keys]
 
 
-def _single(target: Target, keys: list[str], format: Format) -> list[Target]:
+def _single(target: Target, keys: list[str], format: FileFormat) -> list[Target]:
     if format != "jsonl" and len(keys) != 1:
         raise UsageError(
             f"a {format} file holds one type, and {len(keys)} are exported",
@@ -103,14 +104,14 @@ def _refuse_own_folder(view: View, targets: list[Target]) -> None:
 # ---------------------------------------------------------------- writing
 
 
-def _write(view: View, keys: list[str], format: Format, file: Output, encoder: SparkEncoder | None) -> int:
+def _write(view: View, keys: list[str], format: FileFormat, file: Output, encoder: SparkEncoder | None) -> int:
     with file.open() as out:
         if format == "parquet":
             return sum(_write_parquet(view, key, out, encoder) for key in keys)
         return sum(_write_lines(view, key, format, out, encoder) for key in keys)
 
 
-def _write_lines(view: View, key: str, format: Format, out: IO[bytes], encoder: SparkEncoder | None) -> int:
+def _write_lines(view: View, key: str, format: FileFormat, out: IO[bytes], encoder: SparkEncoder | None) -> int:
     if format == "csv":
         out.write(csv_header(list(view.schema(key).names)))
     table = view.table(key)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import EntityType
-from omnigraph.pipeline.load.inputs import Format
+from omnigraph.pipeline.choices import FileFormat
 from omnigraph.pipeline.target import TableVersion
 from omnigraph.records.encoding import csv_lines, file_columns, json_lines
 from omnigraph.tables import Table, literal
@@ -52,7 +52,7 @@ def id_ranges(table: Table, key: str) -> list[IdRange]:
     return [IdRange(key, TableVersion.of(table), first, end) for first, end in itertools.pairwise(cuts)]
 
 
-def encoded(entity: EntityType, rows: pa.Table, format: Format) -> bytes:
+def encoded(entity: EntityType, rows: pa.Table, format: FileFormat) -> bytes:
     """Rows as the bytes that stand in a file: lines, or a Parquet file of their own."""
     if format == "jsonl":
         return json_lines(entity, rows)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from omnigraph.pipeline.choices import FileFormat
 from omnigraph.pipeline.export.ranges import IdRange, encoded, id_ranges
-from omnigraph.pipeline.load.inputs import Format
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.target import Target
 from omnigraph.tables import Table
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class EncodeTask:
     target: Target
     range: IdRange
-    format: Format
+    format: FileFormat
     folder: str
 
 
@@ -38,7 +38,7 @@ def encode_range(task: EncodeTask) -> str:
 class SparkEncoder:
     """Encodes the tables of one view. Needs a folder of the graph's store while it works."""
 
-    def __init__(self, view: View, format: Format, session: SparkSession) -> None:
+    def __init__(self, view: View, format: FileFormat, session: SparkSession) -> None:
         from omnigraph.pipeline.spark.session import cores_of
 
         self._view = view

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import TableChange, TableState
 from omnigraph.maintenance.indexes import index_specs
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, committed_table, key_task
 from omnigraph.pipeline.load.checks import CheckReport, CheckTask, by_fragments, run_checks
 from omnigraph.pipeline.load.comparing import unchanged_rows
-from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming, LoadMode
+from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming
 from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
 from omnigraph.pipeline.load.refusals import Locate, raise_first
 from omnigraph.pipeline.runner import LocalRunner, Runner

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import TableState
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.checks import CheckTask
-from omnigraph.pipeline.load.incoming import Incoming, LoadMode
+from omnigraph.pipeline.load.incoming import Incoming
 from omnigraph.pipeline.load.keyed_rows import MAX_LOOKUP, Source
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need

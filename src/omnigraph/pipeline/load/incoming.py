@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from omnigraph.history import ChangeMode, PublishPlan
 from omnigraph.language.catalog import EntityType, NodeType
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.target import TableVersion
 from omnigraph.rules import Change
 from omnigraph.tables import Layout, Staged
 from omnigraph.views import View
-
-LoadMode = Literal["append", "merge", "overwrite"]
 
 CHANGE_MODES: dict[LoadMode, ChangeMode] = {"append": "insert", "merge": "upsert", "overwrite": "strict"}
 

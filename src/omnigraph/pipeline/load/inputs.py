@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.language.catalog import Catalog, EntityType
+from omnigraph.pipeline.choices import FileFormat
 from omnigraph.pipeline.load.files import InputFile, find_files
 from omnigraph.pipeline.load.text import UTF_8, TextOptions
 from omnigraph.records.fresh_ids import FreshIds
@@ -17,10 +18,9 @@ from omnigraph.values.arrow import arrow_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Format = Literal["jsonl", "csv", "parquet"]
-FORMATS: tuple[Format, ...] = ("jsonl", "csv", "parquet")
+FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 
-_SUFFIXES: dict[str, Format] = {
+_SUFFIXES: dict[str, FileFormat] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
@@ -39,7 +39,7 @@ class Split:
 
     index: int
     file: InputFile
-    format: Format
+    format: FileFormat
     key: str | None
     """The table the rows belong to; None when every record says it itself."""
     start: int
@@ -165,7 +165,7 @@ def resolve_inputs(
         _refuse_text_options([], encoding, delimiter)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return LoadInputs((), tuple(frames))
-    found: dict[str, tuple[InputFile, Format, str | None]] = {}
+    found: dict[str, tuple[InputFile, FileFormat, str | None]] = {}
     for source in _paths(sources):
         for file in find_files(source, options):
             chosen = _format_of(file, format)
@@ -192,7 +192,7 @@ def _paths(sources: Any) -> list[str]:
 _SOURCES_HINT = 'give a path, several paths, or {"Person": frame}'
 
 
-def _refuse_text_options(formats: Sequence[Format], encoding: str | None, delimiter: str | None) -> None:
+def _refuse_text_options(formats: Sequence[FileFormat], encoding: str | None, delimiter: str | None) -> None:
     """An option that no input could follow was meant for another command."""
     if delimiter is not None and "csv" not in formats:
         raise UsageError("a delimiter is for CSV files, and there are none", hint="leave --delimiter out")
@@ -210,7 +210,7 @@ def table_key(catalog: Catalog, name: str) -> str:
     raise UsageError(f"the schema has no type '{name}'", hint=f"it has: {', '.join(sorted(catalog.tables))}")
 
 
-def _format_of(file: InputFile, format: str | None) -> Format:
+def _format_of(file: InputFile, format: str | None) -> FileFormat:
     if format is not None:
         return format  # type: ignore[return-value]  # checked by the caller
     found = _SUFFIXES.get(file.suffix)
@@ -222,7 +222,7 @@ def _format_of(file: InputFile, format: str | None) -> Format:
     return found
 
 
-def _key_of(file: InputFile, format: Format, catalog: Catalog, type: str | None) -> str | None:
+def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | None) -> str | None:
     """JSON lines name their types; the other formats take it from `type` or from the file's name."""
     if format == "jsonl":
         if type is not None:
@@ -237,7 +237,7 @@ def _key_of(file: InputFile, format: Format, catalog: Catalog, type: str | None)
 
 
 def _splits(
-    files: Sequence[tuple[InputFile, Format, str | None]],
+    files: Sequence[tuple[InputFile, FileFormat, str | None]],
     parallelism: int,
     new_id: Callable[[], str],
     text: TextOptions,

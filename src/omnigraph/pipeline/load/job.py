@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from omnigraph.errors import (
     AlreadyExists,
@@ -31,11 +31,12 @@ from omnigraph.history import (
     WriteKey,
     check_attribution,
 )
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.engines import Engine, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
-from omnigraph.pipeline.load.incoming import Incoming, LoadMode, stage_incoming
+from omnigraph.pipeline.load.incoming import Incoming, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.packing import packed
@@ -57,7 +58,7 @@ from omnigraph.write import publish as publish_plan
 FRAME_BATCH_ROWS = 65_536
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
 """Errors that say the load does not fit the branch: its caller knows, and its plan is not kept."""
-_MODES = ("append", "merge", "overwrite")
+_MODES = get_args(LoadMode)
 
 
 def load(

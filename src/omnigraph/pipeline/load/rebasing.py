@@ -22,9 +22,10 @@ from omnigraph.errors import InputError
 from omnigraph.history import PublishPlan, Snapshot, TableChange
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import by_id
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.check_sources import Addresses
-from omnigraph.pipeline.load.incoming import Incoming, LoadMode
+from omnigraph.pipeline.load.incoming import Incoming
 from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck

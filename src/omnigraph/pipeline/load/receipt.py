@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import Commit
-from omnigraph.pipeline.load.incoming import Incoming, LoadMode
+from omnigraph.pipeline.choices import LoadMode
+from omnigraph.pipeline.load.incoming import Incoming
 from omnigraph.views import View
 
 if TYPE_CHECKING:

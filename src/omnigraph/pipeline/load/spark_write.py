@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from omnigraph.errors import Conflict
 from omnigraph.history import KeyName, Once
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
-from omnigraph.pipeline.load.incoming import LoadMode
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs
 from omnigraph.pipeline.load.job import LoadJob, merged
 from omnigraph.pipeline.load.reading import ReadReport

@@ -10,12 +10,13 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import get_args
 
 from omnigraph.errors import BranchNotFound, Damaged, UsageError
 from omnigraph.history import MAIN, Snapshot, check_attribution
 from omnigraph.history.chain import check_branch_name
 from omnigraph.history.rebuilding import Rebuilder
+from omnigraph.pipeline.choices import Lost
 from omnigraph.pipeline.engines import Engine, runner_of
 from omnigraph.pipeline.progress import Silent, progress_for
 from omnigraph.pipeline.repair.commits import RepairCommit, drop_lost, rebuild_indexes, reset_to
@@ -25,7 +26,6 @@ from omnigraph.pipeline.verify.findings import Finding
 from omnigraph.pipeline.verify.job import Verification
 from omnigraph.views import Repository
 
-Lost = Literal["report", "reset", "drop"]
 REBUILT = ("segment", "ancestry", "write_keys", "watermark", "entry")
 
 
@@ -44,7 +44,7 @@ def repair(
     is no such branch."""
     check_attribution(actor)
     check_branch_name(branch)
-    if lost not in ("report", "reset", "drop"):
+    if lost not in get_args(Lost):
         raise UsageError(f"{lost!r} is no way to treat what is lost", hint='lost="report", "reset" or "drop"')
     shown = progress_for(sys.stderr) if show_progress else Silent()
     try:

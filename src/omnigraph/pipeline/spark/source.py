@@ -38,8 +38,8 @@ from pyspark.sql.datasource import (
 
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.history import MAIN, Once, check_attribution, new_ulid
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.engines import refuse_memory
-from omnigraph.pipeline.load.incoming import LoadMode
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write

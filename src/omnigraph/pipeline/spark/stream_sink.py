@@ -21,8 +21,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from omnigraph.errors import UsageError
 from omnigraph.history import new_ulid
+from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.content import MICRO_BATCH
-from omnigraph.pipeline.load.incoming import LoadMode
 from omnigraph.pipeline.load.job import load
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write

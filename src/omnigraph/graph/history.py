@@ -1,0 +1,185 @@
+"""History: commits, versions of an entity, differences and the feed of changes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from omnigraph.deadlines import Cancellation, Deadline
+from omnigraph.errors import UsageError
+from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.state import GraphState
+from omnigraph.history import MAIN, Commit
+from omnigraph.pipeline.engines import Engine, workers_of
+
+if TYPE_CHECKING:
+    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
+    from omnigraph.read import EntityVersion
+
+
+@names_damage
+class HistoryMethods(GraphState):
+    """The methods of a graph that say what was done to it."""
+
+    def commits(
+        self,
+        revision: str = MAIN,
+        *,
+        as_of: str | dt.datetime | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        actor: str | None = None,
+    ) -> list[Commit]:
+        """The commits up to a revision, newest first, along first parents, inherited ones included; with `before`, those
+        older than that commit.
+
+        >>> assert [commit.kind for commit in g.commits(limit=2, actor="ada")] == ["optimize", "mutation"]
+        """
+        if limit < 1:
+            raise UsageError(f"a page has at least one commit, not {limit}")
+        history = self._repository.history
+        return history.log.page(history.revisions.entry(revision, as_of), limit=limit, before=before, actor=actor)
+
+    def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
+        """The commit of a revision.
+
+        >>> assert g.commit("main~1").at < g.commit().at <= dt.datetime.now(dt.UTC)
+        """
+        return self._repository.history.revisions.commit(revision, as_of)
+
+    def wait_for_change(
+        self,
+        branch: str = MAIN,
+        *,
+        since: str | None = None,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> Commit | None:
+        """Wait until the head of a branch is another commit than `since` (by default, than now), and give it; None when
+        `timeout` seconds passed first.
+
+        What is written through this graph is noticed at once, what other processes write within a quarter of a second.
+        BranchNotFound when the branch is deleted meanwhile; Cancelled when somebody cancels `cancel`.
+
+        >>> assert g.wait_for_change(since=g.commit("main~1").id) == g.commit()
+        >>> assert g.wait_for_change(since=g.commit().id, timeout=0.1) is None
+        """
+        return self._repository.history.watch.wait(branch, since, Deadline(timeout, cancellation=cancel))
+
+    def history(
+        self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> list[EntityVersion]:
+        """The versions of one entity up to a revision, newest first: the commit and the state it made.
+
+        >>> assert [version.value["age"] for version in g.history("Person", "Bo")] == [28, 27]
+        """
+        from omnigraph.read import history_of
+
+        entry = self._repository.history.revisions.entry(revision, as_of)
+        return list(history_of(self._repository, type, id, entry))
+
+    def diff(
+        self,
+        a: str,
+        b: str,
+        *,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        engine: Engine = "local",
+    ) -> Iterator[EntityChange]:
+        """What changed from one revision to another, entity by entity: nodes, then edges; by type and id. A stream.
+
+        With an engine on Spark, rows are compared by Spark's workers.
+
+        >>> for change in g.diff("main~1", "main", types=["Person"]):
+        ...     print(change.op, change.id)
+        """
+        from omnigraph.changes import ChangeFilter, diff
+
+        before, after = self._repository.resolve(a), self._repository.resolve(b)
+        only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
+        return diff(before, after, only=only, workers=workers_of(engine, self.uri))
+
+    def commit_changes(
+        self,
+        revision: str,
+        *,
+        limit: int = 1_000,
+        page_token: str | None = None,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> CommitPage:
+        """Exactly what a commit changed against its first parent, a page at a time.
+
+        >>> (grown,) = [commit for commit in g.commits() if commit.message == "a birthday"]
+        >>> (change,) = g.commit_changes(grown.id).changes
+        >>> assert (change.before["age"], change.after["age"]) == (27, 28)
+        """
+        from omnigraph.changes import ChangeFilter, commit_changes
+
+        commit = self.commit(revision)
+        after = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
+        only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
+        return commit_changes(self._repository, commit, only=only, limit=limit, page_token=page_token)
+
+    def changes(
+        self,
+        branch: str = MAIN,
+        since: str | None = None,
+        *,
+        start: str | None = None,
+        page_token: str | None = None,
+        limit: int = 1_000,
+        max_commits: int = 128,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> FeedPage:
+        """What the commits of a branch changed, in order: after the cursor `since`, or from a `start` (`now`, the default,
+        `beginning` or `after:<commit id>`), or the next page of a poll.
+
+        >>> page = g.changes("main", start="beginning")
+        >>> while page.next_page_token:
+        ...     page = g.changes("main", page_token=page.next_page_token)
+        >>> later = g.changes("main", since=page.cursor)
+        >>> assert later.caught_up
+        """
+        from omnigraph.changes import ChangeFilter, poll
+
+        only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
+        return poll(
+            self._repository,
+            branch,
+            cursor=since,
+            start=start,
+            page_token=page_token,
+            only=only,
+            limit=limit,
+            max_commits=max_commits,
+        )
+
+    def baseline(
+        self,
+        out: str | Path | IO[bytes],
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        force: bool = False,
+    ) -> Baseline:
+        """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins.
+
+        A file that exists is replaced with `force` only.
+
+        >>> base = g.baseline("people.ndjson")
+        >>> assert base.snapshot_commit_id == g.commit().id
+        """
+        from omnigraph.changes import ChangeFilter, write_baseline
+
+        only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
+        return write_baseline(self._repository, out, branch, only=only, replace=force)

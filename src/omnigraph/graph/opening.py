@@ -1,0 +1,85 @@
+"""Making a graph, and opening one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from omnigraph.errors import UsageError
+from omnigraph.graph.arguments import checked
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.texts import read_source
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.runtime import Runtime
+from omnigraph.storage import Durability
+from omnigraph.views import Repository, new_table_id
+
+Verify = Literal["used", "full"]
+
+
+@checked
+def init(
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+    memory: str | int | None = None,
+    runtime: Runtime | None = None,
+) -> Graph:
+    """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
+
+    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then. `memory` and
+    `runtime` are as in `open`.
+
+    >>> cities = og.init("./cities", schema="node City { name: String @key }")
+    >>> assert list(cities.schema.nodes) == ["City"]
+    """
+    text, file = read_source(schema, ".pg")
+    catalog = compile_schema(text, file, new_table_id=new_table_id)
+    shared = _runtime(memory, runtime)
+    return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor, shared))
+
+
+@checked
+def open(
+    uri: str | Path,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+    memory: str | int | None = None,
+    runtime: Runtime | None = None,
+    verify: Verify = "used",
+) -> Graph:
+    """Open an existing graph. GraphNotFound when there is none, UnsupportedFormat when it needs a newer omnigraph.
+
+    `memory` bounds what is held in memory to answer faster ("1GiB" by default); several graphs share one bound when they
+    are given the same `runtime`.
+
+    What is read later is checked as far as it costs nothing: all of history, and the small files of tables. With
+    `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged when a file is missing or
+    does not hold what was written.
+
+    >>> with og.open("./cities", verify="full") as cities:
+    ...     assert cities.commit().kind == "init"
+    """
+    if verify not in ("used", "full"):
+        raise UsageError(f"{verify!r} is no way to verify a graph", hint='verify="used" or verify="full"')
+    repository = Repository.open(str(uri), storage_options, durability, _runtime(memory, runtime))
+    if verify == "full":
+        from omnigraph.pipeline.verify.job import verify as verify_graph
+
+        verify_graph(repository, all=True).raise_damage()
+    return Graph(repository)
+
+
+def _runtime(memory: str | int | None, runtime: Runtime | None) -> Runtime:
+    if runtime is None:
+        return Runtime() if memory is None else Runtime(memory)
+    if not isinstance(runtime, Runtime):
+        raise UsageError(f"expected a Runtime, got {type(runtime).__name__}", hint='og.Runtime(memory="1GiB")')
+    if memory is not None:
+        raise UsageError("memory and runtime exclude each other", hint="og.Runtime(memory=...) has the bound")
+    return runtime

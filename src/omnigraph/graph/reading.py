@@ -1,0 +1,147 @@
+"""Reading: queries, entities, exports and DataFrames."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from omnigraph.deadlines import Cancellation, Deadline
+from omnigraph.errors import UsageError
+from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.snapshots import GraphSnapshot, snapshot_of
+from omnigraph.graph.state import GraphState
+from omnigraph.graph.texts import compiled_read
+from omnigraph.history import MAIN
+from omnigraph.pipeline.engines import Engine, session_of
+from omnigraph.values.entities import Entity
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.choices import FileFormat
+    from omnigraph.pipeline.spark.frames import GraphTables
+    from omnigraph.read import Explanation, Result
+
+
+@names_damage
+class ReadMethods(GraphState):
+    """The methods of a graph that answer from one snapshot."""
+
+    def query(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        schema_of: str | None = None,
+        engine: Engine = "local",
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> Result:
+        """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout, and with Cancelled when
+        somebody cancels `cancel`.
+
+        The query is written for the snapshot's own schema, or for that of the revision `schema_of`: an old state can be asked
+        through newer names, unless its entities may lack what the newer schema requires.
+
+        >>> result = g.query("people.gq", {"of": "Ada"}, name="friends")
+        >>> assert result.rows == [{"name": "Bo"}]
+        >>> assert g.query("people.gq", {"of": "Bo"}, name="friends", revision="main~3").rows == []
+        """
+        deadline = Deadline(timeout, cancellation=cancel)
+        view = self._view(revision, as_of)
+        if schema_of is not None:
+            from omnigraph.pipeline.evolve.queries import seen_through
+
+            view = seen_through(view, self._view(schema_of, None))
+        plan, bound = compiled_read(gq, view, params, name)
+        session = session_of(engine, self.uri)
+        if session is not None:
+            from omnigraph.pipeline.spark.queries import run_read_on_spark
+
+            return run_read_on_spark(view, plan, bound, session, deadline=deadline)
+        from omnigraph.read import run_read
+
+        return run_read(view, plan, bound, deadline=deadline)
+
+    def explain(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+    ) -> Explanation:
+        """How a query would run: access paths, their estimates, and the choice.
+
+        >>> print(g.explain("people.gq", {"of": "Ada"}, name="friends"))
+        """
+        from omnigraph.read import explain
+
+        view = self._view(revision, as_of)
+        plan, bound = compiled_read(gq, view, params, name)
+        return explain(view, plan, bound)
+
+    def export(
+        self,
+        target: str | Path | IO[bytes],
+        *,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        types: Sequence[str] | None = None,
+        format: FileFormat = "jsonl",
+        force: bool = False,
+        engine: Engine = "local",
+    ) -> int:
+        """Write the graph, or some types of it, at any snapshot; the number of entities written.
+
+        CSV and Parquet go to a folder, a file a type, or one type to a file named `.csv` or `.parquet`. "-" is standard
+        output. AlreadyExists for a file that is there, unless `force` replaces it.
+
+        >>> assert g.export("export.jsonl") == 6
+        >>> assert g.export("export.csv", format="csv", types=["Person"]) == 3
+        """
+        from omnigraph.pipeline.export.job import export
+
+        view = self._view(revision, as_of)
+        return export(view, target, format=format, types=types, force=force, engine=engine)
+
+    def spark(
+        self, engine: Engine = "spark", *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> GraphTables:
+        """The graph's types as Spark DataFrames, at one snapshot: `g.spark(session).table("Person")`.
+
+        >>> tables = g.spark("local[2]", revision="main")
+        >>> assert tables.table("Person", columns=["name"]).count() == 3
+        """
+        from omnigraph.pipeline.spark.frames import GraphTables
+
+        session = session_of(engine, self.uri)
+        if session is None:
+            raise UsageError(
+                "DataFrames of Spark need Spark", hint='engine="spark", a Spark master, or a Spark session'
+            )
+        return GraphTables(self._view(revision, as_of), session)
+
+    def entity(
+        self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> Entity | None:
+        """One node or edge by id: `id`, for an edge `from` and `to`, and its properties. None when it is not there.
+
+        >>> ada = g.entity("Person", "Ada")
+        >>> assert ada == {"id": "Ada", "name": "Ada", "age": 36, "born": dt.datetime(1815, 12, 10, 6, 30, tzinfo=dt.UTC)}
+        >>> assert g.entity("Knows", "ada-bo") == {"id": "ada-bo", "from": "Ada", "to": "Bo", "since": dt.date(2020, 5, 1)}
+        """
+        from omnigraph.read import entity
+
+        return entity(self._view(revision, as_of), type, id)
+
+    def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
+        """What a revision holds: its commit, its schema, and the number of entities of each type.
+
+        >>> assert {type.name: type.entities for type in g.snapshot().types}["Person"] == 3
+        """
+        return snapshot_of(self._view(revision, as_of))

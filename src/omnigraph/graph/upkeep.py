@@ -1,0 +1,160 @@
+"""Upkeep: indexes, compaction, verification, repair and cleanup."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.state import GraphState
+from omnigraph.history import MAIN, Commit
+from omnigraph.pipeline.engines import Engine, workers_of
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.optimize import OptimizeReport
+    from omnigraph.maintenance.reports import CleanupReport, StorageReport
+    from omnigraph.pipeline.choices import Lost
+    from omnigraph.pipeline.repair.report import RepairReport
+    from omnigraph.pipeline.verify.findings import VerifyReport
+
+
+@names_damage
+class UpkeepMethods(GraphState):
+    """The methods of a graph that keep it fast, whole and small."""
+
+    def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
+        """Make every declared index cover every row, as one commit; None when they did already.
+
+        >>> g.ensure_indexes()
+        >>> assert g.ensure_indexes() is None
+        """
+        from omnigraph.maintenance.optimize import maintain
+
+        return maintain(self._repository, branch, rewrite=False, actor=actor).commit
+
+    def optimize(
+        self, branch: str = MAIN, *, dry_run: bool = False, engine: Engine = "local", actor: str | None = None
+    ) -> OptimizeReport:
+        """Compact tables, sort edges by their source and bring indexes up to date, as one commit if there is anything to do.
+
+        The data stays as it is: the commit's diff is empty. It lands beside writers that never stop. With an engine on Spark,
+        large tables are written and indexed by Spark's workers. `dry_run` only says what would be done, and why.
+
+        >>> report = g.optimize(dry_run=True)
+        >>> assert report.tables[0].actions
+        >>> assert g.optimize(actor="ada").commit.kind == "optimize"
+        """
+        from omnigraph.maintenance.optimize import maintain
+
+        return maintain(
+            self._repository,
+            branch,
+            rewrite=True,
+            dry_run=dry_run,
+            actor=actor,
+            workers=workers_of(engine, self.uri),
+        )
+
+    def verify(
+        self,
+        revision: str | None = None,
+        *,
+        all: bool = False,
+        deep: bool = False,
+        engine: Engine = "local",
+        show_progress: bool = False,
+    ) -> VerifyReport:
+        """Whether the graph is whole: every retained commit of a branch (main) can be read, and every file that it needs is
+        there, with its size and its digest. Another revision is looked at alone; `all` means every branch, every tag and
+        every prepared load.
+
+        With `deep` the rows are read too, at the heads of the branches and at the tags, or at the revision: their number,
+        every rule of the schema, and whether indexes answer as scans do.
+
+        >>> report = g.verify(deep=True)
+        >>> assert report.is_whole, report.findings
+        """
+        from omnigraph.pipeline.verify.job import verify
+
+        return verify(
+            self._repository, revision=revision, all=all, deep=deep, engine=engine, show_progress=show_progress
+        )
+
+    def repair(
+        self,
+        branch: str = MAIN,
+        *,
+        lost: Lost = "report",
+        deep: bool = False,
+        yes: bool = False,
+        actor: str | None = None,
+        engine: Engine = "local",
+        show_progress: bool = False,
+    ) -> RepairReport:
+        """Look for damage everywhere, and do what can be done about it; without `yes`, only say what that would be.
+
+        Segments of the log, stored ancestries and watermarks are written again; damaged indexes are built again at the heads
+        of branches (with `deep`, stale ones too). What is lost is named. If the head of `branch` cannot be read in full,
+        `lost="reset"` sets it to its newest intact commit, as a new commit, and `lost="drop"` commits it without the rows
+        whose files are lost and without the edges that ended in them.
+
+        >>> report = g.repair()
+        >>> assert report.is_whole and report.steps == ()
+        """
+        from omnigraph.pipeline.repair.job import repair
+
+        return repair(
+            self._repository,
+            branch,
+            lost=lost,
+            deep=deep,
+            yes=yes,
+            actor=actor,
+            engine=engine,
+            show_progress=show_progress,
+        )
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: str | float | dt.timedelta | None = None,
+        branches: Sequence[str] | None = None,
+        dry_run: bool = False,
+        engine: Engine = "local",
+        show_progress: bool = False,
+    ) -> CleanupReport:
+        """Give back the space of what nothing keeps. With `dry_run` nothing is removed.
+
+        A branch keeps its `keep` newest commits and those younger than `older_than` ("30m", "12h", "7d", "4w", seconds): with
+        one of the two, nothing else; with neither, all of them. Heads, tagged commits and commits that later merges need
+        are kept whatever the policy. `branches` limits the policy to some; the others keep all their commits. What deleted
+        branches and interrupted writes left behind goes too. Nothing goes that was superseded, or staged, within the last
+        hour. A commit that is gone can not be read any more (HistoryGap); its record stays in the log.
+
+        >>> report = g.cleanup(keep=10, older_than="7d")
+        >>> assert g.verify(all=True).is_whole
+        """
+        from omnigraph.pipeline.cleanup import cleanup
+
+        return cleanup(
+            self._repository,
+            keep=keep,
+            older_than=older_than,
+            branches=branches,
+            dry_run=dry_run,
+            engine=engine,
+            show_progress=show_progress,
+        )
+
+    def storage(self, branch: str = MAIN) -> StorageReport:
+        """What each type takes up at the head of a branch, what its older commits need beside that, what cleanup could give
+        back, and what each branch and tag alone keeps.
+
+        >>> for each in g.storage().types:
+        ...     print(each.type, each.rows, each.live_bytes, each.reclaimable_bytes)
+        """
+        from omnigraph.pipeline.cleanup import storage
+
+        return storage(self._repository, branch)

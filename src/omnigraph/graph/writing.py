@@ -1,0 +1,178 @@
+"""Writing: mutations, transactions, loads and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import UsageError
+from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.state import GraphState
+from omnigraph.graph.transactions import Transaction
+from omnigraph.history import MAIN, Once, check_attribution
+from omnigraph.pipeline.engines import Engine, refuse_memory
+from omnigraph.write import Receipt
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.choices import FileFormat, LoadMode
+    from omnigraph.pipeline.load.inputs import Sources
+    from omnigraph.pipeline.load.receipt import LoadReceipt
+
+
+@names_damage
+class WriteMethods(GraphState):
+    """The methods of a graph that change what it holds."""
+
+    def mutate(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        once: Once | None = None,
+    ) -> Receipt:
+        """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed.
+
+        `once` is as in `transaction`: what is asked for is the text, the parameters and the name.
+
+        >>> receipt = g.mutate("people.gq", {"name": "Bo", "age": 28}, name="grow", actor="ada", message="a birthday")
+        >>> assert receipt.affected_nodes == 1
+        """
+        with self.transaction(branch, actor=actor, message=message, if_commit=if_commit, once=once) as transaction:
+            query_name = transaction.mutate(gq, params, name=name)
+        return replace(transaction.receipt, query_name=query_name)
+
+    def transaction(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        once: Once | None = None,
+    ) -> Transaction:
+        """Statements that are published together when the block ends, or not at all when it raises.
+
+        PreconditionFailed when `if_commit` is not the branch's head.
+
+        `once` is a write key: a text, or an application and a number that grows. A write that comes again under its key
+        changes nothing, and its receipt (`repeated`) has the commit of the first one; WriteKeyReused when it asks for
+        something else. Under a key there is a commit even when nothing changes.
+
+        >>> with g.transaction(actor="ada", once="orders-2026-11-15") as tx:
+        ...     tx.insert("Person", name="Cy", age=51)
+        ...     tx.insert("Knows", from_="Bo", to="Cy")
+        >>> assert tx.receipt.commit == g.commit()
+        """
+        return Transaction(
+            self._repository, self._committer, branch, actor=actor, message=message, if_commit=if_commit, once=once
+        )
+
+    def begin(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        once: Once | None = None,
+    ) -> Transaction:
+        """The same without a block: end it with `commit()` or `rollback()`.
+
+        >>> tx = g.begin()
+        >>> tx.insert("Person", name="Nobody")
+        >>> tx.rollback()
+        """
+        return self.transaction(branch, actor=actor, message=message, if_commit=if_commit, once=once)
+
+    def load(
+        self,
+        sources: Sources,
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        from_: str | None = None,
+        new_branch: bool = False,
+        type: str | None = None,
+        format: FileFormat | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        rejects: str | Path | None = None,
+        engine: Engine = "spark",
+        actor: str | None = None,
+        message: str | None = None,
+        once: Once | None = None,
+        show_progress: bool = False,
+    ) -> LoadReceipt:
+        """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`) as one commit, or nothing.
+
+        `from_` makes a branch that is not there, at that revision, in the same step as the load: there is never a branch
+        without its load. A branch that is there, or that somebody else makes meanwhile, is loaded into like any other; with
+        `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
+        them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma).
+
+        `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
+        DataFrame, its columns). The file for rejected records that an earlier try has left is replaced.
+
+        >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
+        >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
+        """
+        from omnigraph.pipeline.load.job import load
+
+        return load(
+            self._repository,
+            sources,
+            mode=mode,
+            branch=branch,
+            from_=from_,
+            new_branch=new_branch,
+            engine=engine,
+            format=format,
+            type=type,
+            actor=actor,
+            message=message,
+            once=once,
+            rejects=rejects,
+            encoding=encoding,
+            delimiter=delimiter,
+            show_progress=show_progress,
+        )
+
+    def stream_into(
+        self,
+        frames: str | Callable[[Any], Mapping[str, Any]],
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        rejects: str | Path | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> Callable[[Any, int], None]:
+        """For `foreachBatch` of a Spark stream: each micro-batch is one commit, however often it is tried.
+
+        `frames` is the type that the batch's rows are of, or a function from a batch to DataFrames by type, as `load` takes
+        them. Rejected records stop the query unless `rejects` names a folder, where each batch writes a file of its own.
+
+        >>> into = g.stream_into(lambda batch: {"Person": batch.select("name"), "City": batch.select("city")}, mode="merge")
+        """
+        from omnigraph.pipeline.load.job import check_mode
+        from omnigraph.pipeline.spark.session import require_pyspark
+
+        if not isinstance(frames, str) and not callable(frames):
+            raise UsageError(
+                f"'frames' must be a type or a function of the batch, got {type(frames).__name__}",
+                hint='g.stream_into("Person", mode="append")',
+            )
+        check_mode(mode)
+        check_attribution(actor, message)
+        refuse_memory(self.uri)
+        require_pyspark()
+        from omnigraph.pipeline.spark.stream_sink import StreamInto
+
+        return StreamInto(self._repository, frames, mode, branch, rejects, actor, message)

@@ -1,0 +1,10 @@
+"""The words that arguments of bulk work take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+LoadMode = Literal["append", "merge", "overwrite"]
+FileFormat = Literal["jsonl", "csv", "parquet"]
+Lost = Literal["report", "reset", "drop"]
+"""What repair does about a branch whose head cannot be read in full."""
