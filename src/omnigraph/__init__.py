@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
-    from omnigraph.read import EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
+    from omnigraph.read import Blob, EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
     from omnigraph.runtime import Runtime
     from omnigraph.values.entities import Entity, JsonValue, Value
     from omnigraph.values.types import PropertyType, Scalar
@@ -125,7 +125,7 @@ _HOMES = {
     "omnigraph.maintenance.indexes": ("IndexState",),
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
-    "omnigraph.read": ("InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
+    "omnigraph.read": ("Blob", "InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
     "omnigraph.runtime": ("Runtime",),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
     "omnigraph.values.types": ("PropertyType", "Scalar"),
@@ -137,6 +137,7 @@ __all__ = [
     "NO_VALUE",
     "Annotation",
     "Baseline",
+    "Blob",
     "Branch",
     "BrokenQuery",
     "Cancellation",

@@ -100,10 +100,10 @@ def test_the_parts_of_a_graph() -> None:
     def names(kind: type) -> list[str]:
         return sorted(name for name, _ in members(kind))
 
-    reading = ["entity", "explain", "export", "query", "snapshot", "spark"]
+    reading = ["blob", "entity", "explain", "export", "export_stream", "query", "snapshot", "spark"]
     writing = ["begin", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
-    history += ["wait_for_change"]
+    history += ["baseline_stream", "wait_for_change"]
     schema = ["apply_schema", "broken_queries", "diff_schema", "lint", "plan_schema", "schema"]
     health = ["cleanup", "repair", "storage", "verify"]
     parts = ["branches", "recovery", "tags"]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import IO
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from omnigraph.changes.diff import type_order
 from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter
 from omnigraph.changes.feed import cursor_at
 from omnigraph.changes.stored_rows import chunk_rows
 from omnigraph.history import MAIN
+from omnigraph.language.catalog import EntityType
 from omnigraph.records.encoding import record_lines
 from omnigraph.storage.outputs import Target, outputs
 from omnigraph.views import Repository, View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 8_192
 
 
 @dataclass(frozen=True)
@@ -46,27 +53,47 @@ def write_baseline(
     The file appears whole or not at all, and is on disk before the cursor is given. An `op` filter holds for the cursor
     only: a snapshot has no operations.
     """
+    view, last = _captured(repository, branch, only)
+    with outputs([target], repository.tables.options, replace=replace) as (file,), file.open() as out:
+        entities = 0
+        for line in records(view, only):
+            out.write(line)
+            entities += 1
+        out.write(last.line)
+    return Baseline(entities, last.snapshot_commit_id, last.resume_cursor)
+
+
+def baseline_lines(repository: Repository, branch: str = MAIN, *, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
+    """The same lines as a stream. A stream that ends without its last line is no baseline."""
+    view, last = _captured(repository, branch, only)
+    return itertools.chain(records(view, only), [last.line])
+
+
+@dataclass(frozen=True)
+class _LastLine:
+    snapshot_commit_id: str
+    resume_cursor: str
+
+    @property
+    def line(self) -> bytes:
+        return json.dumps({"baseline": asdict(self)}).encode() + b"\n"
+
+
+def _captured(repository: Repository, branch: str, only: ChangeFilter) -> tuple[View, _LastLine]:
     head, view = repository.head(branch)
     commit = head.head.commit
-    cursor = cursor_at(repository, head, commit, only)
-    with outputs([target], repository.tables.options, replace=replace) as (file,), file.open() as out:
-        return _write(out, view, only, commit.id, cursor)
-
-
-def _write(out: IO[bytes], view: View, only: ChangeFilter, commit_id: str, cursor: str) -> Baseline:
-    entities = 0
-    for line in records(view, only):
-        out.write(line)
-        entities += 1
-    last = {"baseline": {"snapshot_commit_id": commit_id, "resume_cursor": cursor}}
-    out.write(json.dumps(last).encode() + b"\n")
-    return Baseline(entities, commit_id, cursor)
+    return view, _LastLine(commit.id, cursor_at(repository, head, commit, only))
 
 
 def records(view: View, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
     """Nodes, then edges, as graph-batch lines. Bounded memory."""
     for entity in sorted(view.catalog.tables.values(), key=type_order):
-        table = view.table(entity.table_key)
-        if table is not None and only.wants_type(entity):
-            for batch in table.scan(batch_rows=min(8_192, chunk_rows(table))):
+        if only.wants_type(entity):
+            for batch in scanned_batches(view, entity):
                 yield from (f"{line}\n".encode() for line in record_lines(entity, batch))
+
+
+def scanned_batches(view: View, entity: EntityType) -> Iterator[pa.RecordBatch]:
+    """The rows of a type in batches that fit in memory however wide the rows are."""
+    table = view.table(entity.table_key)
+    return iter(()) if table is None else iter(table.scan(batch_rows=min(BATCH_ROWS, chunk_rows(table))))

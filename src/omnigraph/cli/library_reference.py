@@ -65,6 +65,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "InputColumns",
         "InputChoice",
         "GraphTables",
+        "Blob",
         "Cancellation",
     ),
     "What writes did": (

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from omnigraph.cli.commands import (
+    blobs,
     branches,
     copies,
     data,
@@ -73,7 +74,7 @@ def cli(**_flags: Any) -> None:
     """
 
 
-for module in (graphs, data, queries, branches, history, schemas, recovery, health, storage, copies, servers):
+for module in (graphs, data, queries, blobs, branches, history, schemas, recovery, health, storage, copies, servers):
     module.register(cli)
 
 

@@ -39,7 +39,9 @@ def _has_names(value: object) -> bool:
 
 
 _KINDS.update(
-    dict.fromkeys(["LoadMode", "FileFormat", "Durability", "Verify", "Lost", "Strategy", "By"], _KINDS["str"])
+    dict.fromkeys(
+        ["LoadMode", "FileFormat", "StreamFormat", "Durability", "Verify", "Lost", "Strategy", "By"], _KINDS["str"]
+    )
 )
 _LISTS = frozenset(["Iterable[str]", "Sequence[str]"])
 

@@ -183,3 +183,22 @@ class HistoryMethods(GraphState):
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
         return write_baseline(self._repository, out, branch, only=only, replace=force)
+
+    def baseline_stream(
+        self,
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> Iterator[bytes]:
+        """A baseline as bytes in chunks, as in `export_stream`. Its last line is `{"baseline": {...}}`, with the cursor.
+
+        >>> *_, last = b"".join(g.baseline_stream()).splitlines()
+        >>> assert g.commit().id.encode() in last
+        """
+        from omnigraph.changes import ChangeFilter, baseline_lines
+        from omnigraph.pipeline.export.streams import chunks
+
+        only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
+        return chunks(baseline_lines(self._repository, branch, only=only))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -18,9 +18,9 @@ from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.values.entities import Entity
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.choices import FileFormat
+    from omnigraph.pipeline.choices import FileFormat, StreamFormat
     from omnigraph.pipeline.spark.frames import GraphTables
-    from omnigraph.read import Explanation, Result
+    from omnigraph.read import Blob, Explanation, Result
 
 
 @names_damage
@@ -109,6 +109,26 @@ class ReadMethods(GraphState):
         view = self._view(revision, as_of)
         return export(view, target, format=format, types=types, force=force, engine=engine)
 
+    def export_stream(
+        self,
+        *,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        types: Sequence[str] | None = None,
+        format: StreamFormat = "jsonl",
+    ) -> Iterator[bytes]:
+        """The graph, or some types of it, at any snapshot, as bytes in chunks: of JSON lines, nodes before edges; of CSV, Parquet
+        or Arrow's stream format, one type. Entities come in the order in which they are stored.
+
+        Nothing is read before its chunk is asked for, and little is held.
+
+        >>> lines = b"".join(g.export_stream(types=["Person"])).splitlines()
+        >>> assert len(lines) == 3
+        """
+        from omnigraph.pipeline.export.streams import export_stream
+
+        return export_stream(self._view(revision, as_of), format, types)
+
     def spark(
         self, engine: Engine = "spark", *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> GraphTables:
@@ -138,6 +158,18 @@ class ReadMethods(GraphState):
         from omnigraph.read import entity
 
         return entity(self._view(revision, as_of), type, id)
+
+    def blob(
+        self, type: str, id: str, property: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> Blob:
+        """A Blob of one entity: its size, a tag of its content, and its bytes by range.
+
+        NotFound when the entity is not there, or its Blob is null. A value is read from storage as a whole when its part is
+        asked for; what is given is not copied more than once.
+        """
+        from omnigraph.read import blob
+
+        return blob(self._view(revision, as_of), type, id, property)
 
     def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
         """What a revision holds: its commit, its schema, and the number of entities of each type.

@@ -6,5 +6,6 @@ from typing import Literal
 
 LoadMode = Literal["append", "merge", "overwrite"]
 FileFormat = Literal["jsonl", "csv", "parquet"]
+StreamFormat = Literal["jsonl", "csv", "parquet", "arrow"]
 Lost = Literal["report", "reset", "drop"]
 """What repair does about a branch whose head cannot be read in full."""

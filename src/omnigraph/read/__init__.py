@@ -1,6 +1,7 @@
 """Queries: a typed read becomes one relational tree, runs on reduced inputs in DuckDB, and comes back as a Result."""
 
 from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
+from omnigraph.read.blobs import Blob, blob
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import run_read
 from omnigraph.read.explain import Explanation, InputColumns, explain
@@ -10,6 +11,7 @@ from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies import InputChoice, Mode
 
 __all__ = [
+    "Blob",
     "EntityVersion",
     "Explanation",
     "HopInput",
@@ -21,6 +23,7 @@ __all__ = [
     "RelationalQuery",
     "Result",
     "Timing",
+    "blob",
     "compile_read",
     "entity",
     "explain",

@@ -84,8 +84,8 @@ def entity(view: View, type_name: str, entity_id: str) -> Entity | None:
 
 
 def entity_key(view: View, type_name: str) -> str:
-    """The table key of a type name; a node type wins over an edge type of the same name."""
-    for key in _keys(type_name):
+    """The table key of a type name; a node type wins over an edge type of the same name, unless `edge:Name` says which."""
+    for key in (type_name, *_keys(type_name)):
         if key in view.catalog.tables:
             return key
     raise UsageError(f"the schema has no type '{type_name}'", hint=f"it has: {', '.join(sorted(view.catalog.tables))}")

@@ -36,7 +36,7 @@ def export(
     """
     if format not in FORMATS:
         raise UsageError(f"'{format}' is not an export format", hint=f"choose one of {', '.join(FORMATS)}")
-    keys = _selected(view, types)
+    keys = selected_types(view, types)
     targets = _targets(view, target, keys, format)
     _refuse_own_folder(view, targets)
     session = session_of(engine, view.repository.store.uri)
@@ -47,7 +47,7 @@ def export(
         return sum(_write(view, [key], format, file, encoder) for key, file in zip(keys, files, strict=True))
 
 
-def _selected(view: View, types: Sequence[str] | None) -> list[str]:
+def selected_types(view: View, types: Sequence[str] | None) -> list[str]:
     """Table keys in order; a name that a node and an edge share selects both."""
     if types is None:
         return list(view.catalog.tables)

@@ -1,0 +1,91 @@
+"""blob get|stat."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from omnigraph.cli.options import command, revision_options, uri_argument
+from omnigraph.cli.output import Output
+from omnigraph.cli.settings import Settings
+
+
+def register(cli: click.Group) -> None:
+    @cli.group()
+    def blob() -> None:
+        """Read Blobs.
+
+        \b
+        omnigraph blob get Photo sea image ./photos > sea.png
+        """
+
+    _register_get(blob)
+    _register_stat(blob)
+
+
+def _register_get(group: click.Group) -> None:
+    @command(group, "get")
+    @click.argument("type_name", metavar="TYPE")
+    @click.argument("entity_id", metavar="ID")
+    @click.argument("property_name", metavar="PROPERTY")
+    @revision_options
+    @click.option("--offset", type=click.IntRange(0), default=0, show_default=True, help="Leave out so many bytes.")
+    @click.option("--length", type=click.IntRange(0), help="At most so many bytes (default: to the end).")
+    @uri_argument
+    def get(
+        settings: Settings,
+        out: Output,
+        type_name: str,
+        entity_id: str,
+        property_name: str,
+        revision: str,
+        as_of: str | None,
+        offset: int,
+        length: int | None,
+        uri: str | None,
+    ) -> None:
+        """The bytes of a Blob, or a part of them, on standard output.
+
+        \b
+        omnigraph blob get Photo sea image ./photos > sea.png
+        omnigraph blob get Photo sea image ./photos --offset 1024 --length 512
+
+        \b
+        JSON: none; the bytes are the result
+        """
+        found = settings.open(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        bytes_out = sys.stdout.buffer
+        for piece in found.pieces(offset, length):
+            bytes_out.write(piece)
+        bytes_out.flush()
+
+
+def _register_stat(group: click.Group) -> None:
+    @command(group, "stat")
+    @click.argument("type_name", metavar="TYPE")
+    @click.argument("entity_id", metavar="ID")
+    @click.argument("property_name", metavar="PROPERTY")
+    @revision_options
+    @uri_argument
+    def stat(
+        settings: Settings,
+        out: Output,
+        type_name: str,
+        entity_id: str,
+        property_name: str,
+        revision: str,
+        as_of: str | None,
+        uri: str | None,
+    ) -> None:
+        """The size of a Blob, and a tag that is the same only while its bytes are.
+
+        \b
+        omnigraph blob stat Photo sea image ./photos
+
+        \b
+        JSON: {size, etag, graph_commit_id}
+        """
+        found = settings.open(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        value = {"size": found.size, "etag": found.etag, "graph_commit_id": found.commit.id}
+        out.show(value, f"{found.size} bytes, etag {found.etag}, at commit {found.commit.id}")
