@@ -6,11 +6,14 @@ import gc
 import weakref
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.errors import GraphNotFound, UsageError
 from omnigraph.storage.objects import open_memory
+from omnigraph.tables import Staged
+from omnigraph.tables.store import Tables
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 NAMES = "query q() { match { $p: Person } return { $p.name as name } order { name } }"
@@ -58,3 +61,18 @@ def test_spark_is_refused_before_it_starts(engine: str, tmp_path: Path) -> None:
         graph.export(tmp_path / "x.jsonl", engine=engine)
     with pytest.raises(UsageError, match="memory of one process"):
         graph.query(NAMES, engine=engine)
+
+
+ROWS = pa.table({"x": pa.array([1, 2], pa.int64())})
+
+
+def test_tables_in_memory_outlive_whoever_made_them() -> None:
+    """So there is a memory before the first two tables are made, at the same time perhaps: both are in it."""
+    address = open_memory("memory://test-memory-graphs/outlive").uri
+    staged = stored(Tables(address), "nodes/P")
+    gc.collect()
+    assert Tables(address).open(staged.path, staged.version).rows == 2
+
+
+def stored(tables: Tables, path: str) -> Staged:
+    return tables.stage(tables.create(path, ROWS.schema), rows=ROWS)

@@ -13,7 +13,7 @@ import re
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -132,7 +132,15 @@ class Memory:
 
     def __init__(self) -> None:
         self.client = MemoryStore()
-        self.shared: dict[str, Any] = {}
+        self._shared: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def share(self, name: str, make: Callable[[], Any]) -> Any:
+        """What stands under a name; made once, however many ask for it at the same time."""
+        with self._lock:
+            if name not in self._shared:
+                self._shared[name] = make()
+            return self._shared[name]
 
 
 _named: dict[str, Memory] = {}

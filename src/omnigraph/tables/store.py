@@ -422,10 +422,28 @@ class Tables:
     def _session(self) -> Any:
         with self._lock:
             if self._session_value is None:
-                # Lance keeps what is in memory with a session: all who open the same memory need the same one.
-                made = _new_session()
-                self._session_value = self._memory.shared.setdefault("lance", made) if self._memory else made
+                memory = self._memory
+                self._session_value = memory.share("lance", self._held_session)[0] if memory else _new_session()
             return self._session_value
+
+    def _held_session(self) -> tuple[Any, Any]:
+        """A session for tables in memory, and a table that nobody reads.
+
+        Lance keeps what is in memory with a session, for as long as a table of it is open, and two first tables that are
+        made at the same time would each begin a memory of their own. So there is always one.
+        """
+        import lance
+        import pyarrow as pa
+
+        session = _new_session()
+        held = lance.write_dataset(
+            pa.table({"held": pa.array([], pa.int8())}),
+            self.uri("held"),
+            mode="create",
+            storage_options=self._options or None,
+            session=session,
+        )
+        return session, held
 
 
 def sizes_in(path: str, listed: Iterable[ObjectInfo]) -> dict[str, int]:
