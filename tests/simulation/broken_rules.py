@@ -1,4 +1,4 @@
-"""Each rule of the protocol, broken on purpose. The simulation must notice every one of them."""
+"""Each rule of the protocol, broken on purpose. The simulation, or a schedule made for it, must notice every one of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.errors import ObjectExists, StorageTransient
+from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import PublishPlan, branches
-from omnigraph.history.chain import Chain, encode_entry, key_of
+from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
 from omnigraph.history.publish import Attempt
 from omnigraph.history.retention import Retention
 from omnigraph.history.values import Commit, CommitStep, Entry, WriteKey
@@ -191,6 +192,24 @@ def stalls_are_not_seen(patch: pytest.MonkeyPatch) -> None:
         return None if entry is None else self._remember(entry, started)
 
     patch.setattr(Chain, "newest", newest)
+
+
+def heads_are_remembered_as_of_now(patch: pytest.MonkeyPatch) -> None:
+    """A head is remembered with the time of the answer, not with that of the question."""
+    remember = Chain._remember
+    patch.setattr(Chain, "_remember", lambda self, entry, seen_at: remember(self, entry, self.clock()))
+
+
+def watermark_can_fall(patch: pytest.MonkeyPatch) -> None:
+    """The watermark of the last cleanup counts, even a lower one."""
+
+    def lower(self: Retention, branch: str, floor: int) -> None:
+        reach(Failpoint.SWEEP_BEFORE_WATERMARK)
+        kept = watermark_key(branch, floor)
+        self.store.put(kept, b"{}")
+        self.store.delete_many([info.key for info in self.store.list(watermark_folder(branch)) if info.key != kept])
+
+    patch.setattr(Retention, "raise_watermark", lower)
 
 
 def tags_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
