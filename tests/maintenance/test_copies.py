@@ -398,8 +398,27 @@ def test_what_is_no_copy_of_the_graph_is_refused(origin: og.Graph, tmp_path: Pat
     og.init(tmp_path / "stranger", SCHEMA, durability="process")
     with pytest.raises(UsageError, match="another graph"):
         origin.push(tmp_path / "stranger")
-    with pytest.raises(UsageError, match="memory of one process"):
-        og.clone(origin.uri, "memory://copy")
+
+
+def test_a_graph_in_memory_is_refused_in_every_direction_with_another_way(origin: og.Graph, tmp_path: Path) -> None:
+    memory = og.init("memory://test-copies", SCHEMA)
+    copies: list[Callable[[], object]] = [
+        lambda: og.clone(origin.uri, "memory://copy"),
+        lambda: og.clone(memory.uri, tmp_path / "copy"),
+        lambda: origin.push(memory.uri),
+        lambda: memory.push(origin.uri),
+        lambda: origin.pull(memory.uri),
+        lambda: memory.pull(origin.uri),
+    ]
+    for copy in copies:
+        with pytest.raises(UsageError, match="memory of one process") as refused:
+            copy()
+        assert "export it, and load the export" in str(refused.value.hint)
+    add(memory, "held")
+    memory.export(tmp_path / "export.jsonl")
+    elsewhere = og.init(tmp_path / "elsewhere", SCHEMA, durability="process")
+    elsewhere.load(tmp_path / "export.jsonl", mode="append")
+    assert people(elsewhere) == ["held"]
 
 
 def test_tags_that_name_something_else_there_stay(origin: og.Graph) -> None:
