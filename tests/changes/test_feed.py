@@ -9,13 +9,12 @@ import os
 import random
 import stat
 import string
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from changes import feed_consumer
+from children import exit_code
 from history.sweeping import sweep
 from merge import model
 
@@ -352,12 +351,12 @@ def test_a_reader_that_stops_anywhere_rebuilds_the_branch(graph: og.Graph, tmp_p
 def test_a_killed_reader_rebuilds_the_branch(graph: og.Graph, tmp_path: Path) -> None:
     dice = random.Random(7)
     uri = graph.uri.removeprefix("file://")
-    command = [sys.executable, feed_consumer.__file__, uri, str(tmp_path / "held.json")]
+    consumer, held_file = Path(feed_consumer.__file__), str(tmp_path / "held.json")
     codes = []
     for steps in (1, 5, 3, 0):
         for _ in range(3):
             change_something(graph, dice)
-        codes.append(subprocess.run([*command, str(steps), str(steps)], check=False).returncode)
+        codes.append(exit_code(consumer, uri, held_file, str(steps), str(steps)))
     assert codes == [-9, -9, -9, 0]
     held = json.loads((tmp_path / "held.json").read_text())
     assert held["rows"] == as_held(model.state_of(graph, "main"))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from children import run_killed
 from evolve import killed_change
 from evolve.killed_change import AFTER, BEFORE
 
@@ -59,13 +56,7 @@ def test_a_killed_change_happened_or_did_not(tmp_path: Path) -> None:
     for point in points:
         root = tmp_path / point.value
         shutil.copytree(tmp_path / "prepared", root)
-        ended = subprocess.run(
-            [sys.executable, killed_change.__file__, str(root)],
-            env=os.environ | {failpoints.ENVIRONMENT: f"{point.value}=kill"},
-            capture_output=True,
-            timeout=120,
-        )
-        assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+        run_killed(Path(killed_change.__file__), str(root), point=point)
         g = og.open(root, verify="full")
         seen.append(g.commit().kind)
         g.apply_schema(AFTER)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +9,7 @@ from typing import Any
 
 import pytest
 from azure_server import AzureServer
+from children import run_killed
 from s3_server import S3Server
 
 import omnigraph as og
@@ -124,13 +121,7 @@ def test_a_depth_is_at_least_one(origin: og.Graph) -> None:
 
 def run(program: str, *arguments: str, point: Failpoint, nth: int = 1, options: dict[str, str] | None = None) -> None:
     """A program that is killed at a point."""
-    process = subprocess.run(
-        [sys.executable, "-c", f"import sys, omnigraph as og\noptions = {options!r}\n{program}", *arguments],
-        env=os.environ | {failpoints.ENVIRONMENT: f"{point.value}=kill@{nth}"},
-        capture_output=True,
-        timeout=120,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+    run_killed(f"import sys, omnigraph as og\noptions = {options!r}\n{program}", *arguments, point=point, nth=nth)
 
 
 CLONE = "og.clone(sys.argv[1], sys.argv[2], storage_options=options if '://' in sys.argv[1] else None, "

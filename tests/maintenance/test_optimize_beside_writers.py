@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import run_killed
 from maintenance import optimize_stream
 
 import omnigraph as og
@@ -220,13 +219,7 @@ def test_a_killed_optimize_leaves_every_row_and_the_next_one_lands(graph: og.Gra
     program = "import sys, omnigraph as og; og.open(sys.argv[1]).optimize()"
     for point in POINTS:
         write(graph, [61])
-        process = subprocess.run(
-            [sys.executable, "-c", program, graph.uri],
-            env=os.environ | {failpoints.ENVIRONMENT: f"{point.value}=kill"},
-            capture_output=True,
-            timeout=120,
-        )
-        assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+        run_killed(program, graph.uri, point=point)
         assert stored(graph) == BASE | {"n61": 0}
     graph.optimize()
     assert graph.commit().kind == "optimize"

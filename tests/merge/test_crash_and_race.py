@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import run_killed
 from merge import model
 
 import omnigraph as og
@@ -77,13 +75,7 @@ def test_a_killed_merge_happened_or_did_not(crash_graph: og.Graph, point: Failpo
         by="property",
         strategy="fail",
     ).state
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD, crash_graph.uri.removeprefix("file://"), source, target],
-        env={**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point.value}=kill"},
-        check=False,
-    )
-    assert child.returncode == -9, "the point was never reached"
-
+    run_killed(CHILD, crash_graph.uri.removeprefix("file://"), source, target, point=point)
     graph = og.open(crash_graph.uri.removeprefix("file://"))
     assert model.state_of(graph, target) == (before if point in BEFORE else merged)
     if point == LAST:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import run_killed
 from pipeline.conftest import SCHEMA, Write, content, knows, person
 from s3_server import S3Server
 
@@ -30,13 +31,7 @@ og.open(sys.argv[1]).load(sys.argv[2], mode=sys.argv[3], engine=sys.argv[4])
 
 def load_and_die(graph: og.Graph, source: str, mode: str, point: str, engine: str = "local") -> None:
     """Load in a process of its own that is killed at a failpoint."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADING, graph._repository.store.uri, source, mode, engine],
-        env={**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=kill"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == -9, done.stderr
+    run_killed(LOADING, graph._repository.store.uri, source, mode, engine, point=point)
 
 
 BEFORE_THE_PLAN = ["load.after_read", "load.after_stage", "load.after_checks", "load.after_indexes"]
@@ -154,11 +149,7 @@ def test_a_load_killed_anywhere_leaves_its_branch_with_its_commit_or_not_at_all(
     point: str, graph: og.Graph, write: Write
 ) -> None:
     source = write("p.jsonl", person("a"))
-    done = subprocess.run(
-        [sys.executable, "-c", ON_NEW_BRANCH, graph.uri, source],
-        env={**os.environ, "OMNIGRAPH_FAILPOINTS": f"{point}=kill"},
-    )
-    assert done.returncode == -9
+    run_killed(ON_NEW_BRANCH, graph.uri, source, point=point)
     if point == "publish.after_create":
         assert branches(graph) == ["main", "review"]
         assert graph._repository.head("review")[1].rows("node:Person") == 1

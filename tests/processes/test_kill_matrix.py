@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from children import run_killed
 from processes import killed_writers
 from processes.killed_writers import OTHER, WRITERS, State, look, prepare
 from processes.writing import Writer
@@ -65,14 +61,6 @@ class Bench:
         return reached, before, look(root)
 
 
-def killed(writer: str, root: Path, point: Failpoint) -> None:
-    environment = os.environ | {failpoints.ENVIRONMENT: f"{point.value}=kill"}
-    process = subprocess.run(
-        [sys.executable, killed_writers.__file__, writer, str(root)], env=environment, timeout=120, capture_output=True
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
-
-
 def next_write(root: Path) -> None:
     """Whatever was left behind, the next writer does not mind."""
     if look(root) is None:
@@ -104,9 +92,8 @@ def test_a_killed_writer_leaves_the_state_before_or_after(prepared: Path, tmp_pa
     alone = {writer: bench.undisturbed(writer) for writer in WRITERS}
     cells = [(writer, point) for writer, (reached, _, _) in alone.items() for point in dict.fromkeys(reached)]
     roots = {cell: bench.copy(cell[0]) for cell in cells}
-    with ThreadPoolExecutor(2) as pool:
-        for finished in [pool.submit(killed, writer, roots[writer, point], point) for writer, point in cells]:
-            finished.result()
+    for writer, point in cells:
+        run_killed(Path(killed_writers.__file__), writer, str(roots[writer, point]), point=point)
     matrix: dict[tuple[str, Failpoint], str] = {}
     for writer, point in cells:
         _, before, after = alone[writer]

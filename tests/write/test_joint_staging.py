@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from children import exit_code
 from write.crowd import Crowd, person
 
 import omnigraph as og
@@ -237,7 +236,6 @@ def test_the_answer_of_the_put_is_lost(graph: og.Graph, monkeypatch: pytest.Monk
 
 KILLED = """
 import sys, threading
-sys.path[:0] = [sys.argv[2]]
 import omnigraph as og
 from write.crowd import Crowd, person
 from omnigraph.testing.failpoints import Failpoint, arm, killing
@@ -248,8 +246,8 @@ crowd.hold_first(person("first"))
 for number in range(4):
     crowd.start(f"w{number}", person(f"p{number}"))
 crowd.wait_for(4)
-point = Failpoint(sys.argv[3])
-arm(point, killing(), nth=int(sys.argv[4]))
+point = Failpoint(sys.argv[2])
+arm(point, killing(), nth=int(sys.argv[3]))
 crowd.release()
 """
 
@@ -269,9 +267,7 @@ def test_a_process_that_dies_leaves_the_whole_group_or_none_of_it(
     """Between the first version and the create nothing of the group is there; after it everything is."""
     uri = str(tmp_path / "graph")
     og.init(uri, schema=SCHEMA, durability="process")
-    command = [sys.executable, "-c", KILLED, uri, str(Path(__file__).parent.parent), point.value, str(nth)]
-    ended = subprocess.run(command, env=os.environ, check=False, timeout=120)
-    assert ended.returncode == -9
+    assert exit_code(KILLED, uri, point.value, str(nth)) == -signal.SIGKILL
     graph = og.open(uri, durability="process")
     everybody = {"first", "p0", "p1", "p2", "p3"}
     assert people(graph) == (everybody if there else {"first"})
