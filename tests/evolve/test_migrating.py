@@ -102,3 +102,47 @@ def test_a_plan_says_whether_the_mutations_fit(g: og.Graph) -> None:
 def test_an_update_may_look_at_the_row(g: og.Graph) -> None:
     g.mutate('query q() { update Person set { age: age + 1, tier: first } where name = "Ada" }')
     assert g.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "first": "A.", "age": 37, "tier": "A."}
+
+
+def test_edges_move_to_another_type(g: og.Graph) -> None:
+    text = """
+    node Human @rename_from("Person") { name: String @key }
+    edge Met: Human -> Human { note: String? }
+    """
+    move = """query move() {
+      insert Met { from: $a.id, to: $b.id, note: $a.first } match { $a $k:knows $b }
+    }"""
+    g.apply_schema(text, with_=move)
+    rows = g.query("query q() { match { $a $m:met $b } return { $a.name as a, $b.name as b, $m.note as n } }").rows
+    assert rows == [{"a": "Ada", "b": "Bo", "n": "A."}]
+    assert list(g.schema.edges) == ["Met"]
+    with pytest.raises(QueryError, match="unknown edge 'knows'"):
+        g.mutate(move)
+    og.open(g.uri, verify="full")
+
+
+def test_nodes_of_a_type_that_goes_become_others(g: og.Graph) -> None:
+    move = """
+    query people() { insert Member { code: $p.name, years: $p.age } match { $p: Person } }
+    query ties() { insert Tie { from: $a.id, to: $b.id } match { $x knows $y $a: Member { } $b: Member { } $a.code = $x.name $b.code = $y.name } }
+    """
+    g.apply_schema("node Member { code: String @key  years: I64? }\nedge Tie: Member -> Member", with_=move)
+    assert g.entity("Member", "Ada") == {"id": "Ada", "code": "Ada", "years": 36}
+    rows = g.query("query q() { match { $a tie $b } return { $a.code as a, $b.code as b } }").rows
+    assert rows == [{"a": "Ada", "b": "Bo"}]
+
+
+def test_a_migration_does_not_write_what_goes(g: og.Graph) -> None:
+    text = "node Person { name: String @key }"
+    for write in ('insert Knows { from: "Ada", to: "Bo" }', 'delete Knows where from = "Ada"'):
+        with pytest.raises(UsageError, match="writes Knows, which the change drops"):
+            g.apply_schema(text, with_=f"query q() {{ {write} }}")
+    g.apply_schema(text, with_='query q() { delete Person where name = "Bo" }')
+    assert g.entity("Person", "Bo") is None
+
+
+def test_a_migration_says_nothing_of_what_the_new_schema_allows(g: og.Graph) -> None:
+    fill = "query fill() { update Person set { age: 1 } where first is not null }"
+    g.apply_schema(BEFORE.replace("first: String?", ""), with_=fill)
+    with pytest.raises(QueryError, match="no property 'first'"):
+        g.mutate(fill)

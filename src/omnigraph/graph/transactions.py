@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.texts import compiled_mutation, compiled_read, read_source
 from omnigraph.history import KeyName, Once
-from omnigraph.values.entities import Entity, entity_value
-from omnigraph.views import Repository
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.values.entities import Entity, Value, entity_value
+from omnigraph.views import Repository, View
 from omnigraph.write import GroupCommitter, Receipt, run_mutation
 from omnigraph.write import Transaction as WriteTransaction
 from omnigraph.write.transaction import records
@@ -128,7 +130,7 @@ class Transaction:
         text, _ = read_source(gq, ".gq")
         writes = self._asking("mutate", text, params, name)
         plan, bound = compiled_mutation(gq, writes.view, params, name)
-        run_mutation(writes, plan, bound)
+        run_mutation(writes, plan, bound, _matched_rows)
         return plan.name
 
     # ------------------------------------------------------------ reading
@@ -208,3 +210,10 @@ class Transaction:
         if self._state != "open":
             raise UsageError(f"this transaction has ended: it is {self._state}", hint="begin another one")
         return self._writes
+
+
+def _matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[str, Value]]:
+    """What the `match` of an insert finds. Reading is loaded by the first of them: most mutations have none."""
+    from omnigraph.read import matched_rows
+
+    return matched_rows(view, plan, arguments)

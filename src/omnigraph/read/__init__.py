@@ -3,7 +3,7 @@
 from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
 from omnigraph.read.blobs import Blob, blob
 from omnigraph.read.entities import EntityVersion, entity, history_of
-from omnigraph.read.execution import run_read
+from omnigraph.read.execution import matched_rows, run_read
 from omnigraph.read.explain import Explanation, InputColumns, explain
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.compiler import compile_read
@@ -30,5 +30,6 @@ __all__ = [
     "history_of",
     "index_specs",
     "index_state",
+    "matched_rows",
     "run_read",
 ]

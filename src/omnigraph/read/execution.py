@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.deadlines import NEVER, Deadline
-from omnigraph.errors import ArithmeticOverflow
+from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import engine
@@ -18,10 +19,16 @@ from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.shapes import Output, RelationalQuery
 from omnigraph.read.strategies import Answer, Mode, Read, answer
 from omnigraph.values.arrow import arrow_type
+from omnigraph.values.entities import Value
+from omnigraph.values.literals import Constant
+from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MAX_MATCHED_ROWS = 1_000_000
+MAX_MATCHED_BYTES = 256 * 2**20
 
 
 def run_read(
@@ -43,6 +50,18 @@ def run_read(
     final = table if answered.prepared is None else finish(view, answered.prepared.query, table)
     timing = Timing(reading_ended - started, engine_ended - reading_ended, time.perf_counter() - started)
     return Result(final, plan, view.snapshot.commit, timing)
+
+
+def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[str, Value]]:
+    """The rows of an insert's `match`, which the insert holds in memory: ResourceExhausted where they are too many."""
+    cut = replace(plan, limit=Constant(MAX_MATCHED_ROWS + 1, PropertyType(Scalar.I64)))
+    result = run_read(view, cut, arguments.parameters, now=arguments.now.replace(tzinfo=dt.UTC))
+    if len(result) > MAX_MATCHED_ROWS or result.to_arrow().nbytes > MAX_MATCHED_BYTES:
+        raise ResourceExhausted(
+            f"the match of an insert has more than {MAX_MATCHED_ROWS:,} rows, or {MAX_MATCHED_BYTES >> 20} MiB",
+            hint="write what it matches to a file ('omnigraph query --format csv') and load that ('omnigraph load')",
+        )
+    return result.rows
 
 
 def _evaluated(answered: Answer, arguments: Arguments) -> pa.Table:

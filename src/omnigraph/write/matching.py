@@ -10,7 +10,7 @@ from omnigraph.expressions.arguments import Arguments, is_known
 from omnigraph.expressions.interpreter import Interpreter, satisfying
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import NodeType
-from omnigraph.language.query.plan import Expression
+from omnigraph.language.query.plan import Expression, PropertyRef
 from omnigraph.tables import Table
 from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.canonical import canonical_text
@@ -29,9 +29,13 @@ class Matcher:
         self.view = view
         self.arguments = Arguments(parameters, now)
 
-    def value(self, expression: Expression) -> object:
-        """The value of an assignment that looks at no row."""
-        return self.arguments.value(expression)
+    def value(self, expression: Expression, row: Row | None = None) -> object:
+        """The value of an assignment that looks at no row but the one that was matched for it."""
+        if row is not None and isinstance(expression, PropertyRef):
+            return row[expression.column]
+        if is_known(expression):
+            return self.arguments.value(expression)
+        return Interpreter(self.arguments, 1, _no_columns).evaluate(expression)[0].as_py()
 
     def assigned(self, key: str, values: Sequence[tuple[str, Expression]], rows: Sequence[Row]) -> list[Row]:
         """What an update gives each row; an assignment may look at the row as it was."""
@@ -82,3 +86,7 @@ class Matcher:
     def _satisfying(self, rows: pa.Table, conditions: Iterable[Expression]) -> list[Row]:
         found: list[Row] = satisfying(rows, conditions, self.arguments).sort_by("id").to_pylist()
         return found
+
+
+def _no_columns(_variable: str, name: str) -> pa.Array:
+    raise AssertionError(f"{name} is a column, and no row is at hand")

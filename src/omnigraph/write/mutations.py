@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.catalog import EntityType, NodeType
 from omnigraph.language.query.plan import (
     DeleteEdges,
     DeleteNodes,
     Expression,
     InsertEdge,
+    InsertMatches,
     InsertNode,
     MutationPlan,
+    ReadPlan,
     UpdateNodes,
 )
-from omnigraph.write.matching import Matcher
+from omnigraph.views import View
+from omnigraph.write.matching import Matcher, Row
 from omnigraph.write.transaction import Transaction
 
+Reading = Callable[[View, ReadPlan, Arguments], Sequence[Row]]
+"""Runs the read that the `match` of an insert is: its rows, by column."""
 
-def run_mutation(transaction: Transaction, plan: MutationPlan, parameters: Mapping[str, object]) -> None:
+
+def run_mutation(
+    transaction: Transaction, plan: MutationPlan, parameters: Mapping[str, object], reading: Reading
+) -> None:
     """`parameters` are bound values. Nothing is published: the transaction decides when."""
     matcher = transaction.matcher(parameters)
     catalog = transaction.view.catalog
     for statement in plan.statements:
         match statement:
-            case InsertNode(name, values):
-                node = catalog.nodes[name]
-                row = {key: matcher.value(expression) for key, expression in values}
-                if node.key:
-                    transaction.upsert(name, row)
-                else:
-                    transaction.insert(name, row)
-            case InsertEdge(name, source, target, values):
-                row = {key: matcher.value(expression) for key, expression in values}
-                transaction.insert_edge(name, matcher.value(source), matcher.value(target), row)
+            case InsertNode() | InsertEdge():
+                _insert(transaction, statement, matcher)
+            case InsertMatches(insert, rows):
+                transaction.relies_on(rows.reads)
+                # All of them come before the first insert: an insert does not match what it inserts.
+                for row in reading(transaction.preview(), rows, matcher.arguments):
+                    _insert(transaction, insert, matcher, row)
             case UpdateNodes(name, values, where):
                 _update(transaction, catalog.nodes[name], values, where, matcher)
             case DeleteNodes(name, where):
                 _delete(transaction, catalog.nodes[name], where, matcher)
             case DeleteEdges(name, where):
                 _delete(transaction, catalog.edges[name], where, matcher)
+
+
+def _insert(
+    transaction: Transaction, insert: InsertNode | InsertEdge, matcher: Matcher, matched: Row | None = None
+) -> None:
+    values = {name: matcher.value(expression, matched) for name, expression in insert.values}
+    if isinstance(insert, InsertEdge):
+        ends = matcher.value(insert.source, matched), matcher.value(insert.target, matched)
+        transaction.insert_edge(insert.type_name, *ends, values)
+    elif transaction.view.catalog.nodes[insert.type_name].key:
+        transaction.upsert(insert.type_name, values)
+    else:
+        transaction.insert(insert.type_name, values)
 
 
 def _update(

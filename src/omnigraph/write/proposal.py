@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from omnigraph.errors import InputError
+from omnigraph.errors import ExpectedVersionMismatch, InputError
 from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange, WriteKey
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
@@ -24,7 +24,8 @@ Ids = frozenset[tuple[str, str]]
 class Proposal:
     """`deltas` were checked against `view`, where they supersede the rows at `addresses`.
 
-    `plan` is the write as far as it is known: each table's state is still the one before it.
+    `plan` is the write as far as it is known: each table's state is still the one before it. The write follows from all rows of
+    the tables in `relied_on`, so it ends with a conflict when one of them moved.
     """
 
     view: View
@@ -32,14 +33,23 @@ class Proposal:
     addresses: Addresses
     fragments: Fragments
     plan: PublishPlan
+    relied_on: frozenset[str] = frozenset()
 
     def staged_on(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         """The plan with its versions made on a snapshot. What was checked is checked again only where it moved."""
         view = self.view.repository.view(snapshot)
+        self._check_relied_on(snapshot)
         if self.view.snapshot.schema != snapshot.schema:
             return self._staged_under(view, plan)
         addresses = check_again(view, plan, self.deltas) if self._moved(snapshot) else self.addresses
         return replace(self, addresses=addresses)._staged(plan, view)
+
+    def _check_relied_on(self, snapshot: Snapshot) -> None:
+        before, carrying = self.view.snapshot, Carrying(self.view.repository, self.plan, snapshot)
+        for key in sorted(self.relied_on):
+            known, now = before.table(key), snapshot.table(carrying.key(key))
+            if known != now:
+                raise ExpectedVersionMismatch(key, *(each.generation if each else 0 for each in (known, now)))
 
     def _staged_under(self, view: View, plan: PublishPlan) -> PublishPlan:
         """The write as one of another schema: its rows checked by all rules of that, and written anew."""
@@ -71,8 +81,9 @@ class Proposal:
 
     @cached_property
     def only_adds(self) -> bool:
-        """No row of the branch goes, and no rule asks for a least number of rows: adding more rows never mends it."""
-        if any(delta.removed or self.addresses.get(key) for key, delta in self.deltas.items()):
+        """No row of the branch goes, and no rule asks for a least number of rows: adding more rows never mends it. Nor does it
+        follow from rows that others may add."""
+        if self.relied_on or any(delta.removed or self.addresses.get(key) for key, delta in self.deltas.items()):
             return False
         return not any(check.needs_more_rows for check in checks_of_deltas(self.view, self.deltas))
 
@@ -110,6 +121,7 @@ def propose(
     message: str | None = None,
     if_commit: str | None = None,
     once: WriteKey | None = None,
+    relied_on: frozenset[str] = frozenset(),
 ) -> Proposal:
     """Check deltas against the view of an entry's head and write their rows."""
     since = view.repository.history.clock()
@@ -132,4 +144,4 @@ def propose(
         once=once,
         staged_since=since,
     )
-    return Proposal(view, deltas, addresses, fragments, plan)
+    return Proposal(view, deltas, addresses, fragments, plan, relied_on)

@@ -54,6 +54,7 @@ class Transaction:
         self.catalog = self.view.catalog
         self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self._pending: dict[str, Pending] = {}
+        self._relied_on: set[str] = set()
         self._finished = False
         self._receipt: Receipt | None = None
 
@@ -222,6 +223,10 @@ class Transaction:
             )
         return found
 
+    def relies_on(self, tables: Iterable[str]) -> None:
+        """What is written follows from all rows of these tables: it is right only as long as they do not change."""
+        self._relied_on.update(tables)
+
     def matcher(self, parameters: Mapping[str, object]) -> Matcher:
         return Matcher(self.view, parameters, self.now)
 
@@ -272,6 +277,7 @@ class Transaction:
                 message=self.message,
                 if_commit=self.if_commit,
                 once=once,
+                relied_on=frozenset(self._relied_on),
             )
             commit = self.committer.publish(proposal)
             if commit.id != proposal.plan.commit_id:

@@ -56,6 +56,11 @@ def test_edges_that_are_unique_between_two_nodes_can_be_counted_by_their_ends() 
     assert lint_queries(counted, catalog).findings == ()
 
 
+def test_what_an_insert_matches_should_be_connected(library: Catalog) -> None:
+    pairs = "query q($n: String) { insert Note { label: $n } match { $p: Person $c: City } }"
+    assert [finding.code for finding in lint_queries(pairs, library).findings] == ["L205"]
+
+
 def test_every_code_has_a_case() -> None:
     assert [code for code, _ in ADVICE] == list(LINT_CODES)
 

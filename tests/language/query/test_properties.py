@@ -146,7 +146,14 @@ reads = st.builds(
 
 _assigned = st.lists(assignments, max_size=3).map(tuple)
 statements = st.one_of(
-    st.builds(syntax.InsertStatement, type_names, _assigned, st.just(AT), st.just(AT)),
+    st.builds(
+        syntax.InsertStatement,
+        type_names,
+        _assigned,
+        st.lists(_clauses(expressions), max_size=2).map(tuple),
+        st.just(AT),
+        st.just(AT),
+    ),
     st.builds(syntax.UpdateStatement, type_names, _assigned, expressions, st.just(AT), st.just(AT)),
     st.builds(syntax.DeleteStatement, type_names, expressions, st.just(AT), st.just(AT)),
 )

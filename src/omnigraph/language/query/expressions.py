@@ -16,7 +16,7 @@ from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import compared, fitted, temporal_constant, untyped_constant
 from omnigraph.values.types import PropertyType, Scalar
 
-Place = OneOf["match", "return", "order", "where"]
+Place = OneOf["match", "return", "order", "where", "insert"]
 BlockChecker = Callable[[tuple[syntax.Clause, ...], Scope, Position], plan.Pattern]
 
 
@@ -185,7 +185,7 @@ class ExpressionChecker:
             )
         if name in self.checking.parameters:
             return plan.Parameter(name, self.checking.parameters[name])
-        if self.place == "where":
+        if self.place == "where" or (self.place == "insert" and not self.scope.nodes):
             raise self.checking.refuse(
                 "T14", f"${name} is not a parameter", variable.at, suggestion(name, list(self.checking.parameters))
             )
@@ -461,7 +461,7 @@ class ExpressionChecker:
         return plan.Unary("not", exists, plan.BOOL) if block.kind == "not" else exists
 
     def stored(self, value: syntax.Expr, target: PropertyType, *, where: str) -> plan.Expression:
-        """A literal, parameter or now() as a value of a property, in a binding or an assignment (rule T3)."""
+        """What is written as a value of a property, in a binding or an assignment (rule T3)."""
         checked = self.check(value)
         if isinstance(checked, plan.Constant):
             try:
@@ -469,9 +469,11 @@ class ExpressionChecker:
             except Unfit as unfit:
                 raise self.checking.refuse("T3", f"{where}: {unfit}", value.at) from None
         given = type_of(checked)
-        if isinstance(checked, plan.EntityRef) or not _storable(given, target):
-            what = "an entity" if isinstance(checked, plan.EntityRef) else str(given)
-            raise self.checking.refuse("T3", f"{where}: {what} is not a value of {target}", value.at)
+        if isinstance(checked, plan.EntityRef):
+            hint = f"write ${checked.variable}.id"
+            raise self.checking.refuse("T3", f"{where}: an entity is not a value of {target}", value.at, hint)
+        if not _storable(given, target):
+            raise self.checking.refuse("T3", f"{where}: {given} is not a value of {target}", value.at)
         return checked
 
 

@@ -159,6 +159,9 @@ def _advice(query: syntax.QueryDecl, compiled: plan.QueryPlan, catalog: Catalog)
         if isinstance(node, syntax.Comparison) and _has_null(node):
             place = f"line {node.at.line}"
             yield QueryFinding("warning", "L207", f"{place}: '{node.op}' with null is never true; use `is null`", names)
+    for statement in compiled.statements if isinstance(compiled, plan.MutationPlan) else ():
+        if isinstance(statement, plan.InsertMatches):
+            yield from _connection_advice(statement.rows.pattern, names)
     if isinstance(query.body, syntax.ReadBody) and isinstance(compiled, plan.ReadPlan):
         yield from _read_advice(query.body, compiled, names)
         yield from _count_advice(compiled, catalog, names)
@@ -176,13 +179,17 @@ def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[st
             yield QueryFinding(
                 "info", "L204", f"nothing refers to ${binding.variable}; write $_ if that is meant", names
             )
-    parts = _components(compiled.pattern)
-    if parts > 1:
-        yield QueryFinding("warning", "L205", f"the pattern has {parts} parts that are not connected", names)
+    yield from _connection_advice(compiled.pattern, names)
     if (body.limit is not None or body.offset is not None) and not body.order:
         yield QueryFinding(
             "info", "L206", "limit without order: the rows that remain are those with the smallest ids", names
         )
+
+
+def _connection_advice(pattern: plan.Pattern, names: tuple[str, ...]) -> Iterator[QueryFinding]:
+    parts = _components(pattern)
+    if parts > 1:
+        yield QueryFinding("warning", "L205", f"the pattern has {parts} parts that are not connected", names)
 
 
 def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, ...]) -> Iterator[QueryFinding]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
 from omnigraph.language.query import plan, syntax
-from omnigraph.language.query.expressions import ExpressionChecker, suggestion
+from omnigraph.language.query.expressions import ExpressionChecker, suggestion, type_of
+from omnigraph.language.query.reads import check_matched, with_columns
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
 from omnigraph.language.query.syntax import Position
 from omnigraph.values.types import PropertyType, Scalar
@@ -15,7 +17,7 @@ from omnigraph.values.types import PropertyType, Scalar
 def check_mutation(
     query: syntax.QueryDecl, body: syntax.MutationBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
 ) -> plan.MutationPlan:
-    checker = _MutationChecker(checking)
+    checker = _MutationChecker(query.name, checking, declared)
     statements = tuple(checker.statement(statement) for statement in body.statements)
     return plan.MutationPlan(
         name=query.name,
@@ -29,16 +31,17 @@ def check_mutation(
 
 
 class _MutationChecker:
-    def __init__(self, checking: Checking) -> None:
+    def __init__(self, name: str, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]) -> None:
+        self._name = name
         self._checking = checking
+        self._declared = declared
         self._scope = Scope(checking)
-        self._values = ExpressionChecker(self._scope, "where")
         self.writes: set[str] = set()
 
     def statement(self, statement: syntax.StatementSyntax) -> plan.Statement:
         match statement:
             case syntax.InsertStatement():
-                return self._insert(statement)
+                return self._insert_matches(statement) if statement.clauses else self._insert(statement, self._scope)
             case syntax.UpdateStatement():
                 return self._update(statement)
             case syntax.DeleteStatement():
@@ -58,11 +61,36 @@ class _MutationChecker:
 
     # ------------------------------------------------------------ insert
 
-    def _insert(self, statement: syntax.InsertStatement) -> plan.InsertNode | plan.InsertEdge:
+    def _insert_matches(self, statement: syntax.InsertStatement) -> plan.InsertMatches:
+        """The values that depend on a row become columns of a read, and the insert takes them from there."""
+        scope = Scope(self._checking)
+        rows = check_matched(self._name, statement.clauses, scope, self._declared)
+        if not rows.pattern.bindings:
+            raise self._checking.refuse("T9", "the `match` of an insert binds no node", statement.at)
+        columns: dict[str, plan.Expression] = {}
+
+        def taken(name: str, value: plan.Expression) -> plan.Expression:
+            if isinstance(value, plan.Constant | plan.Parameter | plan.Now):
+                return value
+            type_ = type_of(value)
+            if type_.scalar is Scalar.BLOB:
+                hint = "read the Blob with g.entity(type, id), and insert it from there"
+                raise self._checking.refuse("T24", f"'{name}' is a Blob and cannot be matched", statement.at, hint)
+            columns[name] = value
+            return plan.PropertyRef("", name, type_)
+
+        insert = self._insert(statement, scope)
+        insert = replace(insert, values=tuple((name, taken(name, value)) for name, value in insert.values))
+        if isinstance(insert, plan.InsertEdge):
+            insert = replace(insert, source=taken("from", insert.source), target=taken("to", insert.target))
+        first = plan.PropertyRef(rows.pattern.bindings[0].variable, "id", ID)
+        return plan.InsertMatches(insert, with_columns(rows, columns or {"id": first}))
+
+    def _insert(self, statement: syntax.InsertStatement, scope: Scope) -> plan.InsertNode | plan.InsertEdge:
         names = {assignment.name for assignment in statement.assignments}
         entity = self._entity(statement.type_name, statement.type_at, prefer_edge=bool(names & {*ENDPOINTS}))
         self._check_assigned(statement.assignments, statement.at)
-        values = self._assigned(statement.assignments, entity)
+        values = self._assigned(statement.assignments, entity, ExpressionChecker(scope, "insert"))
         if isinstance(entity, EdgeType):
             for end in ENDPOINTS:
                 if end not in values:
@@ -132,9 +160,9 @@ class _MutationChecker:
             seen.add(assignment.name)
 
     def _assigned(
-        self, assignments: tuple[syntax.Assignment, ...], entity: EntityType, checker: ExpressionChecker | None = None
+        self, assignments: tuple[syntax.Assignment, ...], entity: EntityType, checker: ExpressionChecker
     ) -> dict[str, plan.Expression]:
-        """`checker` knows the row, where there is one: an update may give it what it has elsewhere."""
+        """`checker` knows the row, where there is one: that of an update, or that of an insert's `match`."""
         targets = self._targets(entity)
         values: dict[str, plan.Expression] = {}
         for assignment in assignments:
@@ -146,7 +174,7 @@ class _MutationChecker:
                 raise self._checking.refuse(
                     "T11", f"{entity.name} has no property '{assignment.name}'", assignment.at, hint
                 )
-            values[assignment.name] = (checker or self._values).stored(
+            values[assignment.name] = checker.stored(
                 assignment.value, targets[assignment.name], where=f"'{assignment.name}'"
             )
         return values

@@ -315,8 +315,10 @@ class _Builder(Transformer[Token, Any]):
     def mutation(self, *statements: syntax.StatementSyntax) -> syntax.MutationBody:
         return syntax.MutationBody(statements)
 
-    def insert(self, word: Token, type_: Token, *assignments: syntax.Assignment) -> syntax.InsertStatement:
-        return syntax.InsertStatement(str(type_), assignments, _at(word), _at(type_))
+    def insert(self, word: Token, type_: Token, *rest: Any) -> syntax.InsertStatement:
+        assignments = tuple(part for part in rest if isinstance(part, syntax.Assignment))
+        clauses = rest[-1] if len(rest) > len(assignments) else ()
+        return syntax.InsertStatement(str(type_), assignments, clauses, _at(word), _at(type_))
 
     def update(self, word: Token, type_: Token, _set: Token, *rest: Any) -> syntax.UpdateStatement:
         *assignments, _where, where = rest

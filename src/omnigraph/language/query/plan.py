@@ -44,7 +44,7 @@ class Now:
 class PropertyRef:
     """A column of a bound entity. `column` is the physical name: a property, `id`, `src` or `dst`.
 
-    In a mutation's `where` the variable is "" (the row at hand).
+    In a mutation's `where`, and in what it inserts for each row of a `match`, the variable is "" (the row at hand).
     """
 
     variable: str
@@ -348,6 +348,14 @@ class InsertEdge:
 
 
 @dataclass(frozen=True)
+class InsertMatches:
+    """An insert for each row of a read. What its values take of the row are columns of the variable ""."""
+
+    insert: InsertNode | InsertEdge
+    rows: ReadPlan
+
+
+@dataclass(frozen=True)
 class UpdateNodes:
     type_name: str
     values: tuple[tuple[str, Expression], ...]
@@ -368,7 +376,7 @@ class DeleteEdges:
     where: Expression
 
 
-Statement = InsertNode | InsertEdge | UpdateNodes | DeleteNodes | DeleteEdges
+Statement = InsertNode | InsertEdge | InsertMatches | UpdateNodes | DeleteNodes | DeleteEdges
 
 
 @dataclass(frozen=True)

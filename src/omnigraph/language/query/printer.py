@@ -79,7 +79,10 @@ def _statement(statement: syntax.StatementSyntax) -> str:
     expressions = _Expressions("$")
     match statement:
         case syntax.InsertStatement():
-            return f"insert {statement.type_name} {expressions.assignments(statement.assignments)}"
+            text = f"insert {statement.type_name} {expressions.assignments(statement.assignments)}"
+            if not statement.clauses:
+                return text
+            return "\n".join([f"{text} match {{", *expressions.clauses(statement.clauses, "    "), "  }"])
         case syntax.UpdateStatement():
             assigned = expressions.assignments(statement.assignments)
             return f"update {statement.type_name} set {assigned} where {expressions.text(statement.where)}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, type_of
 from omnigraph.language.query.patterns import check_pattern
@@ -39,6 +42,38 @@ def check_read(
     query: syntax.QueryDecl, body: syntax.ReadBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
 ) -> plan.ReadPlan:
     return _ReadChecker(checking, body).check(query, declared)
+
+
+def check_matched(
+    name: str, clauses: tuple[syntax.Clause, ...], scope: Scope, declared: tuple[plan.DeclaredParameter, ...]
+) -> plan.ReadPlan:
+    """The `match` of an insert: a row for each match, in the order of ids, without columns so far."""
+    checking = scope.checking
+    around, checking.reads = checking.reads, set()
+    pattern = check_pattern(clauses, scope)
+    reads, checking.reads = checking.reads, around | checking.reads
+    entities = ({*scope.nodes} | {*scope.edges}) - scope.anonymous
+    return plan.ReadPlan(
+        name=name,
+        parameters=declared,
+        pattern=pattern,
+        projections=(),
+        columns=(),
+        grouped=False,
+        distinct=False,
+        order=(),
+        tie_break=tuple(sorted(entities)),
+        limit=None,
+        offset=None,
+        reads=tuple(sorted(reads)),
+    )
+
+
+def with_columns(rows: plan.ReadPlan, columns: Mapping[str, plan.Expression]) -> plan.ReadPlan:
+    """A read without columns, with these."""
+    projections = tuple(plan.Projection(name, expression) for name, expression in columns.items())
+    described = tuple(result_column(each.name, each.expression) for each in projections)
+    return replace(rows, projections=projections, columns=described)
 
 
 def _is_ranking(expression: plan.Expression) -> bool:

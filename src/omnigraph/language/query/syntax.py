@@ -256,8 +256,11 @@ class ReadBody:
 
 @dataclass(frozen=True, slots=True)
 class InsertStatement:
+    """`clauses` are those of its `match`; none: it inserts once."""
+
     type_name: str
     assignments: tuple[Assignment, ...]
+    clauses: tuple[Clause, ...]
     at: Position = field(compare=False, repr=False)
     type_at: Position = field(compare=False, repr=False)
 
@@ -324,7 +327,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     OrderItem: ("expression",),
     ReadBody: ("clauses", "items", "order", "limit", "offset"),
     MutationBody: ("statements",),
-    InsertStatement: ("assignments",),
+    InsertStatement: ("assignments", "clauses"),
     UpdateStatement: ("assignments", "where"),
     DeleteStatement: ("where",),
 }

@@ -1,7 +1,7 @@
 """Mutations that run with a schema change, in the same commit.
 
-They are compiled and run under the new schema with the properties that it drops beside it, so that what is new can be filled
-with what goes. What they write has the new schema alone, and is checked by its rules.
+They are compiled and run under the new schema with the properties and types that it drops beside it, so that what is new can be
+filled with what goes. What they write has the new schema alone, and is checked by its rules.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import UsageError
 from omnigraph.history import Entry, Snapshot, TableChange
 from omnigraph.language.catalog import Catalog, EntityType, Property, stored_columns
+from omnigraph.language.catalog_json import catalog_hash
 from omnigraph.language.query.compiler import compile_queries
-from omnigraph.language.query.plan import MutationPlan
+from omnigraph.language.query.plan import InsertMatches, MutationPlan
+from omnigraph.read import matched_rows
 from omnigraph.views import View
 from omnigraph.write import GroupCommitter, Transaction, run_mutation
 from omnigraph.write.constraints import check_deltas
@@ -65,14 +67,14 @@ def migrate(view: View, entry: Entry, after: Catalog, migration: Migration) -> M
     """Run the mutations; their rows are staged, and nothing is visible yet."""
     repository = view.repository
     both = _with_dropped(view.catalog, after)
-    reading = repository.view(under(view, after, repository.hold_catalog(both)))
+    reading = repository.view(under(view, both, repository.hold_catalog(both)))
     writing = repository.view(under(view, after, repository.hold_catalog(after)))
     transaction = Transaction(repository, GroupCommitter(repository), entry.branch, at=(entry, reading))
-    for plan in _mutations(both, migration):
-        run_mutation(transaction, plan, {})
-    deltas = {
-        key: replace(delta, entity=after.tables[key]) for key, delta in transaction.deltas(writing.schema).items()
-    }
+    for plan in _mutations(after, both, migration):
+        run_mutation(transaction, plan, {}, matched_rows)
+    # A node that goes takes its edges with it, those of a type that is dropped anyway too.
+    changed = transaction.deltas(lambda key: (writing if key in after.tables else reading).schema(key))
+    deltas = {key: replace(delta, entity=after.tables[key]) for key, delta in changed.items() if key in after.tables}
     addresses = check_deltas(writing, deltas)
     staged = stage_versions(writing, deltas, addresses, write_rows(writing, deltas))
     tables = dict(writing.snapshot.tables)
@@ -83,38 +85,57 @@ def migrate(view: View, entry: Entry, after: Catalog, migration: Migration) -> M
 
 def check_migration(before: Catalog, after: Catalog, migration: Migration) -> None:
     """Raise what keeps the mutations from running with the change from one schema to the other. Rows are not looked at."""
-    _mutations(_with_dropped(before, after), migration)
+    _mutations(after, _with_dropped(before, after), migration)
 
 
-def _mutations(catalog: Catalog, migration: Migration) -> list[MutationPlan]:
+def _mutations(after: Catalog, both: Catalog, migration: Migration) -> list[MutationPlan]:
     plans = []
-    for plan in compile_queries(migration.text, catalog, migration.file).values():
+    for plan in compile_queries(migration.text, both, migration.file).values():
         if not isinstance(plan, MutationPlan):
             raise UsageError(f"'{plan.name}' is a read", hint="a migration consists of mutations")
         if plan.parameters:
             raise UsageError(f"'{plan.name}' has parameters", hint="write the values into the migration")
+        for statement in plan.statements:
+            insert = statement.insert if isinstance(statement, InsertMatches) else statement
+            if insert.type_name not in after.nodes and insert.type_name not in after.edges:
+                raise UsageError(
+                    f"'{plan.name}' writes {insert.type_name}, which the change drops",
+                    hint="what is dropped can be read in a `match`, and goes with the commit by itself",
+                )
         plans.append(plan)
     return plans
 
 
 def _with_dropped(before: Catalog, after: Catalog) -> Catalog:
-    """The new schema, in which nothing is required yet, with the properties that it drops."""
+    """The new schema, in which nothing is required yet, with the properties and types that it drops."""
     known = {entity.id: entity for entity in before.tables.values()}
+    kept = {entity.id: entity.name for entity in after.tables.values()}
+    words = {name.lower() for name in after.edges}
 
     def properties(entity: EntityType) -> dict[str, Property]:
-        kept = {property.id for property in entity.properties.values()}
+        ids = {property.id for property in entity.properties.values()}
         found = {name: _nullable(property) for name, property in entity.properties.items()}
         for name, property in known[entity.id].properties.items() if entity.id in known else ():
-            if property.id not in kept and name not in found:
+            if property.id not in ids and name not in found:
                 found[name] = replace(_nullable(property), columns=stored_columns(property))
         return found
 
+    dropped = {
+        node.name: replace(node, implements=())
+        for node in before.nodes.values()
+        if node.id not in kept and node.name not in after.nodes and node.name not in after.interfaces
+    }
     nodes = {
         name: replace(node, properties=properties(node) | {key: node.properties[key] for key in node.key})
         for name, node in after.nodes.items()
-    }
+    } | dropped
     edges = {name: replace(edge, properties=properties(edge)) for name, edge in after.edges.items()}
-    return replace(after, nodes=nodes, edges=edges)
+    for edge in before.edges.values():
+        source, target = (kept.get(before.nodes[end].id, end) for end in (edge.source, edge.target))
+        if edge.id not in kept and edge.name.lower() not in words and {source, target} <= nodes.keys():
+            edges[edge.name] = replace(edge, source=source, target=target, min_out=0)
+    both = replace(after, nodes=nodes, edges=edges, is_evolved=True)
+    return replace(both, hash=catalog_hash(both))
 
 
 def _nullable(property: Property) -> Property:
