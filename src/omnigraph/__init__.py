@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
+    from omnigraph.policy import Ask, Gate
     from omnigraph.read import Blob, EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
     from omnigraph.runtime import Runtime
     from omnigraph.values.entities import Entity, JsonValue, Value
@@ -125,6 +126,7 @@ _HOMES = {
     "omnigraph.maintenance.indexes": ("IndexState",),
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
+    "omnigraph.policy": ("Ask", "Gate"),
     "omnigraph.read": ("Blob", "InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
     "omnigraph.runtime": ("Runtime",),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
@@ -136,6 +138,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "NO_VALUE",
     "Annotation",
+    "Ask",
     "Baseline",
     "Blob",
     "Branch",
@@ -159,6 +162,7 @@ __all__ = [
     "Explanation",
     "FeedPage",
     "Finding",
+    "Gate",
     "Graph",
     "GraphBranches",
     "GraphRecovery",

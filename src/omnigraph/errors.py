@@ -27,6 +27,7 @@
     │   └── TagNotFound
     ├── AlreadyExists
     ├── BranchNotMerged
+    ├── PolicyDenied
     ├── Conflict
     │   ├── ExpectedVersionMismatch
     │   ├── KeyConflict
@@ -53,7 +54,7 @@
         ├── StorageTransient
         └── StoragePermanent
 
-Each class says in its first sentence what happened. Each error has a stable `code` (its class's name in snake case), says
+Each class says in its first sentence what happened. Each error has a stable `code` (its class's name in snake case; `forbidden` for PolicyDenied), says
 whether an unchanged retry can help (`retry`), and whether anything may have been committed (`outcome`: "not_committed" or
 "unknown").
 """
@@ -80,7 +81,8 @@ class OmnigraphError(Exception):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        if "code" not in vars(cls):
+            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = printable(message)
@@ -389,6 +391,30 @@ class BranchNotMerged(OmnigraphError):
 
     def details(self) -> dict[str, Any]:
         return {"branch": self.branch, "commits": self.commits}
+
+
+class PolicyDenied(OmnigraphError):
+    """The policy does not let this actor do this. `branch` and `target_branch` are those that it was asked for."""
+
+    code = "forbidden"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        action: str,
+        branch: str | None = None,
+        target_branch: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.action = action
+        self.branch = branch
+        self.target_branch = target_branch
+
+    def details(self) -> dict[str, Any]:
+        named = {"action": self.action, "branch": self.branch, "target_branch": self.target_branch}
+        return {name: value for name, value in named.items() if value is not None}
 
 
 # ---------------------------------------------------------------- conflicts

@@ -110,9 +110,9 @@ def graph() -> og.Graph:
 def places() -> Iterator[tuple[str, str, str]]:
     for part, kind in (
         ("", og.Graph),
-        ("branches", type(og.Graph.branches.fget(_Nothing()))),  # type: ignore[attr-defined]
-        ("tags", type(og.Graph.tags.fget(_Nothing()))),  # type: ignore[attr-defined]
-        ("recovery", type(og.Graph.recovery.fget(_Nothing()))),  # type: ignore[attr-defined]
+        ("branches", og.GraphBranches),
+        ("tags", og.GraphTags),
+        ("recovery", og.GraphRecovery),
         ("transaction", og.Transaction),
     ):
         for method, member in inspect.getmembers(kind, inspect.isfunction):
@@ -120,10 +120,6 @@ def places() -> Iterator[tuple[str, str, str]]:
                 for parameter in inspect.signature(member).parameters:
                     if parameter not in SKIPPED:
                         yield part, method, parameter
-
-
-class _Nothing:
-    _repository = None
 
 
 @pytest.mark.parametrize(("part", "method", "parameter"), list(places()))

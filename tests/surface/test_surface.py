@@ -107,7 +107,9 @@ def test_the_parts_of_a_graph() -> None:
     schema = ["apply_schema", "broken_queries", "diff_schema", "lint", "plan_schema", "schema"]
     health = ["cleanup", "repair", "storage", "verify"]
     parts = ["branches", "recovery", "tags"]
-    assert names(og.Graph) == sorted([*reading, *writing, *history, *schema, *health, *parts, "close", "id", "uri"])
+    assert names(og.Graph) == sorted(
+        [*reading, *writing, *history, *schema, *health, *parts, "as_", "close", "id", "uri"]
+    )
     assert names(og.GraphBranches) == ["create", "delete", "exists", "list", "merge"]
     assert names(og.GraphTags) == ["create", "delete", "list"]
     assert names(og.GraphRecovery) == ["discard", "list", "resume"]

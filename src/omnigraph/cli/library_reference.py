@@ -81,6 +81,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("CleanupReport", "StorageReport", "TypeStorage", "IndexState", "KeptBy", "Totals"),
     ),
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
+    "Policies": ("Ask", "Gate"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),
         *("Annotation", "Embed", "StoredColumn", "MigrationPlan", "SchemaReceipt", "BrokenQuery"),

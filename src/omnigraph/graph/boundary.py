@@ -1,4 +1,4 @@
-"""Where calls enter and leave the library: arguments are checked, and what failed because a stored file is damaged fails as
+"""Where calls enter and leave the library: arguments are checked, the policy is asked, and what failed because a stored file is damaged fails as
 Damaged, with the file's name.
 
 Lance, Arrow and DuckDB say of a damaged table whatever they stumbled over. So when one of them fails, the files that this graph
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from omnigraph.errors import OmnigraphError, PipelineFailed, StoragePermanent
+from omnigraph.graph.access import asking, asking_property
 from omnigraph.graph.arguments import checked
 from omnigraph.views import Repository
 
@@ -20,15 +21,17 @@ C = TypeVar("C", bound=type)
 
 
 def names_damage(public: C) -> C:
-    """Of a class whose objects have a `_repository`: every public method, and every stream that it gives."""
+    """Of a class whose objects have a `_repository`, a `_caller` and `_asks`: every public method, and every stream that it gives."""
     for name, member in list(vars(public).items()):
         if inspect.isfunction(member) and not name.startswith("_"):
             setattr(public, name, _guarded(member))
+        elif isinstance(member, property) and not name.startswith("_"):
+            setattr(public, name, asking_property(name, member))
     return public
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    run = checked(method)
+    run = checked(asking(method))
 
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import PolicyDenied
+from omnigraph.graph.access import BRANCHES, Caller
 from omnigraph.graph.boundary import names_damage
 from omnigraph.history import MAIN, Commit
 from omnigraph.pipeline.engines import Engine, workers_of
+from omnigraph.policy import Ask
 from omnigraph.views import Repository
 
 if TYPE_CHECKING:
@@ -42,8 +45,11 @@ class GraphBranches:
     >>> assert g.branches.list()[0].name == "main"
     """
 
-    def __init__(self, repository: Repository) -> None:
+    _asks = BRANCHES
+
+    def __init__(self, repository: Repository, caller: Caller | None = None) -> None:
         self._repository = repository
+        self._caller = caller
 
     def __repr__(self) -> str:
         return f"<branches of {self._repository.store.uri}>"
@@ -107,15 +113,30 @@ class GraphBranches:
         """
         from omnigraph.merge import merge_branches
 
-        return merge_branches(
+        refusal = self._refuses_deletion(source, actor) if delete_branch else None
+
+        result = merge_branches(
             self._repository,
             source,
             into,
             strategy=strategy,
             by=by,
             dry_run=dry_run,
-            delete_branch=delete_branch,
+            delete_branch=delete_branch and refusal is None,
             actor=actor,
             message=message,
             workers=workers_of(engine, self._repository.store.uri),
         )
+        if refusal is None or dry_run:
+            return result
+        return replace(result, branch_deleted=False, branch_delete_error=refusal.message)
+
+    def _refuses_deletion(self, branch: str, actor: str | None) -> PolicyDenied | None:
+        """The policy's answer when a merge is asked to delete its source: the merge itself does not depend on it."""
+        if self._caller is None:
+            return None
+        try:
+            self._caller.ask(Ask("branch_delete", target_branch=branch.strip()), actor)
+        except PolicyDenied as refusal:
+            return refusal
+        return None

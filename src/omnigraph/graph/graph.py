@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from omnigraph.graph.access import Caller
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.branches import GraphBranches
 from omnigraph.graph.copies import CopyMethods
@@ -49,6 +50,13 @@ class Graph(WriteMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods
         """
         self._repository.close()
 
+    def as_(self, actor: str) -> Graph:
+        """The same graph, used by somebody: what it does is done in that name, and a policy is asked for that name.
+
+        >>> assert g.as_("bo").branches.exists("main")
+        """
+        return Graph(self._repository, (self._caller or Caller(None, None)).named(actor), self._committer)
+
     @property
     def id(self) -> str:
         """The graph's own id, given when it was made; a copy has the same one."""
@@ -62,14 +70,14 @@ class Graph(WriteMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods
     @property
     def branches(self) -> GraphBranches:
         """Make, list, delete and merge branches."""
-        return GraphBranches(self._repository)
+        return GraphBranches(self._repository, self._caller)
 
     @property
     def tags(self) -> GraphTags:
         """Names for commits."""
-        return GraphTags(self._repository)
+        return GraphTags(self._repository, self._caller)
 
     @property
     def recovery(self) -> GraphRecovery:
         """Writes that were interrupted between staging and publishing."""
-        return GraphRecovery(self._repository)
+        return GraphRecovery(self._repository, self._caller)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from omnigraph.errors import UsageError
+from omnigraph.graph.access import Caller
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.texts import read_source
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.policy import Gate, check_gate
 from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability
 from omnigraph.views import Repository, new_table_id
@@ -28,19 +30,20 @@ def init(
     durability: Durability = "disk",
     memory: str | int | None = None,
     runtime: Runtime | None = None,
+    policy: Gate | None = None,
 ) -> Graph:
     """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
 
-    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then. `memory` and
-    `runtime` are as in `open`.
+    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then. `memory`,
+    `runtime` and `policy` are as in `open`.
 
     >>> cities = og.init("./cities", schema="node City { name: String @key }")
     >>> assert list(cities.schema.nodes) == ["City"]
     """
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file, new_table_id=new_table_id)
-    shared = _runtime(memory, runtime)
-    return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor, shared))
+    shared, caller = _runtime(memory, runtime), _caller(policy)
+    return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor, shared), caller)
 
 
 @checked
@@ -52,6 +55,7 @@ def open(
     memory: str | int | None = None,
     runtime: Runtime | None = None,
     verify: Verify = "used",
+    policy: Gate | None = None,
 ) -> Graph:
     """Open an existing graph. GraphNotFound when there is none, UnsupportedFormat when it needs a newer omnigraph.
 
@@ -62,17 +66,25 @@ def open(
     `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged when a file is missing or
     does not hold what was written.
 
+    With a `policy` every call is asked for first, reads too: `g.as_(actor)` is the graph as somebody uses it, and a call in
+    nobody's name is PolicyDenied.
+
     >>> with og.open("./cities", verify="full") as cities:
     ...     assert cities.commit().kind == "init"
     """
     if verify not in ("used", "full"):
         raise UsageError(f"{verify!r} is no way to verify a graph", hint='verify="used" or verify="full"')
+    caller = _caller(policy)
     repository = Repository.open(str(uri), storage_options, durability, _runtime(memory, runtime))
     if verify == "full":
         from omnigraph.pipeline.verify.job import verify as verify_graph
 
         verify_graph(repository, all=True).raise_damage()
-    return Graph(repository)
+    return Graph(repository, caller)
+
+
+def _caller(policy: Gate | None) -> Caller | None:
+    return None if policy is None else Caller(check_gate(policy), None)
 
 
 def _runtime(memory: str | int | None, runtime: Runtime | None) -> Runtime:

@@ -7,6 +7,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from omnigraph.errors import Damaged
+from omnigraph.graph.access import RECOVERY, Caller
 from omnigraph.graph.boundary import names_damage
 from omnigraph.history import Commit, CommitKind, Prepared, from_microseconds
 from omnigraph.views import Repository
@@ -42,8 +43,11 @@ class GraphRecovery:
     >>> assert g.recovery.list() == []
     """
 
-    def __init__(self, repository: Repository) -> None:
+    _asks = RECOVERY
+
+    def __init__(self, repository: Repository, caller: Caller | None = None) -> None:
         self._repository = repository
+        self._caller = caller
 
     def __repr__(self) -> str:
         return f"<prepared writes of {self._repository.store.uri}>"

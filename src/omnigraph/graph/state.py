@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from omnigraph.graph.access import GRAPH, Caller
 from omnigraph.views import Repository, View
 from omnigraph.write import GroupCommitter
 
@@ -11,9 +12,14 @@ from omnigraph.write import GroupCommitter
 class GraphState:
     """The state of an open graph, and what every theme needs of it."""
 
-    def __init__(self, repository: Repository) -> None:
+    _asks = GRAPH
+
+    def __init__(
+        self, repository: Repository, caller: Caller | None = None, committer: GroupCommitter | None = None
+    ) -> None:
         self._repository = repository
-        self._committer = GroupCommitter(repository)
+        self._caller = caller
+        self._committer = committer or GroupCommitter(repository)
 
     @property
     def uri(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
+from omnigraph.graph.access import TAGS, Caller
 from omnigraph.graph.boundary import names_damage
 from omnigraph.history import MAIN, Commit
 from omnigraph.views import Repository
@@ -37,8 +38,11 @@ class GraphTags:
     >>> assert g.tags.list() == []
     """
 
-    def __init__(self, repository: Repository) -> None:
+    _asks = TAGS
+
+    def __init__(self, repository: Repository, caller: Caller | None = None) -> None:
         self._repository = repository
+        self._caller = caller
 
     def __repr__(self) -> str:
         return f"<tags of {self._repository.store.uri}>"

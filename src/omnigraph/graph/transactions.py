@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
 from omnigraph.expressions.arguments import Arguments
+from omnigraph.graph.access import TRANSACTION, Caller, touched
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.texts import compiled_mutation, compiled_read, read_source
 from omnigraph.history import KeyName, Once
 from omnigraph.language.query.plan import ReadPlan
+from omnigraph.policy import Ask, Gate
 from omnigraph.values.entities import Entity, Value, entity_value
 from omnigraph.views import Repository, View
 from omnigraph.write import GroupCommitter, Receipt, run_mutation
@@ -39,6 +41,8 @@ class Transaction:
     >>> assert (tx.branch, repr(tx)) == ("main", "<Transaction on main, open>")
     """
 
+    _asks = TRANSACTION
+
     def __init__(
         self,
         repository: Repository,
@@ -49,8 +53,10 @@ class Transaction:
         message: str | None,
         if_commit: str | None,
         once: Once | None,
+        gate: Gate | None = None,
     ) -> None:
         self._repository = repository
+        self._caller = None if gate is None else Caller(gate, actor)
         self._key = None if once is None else KeyName.of(once)
         self._asked: list[object] = []
         """Under a write key: every statement as it was called, to tell a repeated transaction from another one."""
@@ -130,6 +136,8 @@ class Transaction:
         text, _ = read_source(gq, ".gq")
         writes = self._asking("mutate", text, params, name)
         plan, bound = compiled_mutation(gq, writes.view, params, name)
+        if self._caller is not None:
+            self._caller.ask(Ask("change", branch=self.branch, types=touched(plan)))
         run_mutation(writes, plan, bound, _matched_rows)
         return plan.name
 

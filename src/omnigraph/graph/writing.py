@@ -71,7 +71,14 @@ class WriteMethods(GraphState):
         >>> assert tx.receipt.commit == g.commit()
         """
         return Transaction(
-            self._repository, self._committer, branch, actor=actor, message=message, if_commit=if_commit, once=once
+            self._repository,
+            self._committer,
+            branch,
+            actor=actor,
+            message=message,
+            if_commit=if_commit,
+            once=once,
+            gate=None if self._caller is None else self._caller.gate,
         )
 
     def begin(

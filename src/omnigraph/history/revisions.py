@@ -58,6 +58,14 @@ class Revisions:
                 return found
         return self.snapshot(found).commit
 
+    def owner(self, revision: str, as_of: str | dt.datetime | None = None) -> tuple[str, str | None]:
+        """The branch that a revision is, and None; of any other revision, the branch that its commit was made on, and the commit."""
+        found = self._find(revision, as_of)
+        if isinstance(found, Entry):
+            return found.branch, None
+        ref = found.ref if isinstance(found, Commit) else found
+        return ref.branch, ref.id
+
     def entry(self, revision: str, as_of: str | dt.datetime | None = None) -> Entry:
         """An entry whose last commit is the one a revision names: where its log starts, and where a branch can."""
         found = self._find(revision, as_of)

@@ -1,0 +1,272 @@
+"""What every public method asks of the policy before it does anything: one table a public class, method by method."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.history import MAIN, check_attribution
+from omnigraph.language.query.plan import MutationPlan
+from omnigraph.policy import Action, Ask, Gate, denied
+
+
+@dataclass(frozen=True)
+class Caller:
+    """On whose behalf a graph is used, and the gate that is asked. Without an actor of its own, each call names one."""
+
+    gate: Gate | None
+    actor: str | None
+
+    def named(self, actor: str) -> Caller:
+        """The same, bound to an actor."""
+        if self.actor is not None:
+            raise UsageError(
+                f"this graph is used as '{self.actor}' already", hint="call as_ on the graph that was opened"
+            )
+        check_attribution(actor, None)
+        return Caller(self.gate, actor)
+
+    def acting(self, actor: str | None) -> str | None:
+        """Who acts in a call that names an actor, or None."""
+        if actor is not None and self.actor is not None and actor != self.actor:
+            raise UsageError(f"this graph is used as '{self.actor}', not as '{actor}'", hint="leave actor= out")
+        return self.actor if actor is None else actor
+
+    def ask(self, ask: Ask, actor: str | None = None) -> None:
+        """PolicyDenied unless the actor may do this. A caller without a name may do nothing."""
+        who = self.acting(actor)
+        if self.gate is None:
+            return
+        if who is None:
+            raise denied(None, ask, hint="g.as_(actor) names the caller; on the command line, --as")
+        self.gate.check(who, ask)
+
+    def admit(self, asks: Asks, target: Any, arguments: dict[str, Any]) -> None:
+        """Ask for a call; `arguments` are all of its arguments, and are changed to those that were allowed."""
+        actor = None
+        if "actor" in arguments and asks not in (free, commits_asks):
+            actor = arguments["actor"] = self.acting(arguments["actor"])
+        if self.gate is not None:
+            for ask in asks(Call(target, arguments)):
+                self.ask(ask, actor)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a public method."""
+
+    target: Any
+    arguments: dict[str, Any]
+
+    def branch(self, name: str = "branch") -> str:
+        """The branch that an argument names. Spaces around it do not make it another one."""
+        value: str = self.arguments[name]
+        return value.strip()
+
+    def owner(self, name: str = "revision") -> str:
+        """The branch that owns the commit of a revision; from here on the revision is that commit.
+
+        A revision that names no commit is asked for as if it were a branch, so that nobody learns from the refusal what is there.
+        """
+        revision, as_of = self.arguments[name], self.arguments.get("as_of") if name == "revision" else None
+        if revision == MAIN and as_of is None:
+            return MAIN
+        try:
+            branch, commit_id = self.target._repository.history.revisions.owner(revision, as_of)
+        except OmnigraphError:
+            return str(revision).strip()
+        if commit_id is not None:
+            self.arguments[name] = commit_id
+            if name == "revision" and "as_of" in self.arguments:
+                self.arguments["as_of"] = None
+        return str(branch)
+
+    @property
+    def types(self) -> frozenset[str] | None:
+        types = self.arguments.get("types")
+        return None if types is None else frozenset(types)
+
+
+Asks = Callable[[Call], Iterator[Ask]]
+
+
+def free(call: Call) -> Iterator[Ask]:
+    """Nothing of the graph's content is read or changed."""
+    return iter(())
+
+
+def _revisions(action: Action, *names: str) -> Asks:
+    def asks(call: Call) -> Iterator[Ask]:
+        for name in names:
+            if call.arguments[name] is not None:
+                types = call.types if action == "export" else None
+                yield Ask(action, branch=call.owner(name), types=types)
+
+    return asks
+
+
+def _branch(action: Action, name: str = "branch") -> Asks:
+    def asks(call: Call) -> Iterator[Ask]:
+        types = call.types if action == "export" else NO_TYPES if action == "change" else None
+        yield Ask(action, branch=call.branch(name), types=types)
+
+    return asks
+
+
+NO_TYPES: frozenset[str] = frozenset()
+"""A change that touches no type yet: each of its statements asks for its own."""
+
+
+def _main(action: Action) -> Asks:
+    return lambda call: iter([Ask(action, branch=MAIN)])
+
+
+def _target(action: Action, name: str) -> Asks:
+    return lambda call: iter([Ask(action, target_branch=call.branch(name))])
+
+
+def _graph(action: Action) -> Asks:
+    return lambda call: iter([Ask(action)])
+
+
+def _own_branch(action: Action) -> Asks:
+    """Of a transaction."""
+    types = NO_TYPES if action == "change" else None
+    return lambda call: iter([Ask(action, branch=call.target.branch, types=types)])
+
+
+def _statement(call: Call) -> Iterator[Ask]:
+    """A statement of a transaction about one type."""
+    yield Ask("change", branch=call.target.branch, types=frozenset([call.arguments["type_name"]]))
+
+
+def _deletion(call: Call) -> Iterator[Ask]:
+    """A node goes with its edges."""
+    type_name: str = call.arguments["type_name"]
+    edges = call.target._writes.view.catalog.edges_of(type_name)
+    yield Ask("change", branch=call.target.branch, types=frozenset([type_name, *(edge.name for edge in edges)]))
+
+
+def touched(plan: MutationPlan) -> frozenset[str]:
+    """The types that a mutation writes to; those of the edges that go with a node are among them."""
+    return frozenset(table_key.partition(":")[2] for table_key in plan.writes)
+
+
+def _load(call: Call) -> Iterator[Ask]:
+    branch = call.branch()
+    types = None if call.arguments["type"] is None else frozenset([call.arguments["type"]])
+    yield Ask("change", branch=branch, types=types or NO_TYPES, mode=call.arguments["mode"])
+    if call.arguments["from_"] is not None and not _exists(call.target._repository, branch):
+        yield Ask("branch_create", branch=call.owner("from_"), target_branch=branch)
+
+
+def _exists(repository: Any, branch: str) -> bool:
+    newest = repository.history.chain.newest(branch)
+    return newest is not None and newest.alive
+
+
+def _apply_schema(call: Call) -> Iterator[Ask]:
+    consent = call.arguments["allow_data_loss"]
+    yield Ask("schema_apply", target_branch=call.branch(), allow_data_loss=consent)
+
+
+def _diff_schema(call: Call) -> Iterator[Ask]:
+    yield Ask("read", branch=call.owner("a"))
+    b = call.arguments["b"]
+    if not isinstance(b, Path) and not b.endswith(".pg"):
+        yield Ask("read", branch=call.owner("b"))
+
+
+def _create_branch(call: Call) -> Iterator[Ask]:
+    yield Ask("branch_create", branch=call.owner(), target_branch=call.branch("name"))
+
+
+def _merge(call: Call) -> Iterator[Ask]:
+    yield Ask("branch_merge", branch=call.branch("source"), target_branch=call.branch("into"))
+
+
+def _create_tag(call: Call) -> Iterator[Ask]:
+    yield Ask("tag_create", target_branch=call.owner())
+
+
+def _delete_tag(call: Call) -> Iterator[Ask]:
+    try:
+        commit = call.target._repository.history.tags.find(call.arguments["name"])
+    except OmnigraphError:
+        commit = None
+    yield Ask("tag_delete", target_branch=call.branch("name") if commit is None else commit.branch)
+
+
+commits_asks = _revisions("read", "revision")
+"""`commits(actor=)` chooses commits; it does not say who asks."""
+
+GRAPH: Mapping[str, Asks] = {
+    **dict.fromkeys(["close", "as_", "uri", "id", "branches", "tags", "recovery"], free),
+    **dict.fromkeys(["query"], _revisions("read", "revision", "schema_of")),
+    **dict.fromkeys(
+        ["explain", "entity", "blob", "history", "snapshot", "lint", "spark", "commit"], _revisions("read", "revision")
+    ),
+    "commits": commits_asks,
+    "commit_changes": _revisions("read", "revision"),
+    "diff": _revisions("read", "a", "b"),
+    "diff_schema": _diff_schema,
+    "schema": _main("read"),
+    **dict.fromkeys(["changes", "wait_for_change", "plan_schema", "broken_queries", "storage"], _branch("read")),
+    **dict.fromkeys(["export", "export_stream"], _revisions("export", "revision")),
+    **dict.fromkeys(["baseline", "baseline_stream"], _branch("export")),
+    **dict.fromkeys(["mutate", "transaction", "begin", "stream_into"], _branch("change")),
+    "load": _load,
+    "apply_schema": _apply_schema,
+    **dict.fromkeys(["ensure_indexes", "optimize", "verify", "repair", "cleanup", "push", "pull"], _graph("admin")),
+}
+BRANCHES: Mapping[str, Asks] = {
+    "create": _create_branch,
+    "delete": _target("branch_delete", "name"),
+    "merge": _merge,
+    **dict.fromkeys(["list"], _main("read")),
+    "exists": _branch("read", "name"),
+}
+TAGS: Mapping[str, Asks] = {"create": _create_tag, "delete": _delete_tag, "list": _main("read")}
+RECOVERY: Mapping[str, Asks] = dict.fromkeys(["list", "resume", "discard"], _graph("admin"))
+TRANSACTION: Mapping[str, Asks] = {
+    **dict.fromkeys(["branch", "receipt", "rollback"], free),
+    **dict.fromkeys(["insert", "upsert", "insert_many", "update"], _statement),
+    "delete": _deletion,
+    **dict.fromkeys(["get", "query"], _own_branch("read")),
+    **dict.fromkeys(["mutate", "commit"], _own_branch("change")),
+}
+
+
+def asking(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, with the policy asked at its head if there is one. Its object has a `_caller` (or None) and `_asks`."""
+    name, signature = method.__name__, inspect.signature(method)
+
+    @functools.wraps(method)
+    def admitted(self: Any, *arguments: Any, **options: Any) -> Any:
+        if self._caller is None:
+            return method(self, *arguments, **options)
+        bound = signature.bind(self, *arguments, **options)
+        bound.apply_defaults()
+        self._caller.admit(self._asks[name], self, bound.arguments)
+        return method(*bound.args, **bound.kwargs)
+
+    return admitted
+
+
+def asking_property(name: str, member: property) -> property:
+    """The same of a property."""
+    get = member.fget
+    assert get is not None
+
+    @functools.wraps(get)
+    def admitted(self: Any) -> Any:
+        if self._caller is not None:
+            self._caller.admit(self._asks[name], self, {})
+        return get(self)
+
+    return property(admitted, doc=member.__doc__)

@@ -1,0 +1,5 @@
+"""Who may do what: the question that is asked before anything is done, and the gate that answers it."""
+
+from omnigraph.policy.ask import ACTIONS, Action, Ask, Gate, Scope, check_gate, denied, is_allowed
+
+__all__ = ["ACTIONS", "Action", "Ask", "Gate", "Scope", "check_gate", "denied", "is_allowed"]

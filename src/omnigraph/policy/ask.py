@@ -1,0 +1,124 @@
+"""What is asked of a policy, and who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
+
+from omnigraph.errors import PolicyDenied, UsageError
+
+Action = Literal[
+    "read",
+    "export",
+    "change",
+    "schema_apply",
+    "branch_create",
+    "branch_delete",
+    "branch_merge",
+    "tag_create",
+    "tag_delete",
+    "invoke_query",
+    "admin",
+    "graph_list",
+    "config_manage",
+    "metrics_read",
+]
+Scope = Literal["branch", "target_branch", "graph", "server"]
+
+ACTIONS: Mapping[Action, Scope] = MappingProxyType(
+    {
+        "read": "branch",
+        "export": "branch",
+        "change": "branch",
+        "schema_apply": "target_branch",
+        "branch_create": "target_branch",
+        "branch_delete": "target_branch",
+        "branch_merge": "target_branch",
+        "tag_create": "target_branch",
+        "tag_delete": "target_branch",
+        "invoke_query": "graph",
+        "admin": "graph",
+        "graph_list": "server",
+        "config_manage": "server",
+        "metrics_read": "server",
+    }
+)
+"""Every action, and what it is allowed for: a branch that is used, a branch that is changed as such, a whole graph, the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question: may the actor do this?
+
+    `branch` is the branch that is read or written, `target_branch` the one that is made, removed, merged into or given another
+    schema. `query` is the name of a stored query. `types` are those that are touched, as far as they are known; `mode` is that
+    of a load.
+
+    >>> ask = og.Ask("change", branch="main", types=frozenset(["Person"]))
+    >>> assert ask.target_branch is None
+    """
+
+    action: Action
+    branch: str | None = None
+    target_branch: str | None = None
+    query: str | None = None
+    types: frozenset[str] | None = None
+    mode: str | None = None
+    allow_data_loss: bool | None = None
+
+
+class Gate(Protocol):
+    """Answers asks. `og.open(..., policy=gate)` asks it before every call.
+
+    >>> class OnlyReads:
+    ...     def check(self, actor: str | None, ask: og.Ask) -> None:
+    ...         if ask.action != "read":
+    ...             raise og.errors.PolicyDenied(f"'{actor}' may only read", action=ask.action)
+    >>> guarded = og.open("./people", policy=OnlyReads())
+    >>> assert guarded.as_("ada").entity("Person", "Ada")["name"] == "Ada"
+    """
+
+    def check(self, actor: str | None, ask: Ask, /) -> None:
+        """Return when the actor may do it; PolicyDenied when not."""
+
+
+def is_allowed(gate: Gate, actor: str | None, ask: Ask) -> bool:
+    """Whether the gate lets the actor do it."""
+    try:
+        gate.check(actor, ask)
+    except PolicyDenied:
+        return False
+    return True
+
+
+def denied(actor: str | None, ask: Ask, *, hint: str | None = None) -> PolicyDenied:
+    """The refusal of an ask."""
+    return PolicyDenied(
+        f"policy denied {described(ask)} for {'a caller without a name' if actor is None else f'actor {actor!r}'}",
+        action=ask.action,
+        branch=ask.branch,
+        target_branch=ask.target_branch,
+        hint=hint,
+    )
+
+
+def described(ask: Ask) -> str:
+    """The action and the branches that it is about, in words."""
+    parts = [f"action '{ask.action}'"]
+    if ask.branch is not None:
+        parts.append(f"on branch '{ask.branch}'")
+    if ask.target_branch is not None:
+        parts.append(f"on target branch '{ask.target_branch}'" if ask.branch is None else f"into '{ask.target_branch}'")
+    return " ".join(parts)
+
+
+def check_gate(gate: Any) -> Gate | None:
+    """The gate that a caller gave."""
+    if gate is not None and not callable(getattr(gate, "check", None)):
+        raise UsageError(
+            f"expected a gate, got {type(gate).__name__}",
+            hint="an object with check(actor, ask), as og.Gate describes it",
+        )
+    return gate  # type: ignore[no-any-return]  # whatever has a check is a gate
