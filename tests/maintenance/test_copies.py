@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,12 @@ from children import run_killed
 from s3_server import S3Server
 
 import omnigraph as og
+from omnigraph import CopyReport
 from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
+from omnigraph.graph import copies
 from omnigraph.history import new_ulid
+from omnigraph.pipeline.progress import Status
+from omnigraph.storage import copying, open_store
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, arm
 
@@ -169,6 +174,73 @@ def test_a_graph_travels_from_disk_to_s3_to_azure_and_back(origin: og.Graph, s3:
     origin.pull(bucket, storage_options=s3.options)
     assert_same(origin, copy)
     assert_whole(origin)
+
+
+# ---------------------------------------------------------------- progress
+
+
+class Seen:
+    """What somebody who watches is shown."""
+
+    def __init__(self) -> None:
+        self.statuses: list[Status] = []
+
+    def update(self, status: Status) -> None:
+        self.statuses.append(status)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def last(self, stage: str) -> Status:
+        return [status for status in self.statuses if status.stage == stage][-1]
+
+
+def test_clone_push_and_pull_show_objects_and_bytes_from_the_first_look_on(
+    origin: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(run: Callable[[], CopyReport]) -> tuple[Seen, CopyReport]:
+        seen = Seen()
+        monkeypatch.setattr(copies, "progress_for", lambda _: seen)
+        return seen, run()
+
+    target = Path(origin.uri).parent / "copy"
+    seen, report = shown(lambda: og.clone(origin.uri, target, durability="process", show_progress=True))
+    stages = list(dict.fromkeys(status.stage for status in seen.statuses))
+    assert stages == ["read commits of main", "read commits of review", "read tables", "copy"]
+    assert [(status.done, status.unit) for status in seen.statuses[:1]] == [(0, "objects")]
+    end = seen.last("copy")
+    assert 0 < end.done == end.tasks < report.objects, "entries come last, and are small"
+    assert 0 < end.bytes < report.bytes
+    add(origin, "here")
+    add(origin, "on review", branch="review")
+    for run in (
+        lambda: origin.push(target, show_progress=True),
+        lambda: og.open(target).pull(origin.uri, "review", show_progress=True),
+    ):
+        seen, report = shown(run)
+        assert [status.stage for status in seen.statuses][:2] == ["read commits", "copy"]
+        assert (seen.last("copy").done, seen.last("copy").bytes) == (report.objects, report.bytes)
+
+
+def test_the_bytes_of_an_object_that_is_not_done_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "MAX_WHOLE_BYTES", 0)
+    source, target = (open_store(str(tmp_path / name), durability="process") for name in ("source", "target"))
+    source.put("large", b"x" * 10)
+    is_shown = threading.Event()
+
+    def slow(_key: str) -> Iterator[bytes]:
+        yield b"x" * 6
+        assert is_shown.wait(60)
+        yield b"x" * 4
+
+    monkeypatch.setattr(source, "chunks", slow)
+
+    def watch(_stage: str, done: int, objects: int, bytes: int = 0) -> None:
+        if (done, objects, bytes) == (0, 1, 6):
+            is_shown.set()
+
+    assert copying.copy_between(source, target, [("large", 10)], old_before=0.0, watch=watch).bytes == 10
+    assert target.get("large") == b"x" * 10
 
 
 # ---------------------------------------------------------------- push and pull

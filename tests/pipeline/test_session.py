@@ -221,6 +221,7 @@ def test_progress_is_lines_or_bars() -> None:
         plain.update(Status("read", done, 3, done * 1000, 2.0))
     plain.close()
     assert out.getvalue() == "read: 0/3 tasks\nread: 3/3 tasks, 3,000 rows, 1,500 rows/s\n"
+    assert Status("copy", 7, 1_200, 0, 2.0, 3_000_000, "objects").text() == "copy: 7/1,200 objects, 3.0 MB, 1.5 MB/s"
     soon = io.StringIO()
     PlainProgress(soon, after_seconds=3600).update(Status("read", 3, 3, 3000, 2.0))
     assert soon.getvalue() == "", "what is done at once is not told"

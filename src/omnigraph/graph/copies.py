@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from omnigraph.graph.state import GraphState
 from omnigraph.history import MAIN, History, check_attribution
 from omnigraph.history.genesis import read_identity
 from omnigraph.pipeline.engines import Engine, workers_of
+from omnigraph.pipeline.progress import CopyProgress, Progress, Silent, progress_for
 from omnigraph.storage import Durability, open_store
 from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
 from omnigraph.views import Repository
@@ -33,6 +36,7 @@ def clone(
     storage_options: Mapping[str, str] | None = None,
     target_options: Mapping[str, str] | None = None,
     durability: Durability = "disk",
+    show_progress: bool = False,
 ) -> CopyReport:
     """Copy a graph to another place, as a graph of its own with the same identity and the same commits.
 
@@ -49,9 +53,10 @@ def clone(
 
     repository = Repository.open(str(source), storage_options, durability)
     place = place_of(repository, str(target), target_options, durability)
-    return clone_graph(
-        repository, place, branches=branches, depth=depth, workers=workers_of(engine, repository.store.uri)
-    )
+    with _shown(show_progress) as progress:
+        workers = workers_of(engine, repository.store.uri, progress)
+        watch = CopyProgress(progress)
+        return clone_graph(repository, place, branches=branches, depth=depth, workers=workers, watch=watch)
 
 
 @names_damage
@@ -67,6 +72,7 @@ class CopyMethods(GraphState):
         engine: Engine = "local",
         storage_options: Mapping[str, str] | None = None,
         actor: str | None = None,
+        show_progress: bool = False,
     ) -> CopyReport:
         """Bring a branch of another copy of this graph to what it is here: the missing files, then the commits.
 
@@ -85,10 +91,12 @@ class CopyMethods(GraphState):
         check_attribution(actor, None)
         place = place_of(self._repository, str(target), storage_options)
         store = place.open()
-        history, workers = History(store, read_identity(store)), workers_of(engine, self.uri)
-        if to is None:
-            return push(self._repository, history, branch, place, workers)
-        return push_as_one(self._repository, history, branch, to, place, workers, actor=actor)
+        history = History(store, read_identity(store))
+        with _shown(show_progress) as progress:
+            workers, watch = workers_of(engine, self.uri, progress), CopyProgress(progress)
+            if to is None:
+                return push(self._repository, history, branch, place, workers, watch)
+            return push_as_one(self._repository, history, branch, to, place, workers, watch, actor=actor)
 
     def pull(
         self,
@@ -97,6 +105,7 @@ class CopyMethods(GraphState):
         *,
         engine: Engine = "local",
         storage_options: Mapping[str, str] | None = None,
+        show_progress: bool = False,
     ) -> CopyReport:
         """The same in the other direction: bring a branch here to what it is in another copy of this graph.
 
@@ -108,7 +117,18 @@ class CopyMethods(GraphState):
         place = place_of(self._repository, str(source), storage_options)
         origin = Repository.open(place.uri, dict(place.options) or None)
         own = place_of(origin, self.uri, self._repository.tables.options)
-        return push(origin, self._repository.history, branch, own, workers_of(engine, self.uri))
+        with _shown(show_progress) as progress:
+            workers = workers_of(engine, self.uri, progress)
+            return push(origin, self._repository.history, branch, own, workers, CopyProgress(progress))
+
+
+@contextlib.contextmanager
+def _shown(show_progress: bool) -> Iterator[Progress]:
+    progress = progress_for(sys.stderr) if show_progress else Silent()
+    try:
+        yield progress
+    finally:
+        progress.close()
 
 
 def place_of(

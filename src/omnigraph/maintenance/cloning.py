@@ -6,10 +6,11 @@ interrupted goes on from what is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, UsageError
 from omnigraph.failpoints import Failpoint, reach
@@ -20,10 +21,12 @@ from omnigraph.history.genesis import GRAPH_KEY
 from omnigraph.history.tags import tag_key
 from omnigraph.maintenance.reachable import Reachable, history_objects
 from omnigraph.maintenance.replication import CopyReport, copy_all, files_of, sized_objects
-from omnigraph.storage.copying import COPY_THREADS, Copied, Place
+from omnigraph.storage.copying import COPY_THREADS, Copied, Place, Watch, unwatched
 from omnigraph.storage.store import Store
 from omnigraph.views import Repository
 from omnigraph.workers import IN_PROCESS, Workers
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -44,20 +47,21 @@ def clone(
     branches: Sequence[str] | None = None,
     depth: int | None = None,
     workers: Workers = IN_PROCESS,
+    watch: Watch = unwatched,
 ) -> CopyReport:
     """Main and the branches named (None: all of them), with their newest `depth` commits (None: all), and the tags of these."""
     if depth is not None and depth < 1:
         raise UsageError(f"a clone has at least one commit of each branch, not {depth}", hint="depth=1 (--depth 1)")
     target = place.open()
     _check_no_graph(target)
-    chosen = _choose(source.history, branches, depth)
-    objects = _objects(source, chosen)
+    chosen = _choose(source.history, branches, depth, watch)
+    objects = _objects(source, chosen, watch)
     there = {info.key: info.size for info in target.list("")}
     missing = {
         key: size for key, size in objects.items() if there.get(key) is None or there[key] != (size or there[key])
     }
     with source.history.leases.hold(source.history.chain.head(MAIN).head.commit.ref):
-        copied = copy_all(source, target, missing, place, workers, old_before=0.0)
+        copied = copy_all(source, target, missing, place, workers, watch, old_before=0.0)
     copied += Copied(present=len(objects) - len(missing))
     for branch, floor in chosen.floors.items():
         target.put(watermark_key(branch, floor), seal({"floor": floor}))
@@ -79,7 +83,7 @@ def _check_no_graph(target: Store) -> None:
     raise AlreadyExists(f"there is a graph at {target.uri} already", hint="'omnigraph pull' brings it up to date")
 
 
-def _choose(history: History, branches: Sequence[str] | None, depth: int | None) -> _Chosen:
+def _choose(history: History, branches: Sequence[str] | None, depth: int | None, watch: Watch) -> _Chosen:
     names = history.chain.branches()
     wanted = set(names) if branches is None else {MAIN, *branches}
     for name in branches or ():
@@ -94,13 +98,14 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None)
             chosen.closing.append(newest)
             chosen.floors[name] = newest.position
         elif name in wanted:
-            _choose_branch(history, newest, depth, [ref for ref in tags.values() if ref.branch == name], chosen)
+            tagged = [ref for ref in tags.values() if ref.branch == name]
+            _choose_branch(history, newest, depth, tagged, chosen, watch)
     chosen.tags = {name: ref for name, ref in tags.items() if (ref.branch, ref.position) in chosen.entries}
     return chosen
 
 
 def _choose_branch(
-    history: History, newest: Entry, depth: int | None, tagged: Sequence[CommitRef], chosen: _Chosen
+    history: History, newest: Entry, depth: int | None, tagged: Sequence[CommitRef], chosen: _Chosen, watch: Watch
 ) -> None:
     branch = newest.branch
     positions = sorted({position_of(info.key) for info in history.store.list(folder_of(branch))})
@@ -111,6 +116,7 @@ def _choose_branch(
         kept += [ref.position for ref in tagged if ref.position < floor]
     taken: list[Entry] = []
     for run in _batches(sorted(set(kept), reverse=True)):
+        watch(f"read commits of {branch}", len(taken), len(kept))
         with ThreadPoolExecutor(COPY_THREADS) as pool:
             taken += pool.map(lambda position: history.chain.read(branch, position), run)
         if depth is not None and sum(len(entry.steps) for entry in taken) >= depth:
@@ -124,8 +130,8 @@ def _choose_branch(
         chosen.floors[branch] = floor
 
 
-def _batches(positions: Sequence[int]) -> Iterator[list[int]]:
-    rest = iter(positions)
+def _batches(values: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(values)
     while run := list(islice(rest, COPY_THREADS)):
         yield run
 
@@ -140,10 +146,12 @@ def _newest(entries: Sequence[Entry], depth: int) -> list[Entry]:
     return taken
 
 
-def _objects(source: Repository, chosen: _Chosen) -> dict[str, int]:
+def _objects(source: Repository, chosen: _Chosen, watch: Watch) -> dict[str, int]:
     """Everything that the entries need, themselves and `graph.json` apart, with sizes where something tells."""
     reachable = Reachable(files_of(source))
-    reachable.add_entries(chosen.entries.values())
+    for number, run in enumerate(_batches(chosen.entries.values())):
+        watch("read tables", number * COPY_THREADS, len(chosen.entries))
+        reachable.add_entries(run)
     for entry in chosen.closing:
         reachable.objects |= history_objects(entry)
     last = {GRAPH_KEY, *(key_of(*at) for at in chosen.entries)}

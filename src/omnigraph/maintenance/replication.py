@@ -30,7 +30,16 @@ from omnigraph.history.publish import Head
 from omnigraph.history.schemas import schema_key
 from omnigraph.history.values import CommitStep, incarnation_start
 from omnigraph.maintenance.reachable import FilesOf, Reachable
-from omnigraph.storage.copying import MAX_AGE_S, Copied, CopyTask, Place, copy_between, copy_objects
+from omnigraph.storage.copying import (
+    MAX_AGE_S,
+    Copied,
+    CopyTask,
+    Place,
+    Watch,
+    copy_between,
+    copy_objects,
+    unwatched,
+)
 from omnigraph.storage.store import Store
 from omnigraph.views import Repository
 from omnigraph.workers import IN_PROCESS, Workers
@@ -59,7 +68,14 @@ class CopyReport:
     """Objects that were there already, from a copy that was interrupted."""
 
 
-def push(source: Repository, target: History, branch: str, place: Place, workers: Workers = IN_PROCESS) -> CopyReport:
+def push(
+    source: Repository,
+    target: History,
+    branch: str,
+    place: Place,
+    workers: Workers = IN_PROCESS,
+    watch: Watch = unwatched,
+) -> CopyReport:
     """Bring a branch of one graph to what another copy of it has. `place` is where the target is.
 
     NotFastForward when the target's branch has commits that the source's has not, or lacks what the branch stands on.
@@ -68,7 +84,7 @@ def push(source: Repository, target: History, branch: str, place: Place, workers
     ours = source.history.chain.head(branch)
     looked_at = target.clock()
     theirs = target.chain.newest(branch)
-    transfer = _Transfer(source, target, branch, ours)
+    transfer = _Transfer(source, target, branch, ours, watch)
     commits = transfer.missing(theirs)
     with source.history.leases.hold(ours.head.commit.ref), target.leases.hold(transfer.base):
         copied = transfer.copy(commits, place, workers)
@@ -87,6 +103,7 @@ def push_as_one(
     to: str,
     place: Place,
     workers: Workers = IN_PROCESS,
+    watch: Watch = unwatched,
     *,
     actor: str | None = None,
 ) -> CopyReport:
@@ -125,7 +142,7 @@ def push_as_one(
         new_branch=True,
         staged_since=since,
     )
-    transfer = _Transfer(source, target, to, ours)
+    transfer = _Transfer(source, target, to, ours, watch)
     transfer.known = before
     with source.history.leases.hold(ours.head.commit.ref), target.leases.hold(before.commit.ref):
         whole = CommitStep(after.commit, after.schema, {change.key: change.state for change in changes})
@@ -158,7 +175,8 @@ class _Travelling:
 class _Transfer:
     """One branch on its way from one graph to another."""
 
-    def __init__(self, source: Repository, target: History, branch: str, ours: Entry) -> None:
+    def __init__(self, source: Repository, target: History, branch: str, ours: Entry, watch: Watch) -> None:
+        self.watch = watch
         self.source = source
         self.target = target
         self.branch = branch
@@ -184,7 +202,8 @@ class _Transfer:
         records = history.log.after(self.ours, self.base.seq, limit=head.ref.seq - self.base.seq)
         entries: dict[tuple[str, int], Entry] = {}
         travelling = []
-        for commit in records:
+        for number, commit in enumerate(records):
+            self.watch("read commits", number, len(records))
             place = (commit.ref.branch, commit.ref.position)
             if place not in entries:
                 entries[place] = history.lineage.entry_of(commit.ref)
@@ -245,7 +264,8 @@ class _Transfer:
                 known.add_states([state])
         objects = dict(sized_objects(source.store, wanted, known))
         objects |= {schema_key(each.step.schema): 0 for each in commits if each.step.schema != self.known.schema}
-        return copy_all(source, self.target.store, objects, place, workers, old_before=self.target.clock() - MAX_AGE_S)
+        old_before = self.target.clock() - MAX_AGE_S
+        return copy_all(source, self.target.store, objects, place, workers, self.watch, old_before=old_before)
 
     # ------------------------------------------------------------ the branch
 
@@ -329,15 +349,24 @@ def sized_objects(store: Store, wanted: Reachable, known: Reachable) -> Iterator
 
 
 def copy_all(
-    source: Repository, target: Store, objects: dict[str, int], place: Place, workers: Workers, *, old_before: float
+    source: Repository,
+    target: Store,
+    objects: dict[str, int],
+    place: Place,
+    workers: Workers,
+    watch: Watch,
+    *,
+    old_before: float,
 ) -> Copied:
     """In this process, side by side; or by Spark's workers, when there are many."""
     listed = sorted(objects.items())
     if workers is IN_PROCESS or len(listed) <= OBJECTS_PER_TASK:
-        return copy_between(source.store, target, listed, old_before=old_before)
+        return copy_between(source.store, target, listed, old_before=old_before, watch=watch)
     origin = Place.of(source.store.uri, source.tables.options)
     tasks = [CopyTask(origin, place, tuple(run), old_before) for run in _runs(listed)]
-    return sum(workers.map("copy", copy_objects, tasks), Copied())
+    copied = sum(workers.map(f"copy {len(listed):,} objects", copy_objects, tasks), Copied())
+    watch("copy", len(listed), len(listed), copied.bytes)
+    return copied
 
 
 def _runs(objects: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:

@@ -49,8 +49,8 @@ def refuse_memory(graph: str) -> None:
         )
 
 
-def workers_of(engine: Engine, graph: str) -> Workers:
-    """Who compares rows for a merge or a diff."""
+def workers_of(engine: Engine, graph: str, progress: Progress | None = None) -> Workers:
+    """Who compares rows for a merge or a diff, writes fragments again, or copies objects."""
     from omnigraph.workers import IN_PROCESS, OnSpark
 
     session = session_of(engine, graph)
@@ -59,7 +59,7 @@ def workers_of(engine: Engine, graph: str) -> Workers:
     from omnigraph.pipeline.spark.runner import SparkRunner
     from omnigraph.pipeline.spark.session import cores_of
 
-    return OnSpark(SparkRunner(session, cores_of(session)))
+    return OnSpark(SparkRunner(session, cores_of(session), progress))
 
 
 def runner_of(engine: Engine, graph: str, progress: Progress) -> Runner:

@@ -1,4 +1,4 @@
-"""Progress of a long action: its stage, how many of the stage's tasks are done, rows so far, and rows per second."""
+"""Progress of a long action: its stage, how many of the stage's tasks are done, rows or bytes so far, and how many a second."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ from typing import Any, Protocol, TextIO
 
 @dataclass(frozen=True)
 class Status:
-    """`rows` are those of the tasks that have ended."""
+    """`rows` and `bytes` are those of the tasks that have ended."""
 
     stage: str
     done: int
     tasks: int
     rows: int
     seconds: float
+    bytes: int = 0
+    unit: str = "tasks"
 
     @property
-    def rate(self) -> float:
-        return self.rows / self.seconds if self.seconds > 0 else 0.0
+    def amount(self) -> str:
+        """What was done, and how much of it a second; "" if nothing tells."""
+        seconds = self.seconds if self.seconds > 0 else float("inf")
+        if self.rows:
+            return f"{self.rows:,} rows, {self.rows / seconds:,.0f} rows/s"
+        if self.bytes:
+            return f"{self.bytes / 1e6:,.1f} MB, {self.bytes / 1e6 / seconds:,.1f} MB/s"
+        return ""
 
     def text(self) -> str:
-        parts = [f"{self.stage}: {self.done}/{self.tasks} tasks"]
-        if self.rows:
-            parts.append(f"{self.rows:,} rows, {self.rate:,.0f} rows/s")
-        return ", ".join(parts)
+        done = f"{self.stage}: {self.done:,}/{self.tasks:,} {self.unit}"
+        return f"{done}, {self.amount}" if self.amount else done
 
 
 class Progress(Protocol):
@@ -82,7 +88,7 @@ class RichProgress:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rows]}"),
+            TextColumn("{task.fields[amount]}"),
             TimeElapsedColumn(),
             console=console,
             transient=True,
@@ -91,10 +97,10 @@ class RichProgress:
         self._bars.start()
 
     def update(self, status: Status) -> None:
-        rows = f"{status.rows:,} rows, {status.rate:,.0f}/s" if status.rows else ""
+        amount = status.amount
         if status.stage not in self._ids:
-            self._ids[status.stage] = self._bars.add_task(status.stage, total=status.tasks, rows=rows)
-        self._bars.update(self._ids[status.stage], completed=status.done, total=status.tasks, rows=rows)
+            self._ids[status.stage] = self._bars.add_task(status.stage, total=status.tasks, amount=amount)
+        self._bars.update(self._ids[status.stage], completed=status.done, total=status.tasks, amount=amount)
 
     def close(self) -> None:
         self._bars.stop()
@@ -107,3 +113,16 @@ def progress_for(out: TextIO) -> Progress:
     from rich.console import Console
 
     return RichProgress(Console(file=out))
+
+
+class CopyProgress:
+    """Shows a copy (`storage.copying.Watch`): objects, and bytes that travelled."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._started: dict[str, float] = {}
+
+    def __call__(self, stage: str, done: int, objects: int, bytes: int = 0) -> None:
+        now = time.monotonic()
+        seconds = now - self._started.setdefault(stage, now)
+        self._progress.update(Status(stage, done, objects, 0, seconds, bytes, "objects"))

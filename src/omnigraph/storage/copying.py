@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 from omnigraph.errors import Damaged, HistoryGap, ObjectExists, ObjectMissing
 from omnigraph.failpoints import Failpoint, reach
@@ -15,6 +18,8 @@ from omnigraph.storage.syncing import Durability
 COPY_THREADS = 16
 MAX_WHOLE_BYTES = 16 * 1024 * 1024
 """An object up to this size is copied in one piece, and created only if it is not there; a larger one as a stream."""
+REPORT_S = 0.5
+"""A copy is told of that often, if no object is done earlier."""
 MAX_AGE_S = 1_200.0
 """An object that was there already, is older than this and is named by no commit yet may be taken for garbage: it is written
 again. Cleanup never takes one that is younger than an hour."""
@@ -32,7 +37,33 @@ class Copied:
         return Copied(self.objects + other.objects, self.bytes + other.bytes, self.present + other.present)
 
 
-def copy_object(source: Store, target: Store, key: str, size: int, *, old_before: float) -> Copied:
+class Watch(Protocol):
+    """Hears how far a copy is: of its stage, so many of the objects are done, with so many bytes that travelled."""
+
+    def __call__(self, stage: str, done: int, objects: int, bytes: int = 0) -> None: ...
+
+
+def unwatched(stage: str, done: int, objects: int, bytes: int = 0) -> None:
+    """Nobody wants to hear it."""
+
+
+class _Travelled:
+    """Bytes that have left the source, objects included that are not done."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._lock = threading.Lock()
+
+    def count(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            with self._lock:
+                self.bytes += len(chunk)
+            yield chunk
+
+
+def copy_object(
+    source: Store, target: Store, key: str, size: int, travelled: _Travelled, *, old_before: float
+) -> Copied:
     """Make an object of one store one of the other. Unless it is there, with this size, and written at `old_before` (a time of
     the target's own clock) or later.
 
@@ -40,10 +71,10 @@ def copy_object(source: Store, target: Store, key: str, size: int, *, old_before
     """
     try:
         if size <= MAX_WHOLE_BYTES:
-            return _copy_whole(source, target, key, old_before)
+            return _copy_whole(source, target, key, travelled, old_before)
         if _is_there(target, key, size, old_before):
             return Copied(present=1)
-        target.fill(key, source.chunks(key))
+        target.fill(key, travelled.count(source.chunks(key)))
     except ObjectMissing as error:
         raise HistoryGap(
             f"'{key}' was removed from {source.uri} while it was copied", hint="run the command again"
@@ -53,8 +84,8 @@ def copy_object(source: Store, target: Store, key: str, size: int, *, old_before
     return Copied(1, size)
 
 
-def _copy_whole(source: Store, target: Store, key: str, old_before: float) -> Copied:
-    data = source.get(key)
+def _copy_whole(source: Store, target: Store, key: str, travelled: _Travelled, old_before: float) -> Copied:
+    (data,) = travelled.count([source.get(key)])
     try:
         target.create(key, data)
     except ObjectExists:
@@ -105,13 +136,38 @@ def copy_objects(task: CopyTask) -> Copied:
     return copy_between(task.source.open(), task.target.open(), task.objects, old_before=task.old_before)
 
 
-def copy_between(source: Store, target: Store, objects: Sequence[tuple[str, int]], *, old_before: float) -> Copied:
+def copy_between(
+    source: Store,
+    target: Store,
+    objects: Sequence[tuple[str, int]],
+    *,
+    old_before: float,
+    watch: Watch = unwatched,
+) -> Copied:
     if not objects:
         return Copied()
+    travelled, ended = _Travelled(), queue.SimpleQueue[Future[Copied]]()
     with ThreadPoolExecutor(min(COPY_THREADS, len(objects)), thread_name_prefix="omnigraph-copy") as pool:
-        copies = [pool.submit(copy_object, source, target, key, size, old_before=old_before) for key, size in objects]
+        for key, size in objects:
+            copy = pool.submit(copy_object, source, target, key, size, travelled, old_before=old_before)
+            copy.add_done_callback(ended.put)
         try:
-            return sum((copy.result() for copy in copies), Copied())
+            return _total(ended, len(objects), travelled, watch)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _total(ended: queue.SimpleQueue[Future[Copied]], objects: int, travelled: _Travelled, watch: Watch) -> Copied:
+    """What all copies came to, in the order in which they end."""
+    total, done = Copied(), 0
+    while done < objects:
+        watch("copy", done, objects, travelled.bytes)
+        try:
+            copy = ended.get(timeout=REPORT_S)
+        except queue.Empty:
+            continue
+        total += copy.result()
+        done += 1
+    watch("copy", done, objects, travelled.bytes)
+    return total

@@ -45,7 +45,12 @@ def register(cli: click.Group) -> None:
 
         settings.announce("clone", target)
         report = clone_graph(
-            settings.uri(source), settings.uri(target), branches=branches or None, depth=depth, engine=engine
+            settings.uri(source),
+            settings.uri(target),
+            branches=branches or None,
+            depth=depth,
+            engine=engine,
+            show_progress=not (settings.quiet or settings.as_json),
         )
         _say(out, source, target, report, "cloned")
 
@@ -66,7 +71,10 @@ def register(cli: click.Group) -> None:
         JSON: {source, target, commits, tags, objects, bytes, present}
         """
         settings.announce("push", target)
-        report = settings.open().push(settings.uri(target), branch, to=to, engine=engine, actor=settings.actor)
+        shown = not (settings.quiet or settings.as_json)
+        report = settings.open().push(
+            settings.uri(target), branch, to=to, engine=engine, actor=settings.actor, show_progress=shown
+        )
         _say(out, settings.uri(), target, report, "pushed")
 
     @command(cli, "pull")
@@ -85,7 +93,8 @@ def register(cli: click.Group) -> None:
         """
         target = settings.uri()
         settings.announce("pull", target)
-        report = settings.open().pull(settings.uri(source), branch, engine=engine)
+        shown = not (settings.quiet or settings.as_json)
+        report = settings.open().pull(settings.uri(source), branch, engine=engine, show_progress=shown)
         _say(out, source, target, report, "pulled")
 
 
