@@ -24,7 +24,8 @@
     │   ├── GraphNotFound
     │   ├── BranchNotFound
     │   ├── CommitNotFound
-    │   └── TagNotFound
+    │   ├── TagNotFound
+    │   └── RouteNotFound
     ├── AlreadyExists
     ├── BranchNotMerged
     ├── PolicyDenied
@@ -47,6 +48,14 @@
     ├── OutcomeUnknown
     ├── ResourceExhausted
     ├── PipelineFailed
+    ├── RequestRefused
+    │   ├── Unauthorized
+    │   ├── OriginRefused
+    │   ├── MethodNotAllowed
+    │   ├── UnsupportedMediaType
+    │   ├── LimitExceeded
+    │   ├── TooManyRequests
+    │   └── ServerStopping
     └── StorageError
         ├── ObjectMissing
         ├── ObjectExists
@@ -373,6 +382,10 @@ class TagNotFound(NotFound):
     """There is no tag of that name."""
 
 
+class RouteNotFound(NotFound):
+    """A server has nothing at the path."""
+
+
 class AlreadyExists(OmnigraphError):
     """The graph, branch, tag or file is there already."""
 
@@ -449,11 +462,12 @@ class ExpectedVersionMismatch(Conflict):
 class KeyConflict(Conflict):
     """The id was inserted by somebody else meanwhile, or before (append)."""
 
-    def __init__(self, type_name: str, entity_id: str, *, hint: str | None = None) -> None:
+    def __init__(self, type_name: str, entity_id: str, *, entity_kind: str = "node", hint: str | None = None) -> None:
         super().__init__(
             f"{type_name} '{entity_id}' already exists",
             hint=hint or "use an upsert (insert of a keyed node, or load mode merge) to replace it",
         )
+        self.entity_kind = entity_kind
         self.type_name = type_name
         self.entity_id = entity_id
 
@@ -555,13 +569,20 @@ class HistoryGap(OmnigraphError):
     """The commits asked for were removed by cleanup.
 
     `watermark`, where it is known, is the position in the chain of `branch` below which cleanup keeps nothing but what tags
-    and other branches need.
+    and other branches need. `commit_id`, where it is known, is the first commit that cannot be read.
     """
 
     def __init__(
-        self, message: str, *, branch: str | None = None, watermark: int | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        branch: str | None = None,
+        watermark: int | None = None,
+        commit_id: str | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
+        self.commit_id = commit_id
         self.branch = branch
         self.watermark = watermark
 
@@ -603,6 +624,13 @@ class SchemaChangeRefused(OmnigraphError):
 
 class ParentlessCommit(OmnigraphError):
     """The first commit of a graph has no changes: there is nothing before it."""
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(f"commit {commit_id} is the first of the graph", hint="ask for a later commit")
+        self.commit_id = commit_id
+
+    def details(self) -> dict[str, Any]:
+        return {"commit_id": self.commit_id}
 
 
 class UnsupportedFormat(OmnigraphError):
@@ -661,6 +689,58 @@ class ResourceExhausted(OmnigraphError):
 
 class PipelineFailed(OmnigraphError):
     """Spark itself stopped: workers lost, cluster gone. Nothing was committed."""
+
+    retry = True
+
+
+# ---------------------------------------------------------------- requests to a server
+
+
+class RequestRefused(OmnigraphError):
+    """A server refused a request before it reached a graph."""
+
+
+class Unauthorized(RequestRefused):
+    """The request has no bearer token, or one that the server does not know."""
+
+
+class OriginRefused(RequestRefused):
+    """The request names a host that is not the server's, or comes from a page of another site."""
+
+
+class MethodNotAllowed(RequestRefused):
+    """The path is known, and takes other methods."""
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        super().__init__(f"{method} is not allowed here", hint=f"allowed: {', '.join(allowed)}")
+        self.allowed = tuple(allowed)
+
+
+class UnsupportedMediaType(RequestRefused):
+    """The body is of a content type that the route does not take."""
+
+
+class LimitExceeded(RequestRefused):
+    """The request, or its answer, is larger than the server allows. `resource` says what of it."""
+
+    def __init__(self, message: str, *, resource: str, limit: int, actual: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.resource = resource
+        self.limit = limit
+        self.actual = actual
+
+    def details(self) -> dict[str, Any]:
+        return {"resource": self.resource, "limit": self.limit, "actual": self.actual}
+
+
+class TooManyRequests(RequestRefused):
+    """The actor has as many writes in flight as one may have."""
+
+    retry = True
+
+
+class ServerStopping(RequestRefused):
+    """The server takes no new requests: it ends."""
 
     retry = True
 

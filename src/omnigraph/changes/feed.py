@@ -153,7 +153,7 @@ def schema_steps(before: View, after: View) -> tuple[MigrationStep, ...]:
 def states_of(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
     """The snapshots before and after a commit: both stand in its entry. The rows before it may be swept with its parent."""
     if commit.parent is None:
-        raise ParentlessCommit(f"commit {commit.id} is the first of the graph", hint="ask for a later commit")
+        raise ParentlessCommit(commit.id)
     history = repository.history
     entry = history.lineage.entry_of(commit.ref)
     states = (entry.before, *entry.snapshots())
@@ -162,6 +162,7 @@ def states_of(repository: Repository, commit: Commit, *, check_parent: bool) -> 
     if check_parent and index == 1 and history.chain.find(parent.branch, parent.position) is None:
         raise HistoryGap(
             f"the state before commit {commit.id} was removed by cleanup",
+            commit_id=commit.id,
             hint="take a new baseline and go on from its cursor",
         )
     return repository.view(states[index - 1]), repository.view(states[index])

@@ -21,6 +21,7 @@ from omnigraph.cli.commands import (
     recovery,
     schemas,
     servers,
+    serving,
     storage,
 )
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
@@ -74,7 +75,21 @@ def cli(**_flags: Any) -> None:
     """
 
 
-for module in (graphs, data, queries, blobs, branches, history, schemas, recovery, health, storage, copies, servers):
+for module in (
+    graphs,
+    data,
+    queries,
+    blobs,
+    branches,
+    history,
+    schemas,
+    recovery,
+    health,
+    storage,
+    copies,
+    servers,
+    serving,
+):
     module.register(cli)
 
 

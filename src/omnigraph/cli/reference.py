@@ -135,7 +135,8 @@ def error_reference() -> str:
 def _errors() -> list[type[OmnigraphError]]:
     """Every class a caller can meet, in the order of the source; roots of families that are never raised are left out."""
     found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OmnigraphError)]
-    abstract = {OmnigraphError, errors.LanguageError, errors.InputError, errors.Conflict, errors.StorageError}
+    roots = (errors.LanguageError, errors.InputError, errors.Conflict, errors.RequestRefused, errors.StorageError)
+    abstract = {OmnigraphError, *roots}
     return [kind for kind in found if kind not in abstract]
 
 

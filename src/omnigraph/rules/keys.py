@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from omnigraph.errors import KeyConflict, OmnigraphError, UniqueViolation
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.projection import kind_of
 from omnigraph.relational.sql import column, table
 from omnigraph.rules.check import MAX_ROWS_ON_ONE_CORE, Check, Need, Query, Rows, Violation, same, violation
 
@@ -55,7 +56,7 @@ class KeyCheck(Check):
 
     def error(self, violation: Violation, *, file: str | None = None, line: int | None = None) -> OmnigraphError:
         if violation.rule == TAKEN:
-            error = KeyConflict(self.entity.name, violation.id)
+            error = KeyConflict(self.entity.name, violation.id, entity_kind=kind_of(self.entity))
             error.hint = f"{file}:{line}; {error.hint}" if file else error.hint
             return error
         return UniqueViolation(

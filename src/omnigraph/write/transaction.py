@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
 from omnigraph.history import Commit, Entry, WriteKey, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
+from omnigraph.language.projection import kind_of
 from omnigraph.language.query.plan import Expression
 from omnigraph.records import edge_row, node_row, property_value
 from omnigraph.views import Repository, View
@@ -156,7 +157,7 @@ class Transaction:
             return {}
         found = {row["id"]: row for row in table.lookup("id", uncertain).to_pylist()}
         for id in sorted(pending.strict & found.keys()):
-            raise KeyConflict(entity.name, id)
+            raise KeyConflict(entity.name, id, entity_kind=kind_of(entity))
         return found
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
@@ -196,7 +197,8 @@ class Transaction:
     def _add(self, entity: EntityType, row: Row, *, fresh: bool, strict: bool) -> str:
         pending = self.pending(entity)
         if strict and row["id"] in pending.rows:
-            raise KeyConflict(entity.name, row["id"], hint="this transaction has written it before; use an upsert")
+            hint = "this transaction has written it before; use an upsert"
+            raise KeyConflict(entity.name, row["id"], entity_kind=kind_of(entity), hint=hint)
         pending.insert(row, fresh=fresh, strict=strict)
         return str(row["id"])
 

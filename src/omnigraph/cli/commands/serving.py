@@ -1,0 +1,173 @@
+"""serve, token new: graphs over HTTP, and the tokens of those who may ask."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from omnigraph.cli.options import command
+from omnigraph.cli.output import Output
+from omnigraph.cli.settings import Settings
+from omnigraph.errors import UsageError
+
+_OPTIONS: tuple[Callable[..., Any], ...] = (
+    click.option("--cluster", metavar="DIR", envvar="OMNIGRAPH_CLUSTER", help="Serve the graphs of a cluster."),
+    click.option(
+        "--bind",
+        metavar="HOST:PORT",
+        default="127.0.0.1:8080",
+        show_default=True,
+        envvar="OMNIGRAPH_BIND",
+        help="Where to listen; port 0 picks a free one.",
+    ),
+    click.option("--queries", metavar="DIR", help="Stored queries: a folder of .gq files, or one of them."),
+    click.option(
+        "--unauthenticated", is_flag=True, envvar="OMNIGRAPH_UNAUTHENTICATED", help="Ask nobody for a token."
+    ),
+    click.option(
+        "--require-all-graphs",
+        is_flag=True,
+        envvar="OMNIGRAPH_REQUIRE_ALL_GRAPHS",
+        help="Do not start when one of the graphs cannot be served.",
+    ),
+    click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
+    click.option("--host", "hosts", metavar="NAME", multiple=True, help="A name that clients may call the server by."),
+    click.option("--cors", "origins", metavar="ORIGIN", multiple=True, help="A site whose pages may use the server."),
+    click.option("--grace", type=click.IntRange(0, 3600), default=30, show_default=True, metavar="SECONDS",
+                 help="How long requests may take to end when the server stops."),
+    click.option("--tls-cert", metavar="FILE", help="A certificate (PEM), for HTTPS."),
+    click.option("--tls-key", metavar="FILE", help="Its key (PEM)."),
+    click.option("--metrics-bind", metavar="HOST:PORT", help="Give metrics to everybody who can reach this address."),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+                 help="How the lines of the log look, on standard error."),
+)  # fmt: skip
+
+
+def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return click.argument("uris", metavar="[URI]...", nargs=-1)(function)
+
+
+def register(cli: click.Group) -> None:
+    @command(cli, "serve", graph=False)
+    @_serving_options
+    def serve(settings: Settings, out: Output, **options: Any) -> None:
+        """Serve graphs over HTTP, until a signal ends it.
+
+        Once it listens, it prints OMNIGRAPH_LISTEN_ADDR=HOST:PORT on standard output. SIGHUP reads configuration, tokens and
+        stored queries again. Without tokens it serves only this machine, to whoever has the address that it prints.
+
+        \b
+        omnigraph serve ./people
+        omnigraph serve ./people ./cities --queries queries --bind 0.0.0.0:8080 --host db.example.com
+        omnigraph serve --cluster ./company
+        """
+        raise SystemExit(start(**options))
+
+    @cli.group()
+    def token() -> None:
+        """Tokens of a server.
+
+        \b
+        omnigraph token new ada
+        """
+
+    @command(token, "new", graph=False)
+    @click.argument("actor")
+    @click.option("--expires", metavar="TIME", help="From when on it is not taken any more, such as 2027-01-31.")
+    @click.option("--note", metavar="TEXT", help="What it is for.")
+    def new(settings: Settings, out: Output, actor: str, expires: str | None, note: str | None) -> None:
+        """Make a token of 256 bits for an actor, and the entry of the server's token file. The token is shown only here.
+
+        \b
+        omnigraph token new ada --note laptop
+
+        \b
+        JSON: {actor, token, entry}
+        """
+        from omnigraph.server.tokens import new_token
+
+        made, entry = new_token(actor, expires=_time(expires), note=note)
+        text = f"token (shown once): {made}\nentry of the token file:\n{entry}"
+        out.show({"actor": actor, "token": made, "entry": entry}, text)
+
+
+def _time(text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        at = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"'{text}' is not a time", hint="for example 2027-01-31") from None
+    return at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at
+
+
+def start(
+    *,
+    uris: tuple[str, ...],
+    cluster: str | None,
+    bind: str,
+    queries: str | None,
+    unauthenticated: bool,
+    require_all_graphs: bool,
+    workers: int,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    grace: int,
+    tls_cert: str | None,
+    tls_key: str | None,
+    metrics_bind: str | None,
+    log_format: str,
+) -> int:
+    """Serve as the options say; the exit code."""
+    from omnigraph.extras import load_extra
+
+    for package in ("starlette", "uvicorn"):
+        load_extra(package, "serve", extra="server")
+    from omnigraph.server.process import Listening, parse_bind
+    from omnigraph.server.process import serve as run
+    from omnigraph.server.settings import Limits, ServerSettings
+    from omnigraph.server.starting import source_of
+
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("--tls-cert and --tls-key go together")
+    host, port = parse_bind(bind)
+    listening = Listening(
+        host,
+        port,
+        workers,
+        None if tls_cert is None else Path(tls_cert),
+        None if tls_key is None else Path(tls_key),
+        None if metrics_bind is None else parse_bind(metrics_bind),
+    )
+    source, start_token = source_of(
+        uris,
+        cluster,
+        os.environ,
+        queries=None if queries is None else Path(queries),
+        is_loopback=listening.is_loopback,
+        is_open=unauthenticated,
+        requires_all=require_all_graphs,
+    )
+    settings = ServerSettings(
+        limits=Limits.of(os.environ),
+        hosts=frozenset({host.lower(), *(name.lower() for name in hosts)}),
+        cors_origins=frozenset(origins),
+        grace_seconds=grace,
+        log_format=log_format,
+    )
+
+    def announce(address: str) -> None:
+        print(f"OMNIGRAPH_LISTEN_ADDR={address}", flush=True)
+        if start_token is not None:
+            scheme = "http" if tls_cert is None else "https"
+            print(f"open {scheme}://{address}/#token={start_token}", file=sys.stderr, flush=True)
+
+    return run(source, listening, settings, announce)

@@ -1,0 +1,63 @@
+"""Stored queries: every query of some `.gq` files under its own name, compiled against a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.errors import UsageError
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.query.compiler import compile_queries
+from omnigraph.language.query.plan import MutationPlan, QueryPlan
+
+
+@dataclass(frozen=True)
+class StoredQuery:
+    """One query of a file, with the plan it has under the schema it was checked with."""
+
+    name: str
+    text: str
+    file: str
+    plan: QueryPlan
+
+    @property
+    def is_mutation(self) -> bool:
+        return isinstance(self.plan, MutationPlan)
+
+
+def compile_stored(sources: Mapping[str, str], catalog: Catalog) -> dict[str, StoredQuery]:
+    """The queries of texts by file name, sorted by their own names.
+
+    QueryError for the first mistake; UsageError when two files have a query of the same name.
+    """
+    found: dict[str, StoredQuery] = {}
+    for file, text in sources.items():
+        for name, plan in compile_queries(text, catalog, file).items():
+            if name in found:
+                raise UsageError(
+                    f"two queries are called '{name}': in {found[name].file} and in {file}", hint="rename one of them"
+                )
+            found[name] = StoredQuery(name, text, file, plan)
+    return dict(sorted(found.items()))
+
+
+def read_query_files(place: Path) -> dict[str, str]:
+    """The texts of a `.gq` file, or of all of them in a folder, by file name. UsageError when one cannot be read."""
+    try:
+        if place.is_dir():
+            files = sorted(place.rglob("*.gq"))
+        elif place.is_file():
+            files = [place]
+        else:
+            raise UsageError(f"{place} is not there", hint="name a folder of .gq files, or one of them")
+        return {file.relative_to(place).as_posix() if file != place else file.name: _text(file) for file in files}
+    except OSError as error:
+        raise UsageError(f"cannot read {error.filename or place}: {error.strerror}") from None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read {file}: {error}") from None

@@ -1,0 +1,286 @@
+"""The way of a request: its checks in their order, the handler, the answer. An ASGI application."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from omnigraph.errors import (
+    Contention,
+    GraphNotFound,
+    MergeConflicts,
+    OmnigraphError,
+    PolicyDenied,
+    TooManyRequests,
+)
+from omnigraph.history.history import new_ulid
+from omnigraph.policy import Ask
+from omnigraph.server import headers as checked
+from omnigraph.server.auth import authenticate
+from omnigraph.server.calls import Answer, Call
+from omnigraph.server.handlers import Handler, all_handlers
+from omnigraph.server.limits import too_large
+from omnigraph.server.logs import Log
+from omnigraph.server.problems import DEFECT, error_json, row_of
+from omnigraph.server.registry import Served, ServedSource
+from omnigraph.server.route import JSON, Route
+from omnigraph.server.routes import ROUTES
+from omnigraph.server.routing import Router
+from omnigraph.server.service import Service
+from omnigraph.server.settings import ServerSettings
+from omnigraph.server.validation import checked_body, checked_parameters, trimmed
+from omnigraph.wire.members import JsonObject
+
+CLIENT_GONE = 499
+"""In the log: nobody was there to take the answer."""
+
+
+class Application:
+    """Serves the graphs of a source. `served` is what the source has loaded."""
+
+    def __init__(
+        self, source: ServedSource, served: Served, settings: ServerSettings | None = None, log: Log | None = None
+    ) -> None:
+        self.service = Service(source, served, settings or ServerSettings())
+        self._log = log or Log()
+        self._handlers = all_handlers()
+        self._router = Router(ROUTES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        exchange = _Exchange(self.service, request, self._log)
+        try:
+            response = await self._respond(exchange)
+        except ClientDisconnect:
+            exchange.finish(CLIENT_GONE)
+            return
+        response.headers["X-Request-Id"] = exchange.request_id
+        try:
+            await response(scope, receive, send)
+        except OmnigraphError as error:  # in the middle of a stream: the connection is cut, and no line says why
+            self._log.write("stream_broken", request_id=exchange.request_id, error=error.message)
+            raise
+        finally:
+            exchange.finish(response.status_code)
+
+    async def _respond(self, exchange: _Exchange) -> Response:
+        try:
+            return await self._answered(exchange)
+        except OmnigraphError as error:
+            return exchange.refused(error)
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # A defect: whoever asks learns nothing of it, the log everything.
+            return exchange.failed(error)
+
+    async def _answered(self, exchange: _Exchange) -> Response:
+        service, request = self.service, exchange.request
+        checked.check_origin(request.method, request.headers, service.settings)
+        raw_path = request.scope.get("raw_path") or request.url.path.encode()
+        route, path = self._router.find(request.method, raw_path)
+        exchange.route = route
+        call = Call(service, service.served, route, request, exchange.request_id, path=trimmed(route, dict(path)))
+        exchange.call = call
+        with call.held:
+            answer = await self._handled(call, self._handlers[route.operation_id])
+            return exchange.response(answer, call.held.pop_all())
+
+    async def _handled(self, call: Call, handler: Handler) -> Answer:
+        """In the order of the contract: size, token, graph, headers and body, policy, admission, work."""
+        route, request, limits = call.route, call.request, call.service.settings.limits
+        declared = checked.declared_size(request.headers)
+        limit = limits.load_body_bytes if route.takes_large_body else limits.body_bytes
+        if declared is not None and declared > limit:
+            raise too_large(limit, declared)
+        if not route.is_open and call.served.verifiers:
+            call.actor = authenticate(call.served.verifiers, request.headers.get("authorization"))
+        if route.is_of_graph:
+            call.target = call.served.graphs.get(call.path["graph_id"])
+            if call.target is None:
+                raise GraphNotFound(f"graph '{call.path['graph_id'][:100]}' not found")
+        elif route.action is not None:
+            _ask_server(call)
+        call.expected_head = checked.expected_head(route, request.headers)
+        call.idempotency_key = checked.idempotency_key(route, request.headers)
+        call.message = checked.commit_message(route, request.headers, limits)
+        call.query = checked_parameters(route, list(request.query_params.multi_items()))
+        size = declared or 0
+        if route.body is not None and not route.is_streamed_in:
+            data = await _read_body(request, limit)
+            size = len(data)
+            checked.check_content_type(route, request.headers, has_body=size > 0)
+            call.body = checked_body(route, data)
+            call.message = call.body.get("message", call.message)
+        elif route.body is not None:
+            checked.check_content_type(route, request.headers, has_body=True)
+        if route.is_write:
+            call.ask_graph()
+            call.admit(size)
+        return await self._run(call, handler)
+
+    async def _run(self, call: Call, handler: Handler) -> Answer:
+        if not inspect.iscoroutinefunction(handler):
+            return await call.run(call.route.pool, partial(_called, handler, call))
+        answer = await handler(call)
+        assert isinstance(answer, Answer)
+        return answer
+
+
+def _called(handler: Handler, call: Call) -> Answer:
+    answer = handler(call)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > limit:
+            raise too_large(limit, size)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _ask_server(call: Call) -> None:
+    action: Any = call.route.action
+    call.served.server_gate.check(call.actor_id, Ask(action))
+
+
+class _Exchange:
+    """One request and what is answered, for the log."""
+
+    def __init__(self, service: Service, request: Request, log: Log) -> None:
+        self.service = service
+        self.log = log
+        self.request = request
+        self.request_id = checked.given_request_id(request.headers) or new_ulid()
+        self.started = time.perf_counter()
+        self.route: Route | None = None
+        self.call: Call | None = None
+        self.answer: Answer | None = None
+
+    def response(self, answer: Answer, held: contextlib.ExitStack) -> Response:
+        """`held` is let go when the answer is complete: at the end of a stream, or now."""
+        self.answer = answer
+        headers = {**checked.EVERY_ANSWER, **self._context_headers(answer), **answer.headers}
+        if answer.etag is not None and self.request.method in ("GET", "HEAD") and answer.status == 200:
+            headers["ETag"] = f'"{answer.etag}"'
+            if checked.fits_tag(self.request.headers, answer.etag):
+                held.close()
+                return Response(status_code=304, headers=headers)
+        body = answer.body
+        if isinstance(body, bytes | dict):
+            held.close()
+        if isinstance(body, dict):
+            return Response(encoded(body), answer.status, headers, JSON)
+        if isinstance(body, bytes):
+            return Response(body, answer.status, headers, answer.media_type)
+        stream = self._pulled(body) if isinstance(body, Iterator) else body
+        return StreamingResponse(_holding(stream, held), answer.status, headers, answer.media_type)
+
+    def _context_headers(self, answer: Answer) -> dict[str, str]:
+        headers = {}
+        if answer.commit is not None:
+            headers["Omnigraph-Graph-Commit"] = answer.commit
+        if self.call is not None and self.call.timings:
+            parts = (f"{name};dur={seconds * 1000:.1f}" for name, seconds in self.call.timings.items())
+            headers["Server-Timing"] = ", ".join(parts)
+        if self.route is not None and self.route.successor is not None and self.call is not None:
+            successor = f"/graphs/{self.call.path['graph_id']}{self.route.successor}"
+            headers |= {"Deprecation": "true", "Link": f'<{successor}>; rel="successor-version"'}
+        return headers
+
+    async def _pulled(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """Each piece is made in the pool, when the one before it was taken: a slow reader holds no thread."""
+        assert self.route is not None
+        try:
+            while True:
+                piece = await self.service.pools.run(self.route.pool, partial(next, pieces, None))
+                if piece is None:
+                    return
+                yield piece
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                await self.service.pools.run(self.route.pool, close)
+
+    def refused(self, error: OmnigraphError) -> Response:
+        row = row_of(error)
+        self._note(error)
+        headers = {**checked.EVERY_ANSWER, **row.headers(error)}
+        if self.call is not None:
+            headers |= self._context_headers(Answer({}))
+        return Response(encoded(error_json(error)), row.status, headers, JSON)
+
+    def _note(self, error: OmnigraphError) -> None:
+        """What the log and the metrics tell of refusals."""
+        match error:
+            case PolicyDenied():
+                self.log.write(
+                    "denied", request_id=self.request_id, actor=self.call and self.call.actor_id, **error.details()
+                )
+            case TooManyRequests():
+                self.service.metrics.rejected()
+            case MergeConflicts():
+                self.service.metrics.conflicting(each.kind for each in error.conflicts)
+            case Contention():
+                self.service.metrics.lost_race()
+        if row_of(error).is_generic:
+            self.log.defect(self.request_id, error)
+
+    def failed(self, error: Exception) -> Response:
+        self.log.defect(self.request_id, error)
+        return Response(encoded(DEFECT), 500, dict(checked.EVERY_ANSWER), JSON)
+
+    def finish(self, status: int) -> None:
+        """One line for the request, and its place in the metrics."""
+        seconds = time.perf_counter() - self.started
+        route = "-" if self.route is None else self.route.path
+        self.service.metrics.answered(route, self.request.method, status, seconds)
+        answer, call = self.answer, self.call
+        self.log.write(
+            "request",
+            request_id=self.request_id,
+            actor=None if call is None else call.actor_id,
+            graph=None if call is None or call.target is None else call.target.id,
+            method=self.request.method,
+            route=route,
+            status=status,
+            ms=round(seconds * 1000, 1),
+            rows=None if answer is None else answer.rows,
+            commit=None if answer is None else answer.commit,
+        )
+
+
+async def _holding(stream: AsyncIterator[bytes], held: contextlib.ExitStack) -> AsyncIterator[bytes]:
+    with held:
+        async for piece in stream:
+            yield piece
+
+
+def encoded(value: JsonObject) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

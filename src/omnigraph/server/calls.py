@@ -1,0 +1,158 @@
+"""A request that has passed its checks, and the answer to it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.requests import Request
+
+from omnigraph.deadlines import Cancellation
+from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.policy import Ask
+from omnigraph.server.auth import Actor
+from omnigraph.server.registry import Served, ServedGraph
+from omnigraph.server.route import JSON, Pool, Route
+from omnigraph.wire.members import JsonObject
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+    from omnigraph.server.service import Service
+
+T = TypeVar("T")
+
+MAIN = "main"
+
+
+@dataclass
+class Call:
+    """What a handler is given. `headers` and `timings` go into the answer."""
+
+    service: Service
+    served: Served
+    route: Route
+    request: Request
+    request_id: str
+    actor: Actor | None = None
+    target: ServedGraph | None = None
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+    message: str | None = None
+    """What the commit is to say."""
+    expected_head: str | None = None
+    """The commit that the branch must be at."""
+    idempotency_key: str | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    """Cancelled when the client goes away."""
+    timings: dict[str, float] = field(default_factory=dict)
+    held: ExitStack = field(default_factory=ExitStack)
+    """What the request holds until its answer is complete."""
+
+    @property
+    def actor_id(self) -> str | None:
+        return None if self.actor is None else self.actor.id
+
+    @property
+    def of_graph(self) -> ServedGraph:
+        assert self.target is not None, "a route below a graph"
+        return self.target
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, as the caller may use it."""
+        graph = self.of_graph.graph
+        return graph if self.actor is None else graph.as_(self.actor.id)
+
+    def write_key(self, branch: str) -> str | None:
+        """The write key of a request with an idempotency key: the same only for the same actor, graph, branch and route."""
+        if self.idempotency_key is None:
+            return None
+        parts = (self.actor_id or "", self.of_graph.id, branch, self.route.operation_id, self.idempotency_key)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def given(self, name: str) -> Any:
+        """A value by its name: of the path, of the body, or of the query string; None when it is not there."""
+        for values in (self.path, self.body, self.query):
+            if name in values:
+                return values[name]
+        return None
+
+    @property
+    def branch(self) -> str:
+        """The branch that the request names, or main."""
+        return self.given("branch") or MAIN
+
+    def revision(self) -> str:
+        """The branch or the snapshot that a read is about. UsageError for both, BranchNotFound for a branch that is none."""
+        snapshot = self.given("snapshot")
+        if snapshot is not None:
+            if self.given("branch") is not None:
+                raise UsageError("branch and snapshot exclude each other")
+            return str(snapshot)
+        return self.existing_branch()
+
+    def existing_branch(self) -> str:
+        """The branch, which is a branch and no other revision."""
+        if self.branch != MAIN and not self.graph.branches.exists(self.branch):
+            raise BranchNotFound(f"branch '{self.branch}' not found")
+        return self.branch
+
+    def ask_graph(self) -> None:
+        """Before a write takes a place: who may not write takes none. The graph asks again, knowing more."""
+        gate = self.of_graph.gate
+        if gate is None:
+            return
+        action: Any = self.route.action
+        branch = self.given(self.route.branch_from) or MAIN
+        ask = Ask(action, target_branch=branch) if self.route.target_branch else Ask(action, branch=branch)
+        gate.check(self.actor_id, ask)
+
+    def admit(self, size: int) -> None:
+        """Take a place among the actor's writes, until the answer is complete. TooManyRequests when there is none."""
+        self.held.enter_context(self.service.admission.admitted(self.actor_id or "", size))
+
+    async def run(self, pool: Pool, work: Callable[[], T]) -> T:
+        """Do work in a pool. A read is cancelled when the client goes away; a write that was begun is ended."""
+        if pool != "read":
+            return await self.service.pools.run(pool, work)
+        watcher = asyncio.ensure_future(self._cancel_when_gone())
+        try:
+            return await self.service.pools.run(pool, work)
+        finally:
+            watcher.cancel()
+
+    async def _cancel_when_gone(self) -> None:
+        message = await self.request.receive()
+        if message["type"] == "http.disconnect":
+            self.cancellation.cancel()
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Time spent in a part of the work, for Server-Timing."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[name] = self.timings.get(name, 0.0) + perf_counter() - started
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a handler gives. A body is a JSON object, bytes, or a stream of bytes: an iterator is asked in the route's pool."""
+
+    body: JsonObject | bytes | Iterator[bytes] | AsyncIterator[bytes]
+    status: int = 200
+    media_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None = None
+    """The commit that was read or made."""
+    etag: str | None = None
+    """What If-None-Match is compared with; a branch's head is its commit id."""
+    rows: int | None = None
+    """For the log."""

@@ -1,0 +1,327 @@
+"""The shapes of requests and answers as JSON schemas with names. OpenAPI shows them, and requests are checked by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Schema: TypeAlias = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+INTEGER: Schema = {"type": "integer"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
+ANY_OBJECT: Schema = {"type": "object"}
+MICROSECONDS: Schema = {"type": "integer", "description": "Microseconds since 1970, UTC."}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def enum(*values: str) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def nullable(schema: Schema) -> Schema:
+    """The same, or null."""
+    if isinstance(schema.get("type"), str):
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def shape(
+    required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None, *, closed: bool = False
+) -> Schema:
+    """An object: members that are always there, and those that may be left out. A closed one has no others."""
+    schema: Schema = {"type": "object", "properties": {**required, **(optional or {})}}
+    if required:
+        schema["required"] = list(required)
+    return {**schema, "additionalProperties": False} if closed else schema
+
+
+ERROR_CODES = (
+    "unauthorized",
+    "forbidden",
+    "bad_request",
+    "not_found",
+    "method_not_allowed",
+    "conflict",
+    "too_many_requests",
+    "internal",
+)
+
+_ENUMS: dict[str, Schema] = {
+    "LoadMode": enum("append", "merge", "overwrite"),
+    "BranchMergeOutcome": enum("already_up_to_date", "fast_forward", "merged"),
+    "ErrorCode": enum(*ERROR_CODES),
+    "MergeConflictKindOutput": enum(
+        "divergent_insert",
+        "divergent_update",
+        "delete_vs_update",
+        "orphan_edge",
+        "unique_violation",
+        "cardinality_violation",
+        "value_constraint_violation",
+    ),
+    "ParamKind": enum("string", "bool", "int", "bigint", "float", "date", "datetime", "blob", "vector", "list"),
+    "BlobEntityKind": enum("node", "edge"),
+    "EntityKindOutput": enum("node", "edge"),
+    "ChangeOpOutput": enum("insert", "update", "delete"),
+    "ChangeDiffRefusalReason": enum("parentless_commit", "schema_boundary"),
+}
+
+_REQUESTS: dict[str, Schema] = {
+    "QueryRequest": shape(
+        {"query": TEXT},
+        {
+            "name": nullable(TEXT),
+            "params": nullable(ANY_OBJECT),
+            "branch": nullable(TEXT),
+            "snapshot": nullable(TEXT),
+        },
+    ),
+    "ReadRequest": shape(
+        {"query_source": TEXT},
+        {
+            "query_name": nullable(TEXT),
+            "params": nullable(ANY_OBJECT),
+            "branch": nullable(TEXT),
+            "snapshot": nullable(TEXT),
+        },
+    ),
+    "ChangeRequest": shape(
+        {"query": TEXT},
+        {
+            "name": nullable(TEXT),
+            "params": nullable(ANY_OBJECT),
+            "branch": nullable(TEXT),
+            "message": nullable(TEXT),
+        },
+    ),
+    "InvokeQueryRequest": shape(
+        {},
+        {
+            "params": nullable(ANY_OBJECT),
+            "branch": nullable(TEXT),
+            "snapshot": nullable(TEXT),
+            "expect_mutation": nullable(FLAG),
+            "message": nullable(TEXT),
+        },
+    ),
+    "LoadRequest": shape(
+        {"data": TEXT},
+        {
+            "branch": nullable(TEXT),
+            "from": nullable(TEXT),
+            "mode": nullable(ref("LoadMode")),
+            "message": nullable(TEXT),
+        },
+    ),
+    "ExportRequest": shape({}, {"branch": nullable(TEXT), "type_names": nullable(array(TEXT))}, closed=True),
+    "SchemaApplyRequest": shape({"schema_source": TEXT}, {"allow_data_loss": nullable(FLAG)}),
+    "BranchCreateRequest": shape({"name": TEXT}, {"from": nullable(TEXT)}),
+    "BranchMergeRequest": shape(
+        {"source": TEXT}, {"target": nullable(TEXT), "delete_branch": nullable(FLAG), "message": nullable(TEXT)}
+    ),
+    "BaselineRequest": shape(
+        {},
+        {
+            "branch": nullable(TEXT),
+            "kind": nullable(array(ref("EntityKindOutput"))),
+            "type": nullable(array(TEXT)),
+            "op": nullable(array(ref("ChangeOpOutput"))),
+        },
+        closed=True,
+    ),
+}
+
+_NAMED_COUNT = shape({"name": TEXT, "entities_loaded": COUNT})
+
+_LOAD: dict[str, Schema] = {
+    "branch": TEXT,
+    "base_branch": nullable(TEXT),
+    "branch_created": FLAG,
+    "mode": ref("LoadMode"),
+    "nodes": array(_NAMED_COUNT),
+    "edges": array(_NAMED_COUNT),
+    "total_entities": COUNT,
+    "actor_id": nullable(TEXT),
+    "commit": nullable(ref("Commit")),
+}
+
+_READ: dict[str, Schema] = {
+    "query_name": TEXT,
+    "target": shape({"branch": nullable(TEXT), "snapshot": nullable(TEXT)}),
+    "row_count": COUNT,
+    "rows": array(ANY_OBJECT),
+}
+
+_ANSWERS: dict[str, Schema] = {
+    "Health": shape(
+        {"status": enum("ok"), "version": TEXT, "internal_schema_version": INTEGER}, {"source_version": TEXT}
+    ),
+    "Readiness": shape(
+        {
+            "ready": FLAG,
+            "status": enum("serving", "loading", "blocked", "draining"),
+            "booted_serving_digest": TEXT,
+            "state_revision": INTEGER,
+            "state_cas": TEXT,
+            "served_graph_count": COUNT,
+            "quarantined_graph_count": COUNT,
+            "shutdown_grace_seconds": COUNT,
+        }
+    ),
+    "GraphList": shape({"graphs": array(shape({"graph_id": TEXT, "uri": TEXT}))}),
+    "Commit": shape(
+        {
+            "graph_commit_id": TEXT,
+            "graph_branch": nullable(TEXT),
+            "graph_manifest_version": COUNT,
+            "parent_commit_id": nullable(TEXT),
+            "merged_parent_commit_id": nullable(TEXT),
+            "actor_id": nullable(TEXT),
+            "created_at": MICROSECONDS,
+        },
+        {"kind": TEXT, "message": TEXT},
+    ),
+    "CommitList": shape({"commits": array(ref("Commit"))}, {"next_page_token": TEXT}),
+    "Snapshot": shape(
+        {
+            "graph_branch": TEXT,
+            "graph_manifest_version": COUNT,
+            "internal_schema_version": INTEGER,
+            "datasets": array(
+                shape(
+                    {
+                        "entity_kind": ref("EntityKindOutput"),
+                        "type_name": TEXT,
+                        "dataset_path": TEXT,
+                        "published_dataset_version": COUNT,
+                        "native_dataset_branch": nullable(TEXT),
+                        "entity_count": COUNT,
+                    }
+                )
+            ),
+        },
+        {"graph_commit_id": TEXT},
+    ),
+    "SchemaSource": shape({"schema_source": TEXT}),
+    "SchemaApply": shape(
+        {
+            "uri": TEXT,
+            "supported": FLAG,
+            "applied": FLAG,
+            "step_count": COUNT,
+            "graph_manifest_version": COUNT,
+            "steps": array(ANY_OBJECT),
+        }
+    ),
+    "Read": shape(_READ, {"columns": array(TEXT), "graph_commit_id": TEXT}),
+    "Change": shape(
+        {
+            "branch": TEXT,
+            "query_name": TEXT,
+            "affected_nodes": COUNT,
+            "affected_edges": COUNT,
+            "actor_id": nullable(TEXT),
+            "commit": nullable(ref("Commit")),
+        }
+    ),
+    "ReadOrChange": {"anyOf": [ref("Read"), ref("Change")]},
+    "Load": shape(_LOAD),
+    "Ingest": shape({"uri": TEXT, **_LOAD}),
+    "QueryParam": shape(
+        {"name": TEXT, "kind": ref("ParamKind"), "nullable": FLAG},
+        {"item_kind": ref("ParamKind"), "vector_dim": COUNT},
+    ),
+    "QueryEntry": shape(
+        {"name": TEXT, "tool_name": TEXT, "mutation": FLAG, "params": array(ref("QueryParam"))},
+        {"description": TEXT, "instruction": TEXT},
+    ),
+    "QueryList": shape({"queries": array(ref("QueryEntry"))}),
+    "BranchList": shape({"branches": array(TEXT)}),
+    "BranchCreate": shape({"uri": TEXT, "name": TEXT, "from": TEXT, "actor_id": nullable(TEXT)}),
+    "BranchDelete": shape({"uri": TEXT, "name": TEXT, "actor_id": nullable(TEXT)}),
+    "Merge": shape(
+        {"source": TEXT, "target": TEXT, "outcome": ref("BranchMergeOutcome"), "actor_id": nullable(TEXT)},
+        {"branch_deleted": FLAG, "branch_delete_error": TEXT, "commit": ref("Commit"), "changes": ANY_OBJECT},
+    ),
+    "Cause": shape(
+        {"graph_commit_id": TEXT, "authored_branch": TEXT, "authored_at": MICROSECONDS},
+        {"parent_commit_id": TEXT, "merged_parent_commit_id": TEXT, "actor_id": TEXT},
+    ),
+    "ChangeImage": shape({"properties": ANY_OBJECT}, {"endpoints": shape({"from": TEXT, "to": TEXT})}),
+    "ChangeItem": shape(
+        {
+            "kind": ref("EntityKindOutput"),
+            "type": shape({"id": TEXT, "name": TEXT}),
+            "id": TEXT,
+            "op": ref("ChangeOpOutput"),
+        },
+        {"before": ref("ChangeImage"), "after": ref("ChangeImage")},
+    ),
+    "CommitChanges": shape(
+        {"cause": ref("Cause"), "changes": array(ref("ChangeItem"))},
+        {"next_page_token": TEXT, "schema_steps": array(ANY_OBJECT)},
+    ),
+    "ChangeFeed": shape(
+        {
+            "blocks": array(
+                shape({"cause": ref("Cause"), "changes": array(ref("ChangeItem"))}, {"schema_steps": array(ANY_OBJECT)})
+            )
+        },
+        {"next_page_token": TEXT, "cursor": TEXT, "caught_up": FLAG},
+    ),
+    "Reload": shape({"graphs": array(TEXT), "state_revision": INTEGER}),
+}
+
+_ERRORS: dict[str, Schema] = {
+    "MergeConflict": shape(
+        {
+            "entity_kind": ref("EntityKindOutput"),
+            "type_name": TEXT,
+            "entity_id": nullable(TEXT),
+            "kind": ref("MergeConflictKindOutput"),
+            "message": TEXT,
+        }
+    ),
+    "Problem": shape(
+        {"code": TEXT, "retry": FLAG, "outcome": enum("not_committed", "unknown")},
+        {"hint": TEXT, "rule": TEXT, "file": TEXT, "line": INTEGER, "column": INTEGER, "details": ANY_OBJECT},
+    ),
+    "Error": shape(
+        {"error": TEXT},
+        {
+            "code": ref("ErrorCode"),
+            "merge_conflicts": array(ref("MergeConflict")),
+            "published_dataset_version_conflict": shape(
+                {
+                    "entity_kind": ref("EntityKindOutput"),
+                    "type_name": TEXT,
+                    "expected_published_dataset_version": INTEGER,
+                    "actual_published_dataset_version": INTEGER,
+                }
+            ),
+            "read_set_conflict": shape({"member": TEXT, "expected": nullable(TEXT), "actual": nullable(TEXT)}),
+            "key_conflict": shape({"entity_kind": ref("EntityKindOutput"), "type_name": TEXT}, {"entity_id": TEXT}),
+            "resource_limit": shape({"resource": TEXT, "limit": INTEGER, "actual": INTEGER}),
+            "precondition_failure": shape({"expected": TEXT}, {"actual": TEXT}),
+            "blob_range": shape({"start": INTEGER, "end": INTEGER, "length": INTEGER}),
+            "recovery_required": shape({"operation_id": TEXT}),
+            "change_feed_gap": shape({"first_unreadable_commit_id": TEXT}, {"cursor": TEXT}),
+            "change_diff_refusal": shape(
+                {"reason": ref("ChangeDiffRefusalReason"), "graph_commit_id": TEXT}, {"type_name": TEXT}
+            ),
+            "external_blob_source": shape({"uri": TEXT, "reason": TEXT}),
+            "problem": ref("Problem"),
+        },
+    ),
+}
+
+COMPONENTS: dict[str, Schema] = {**_ENUMS, **_REQUESTS, **_ANSWERS, **_ERRORS}

@@ -1,0 +1,73 @@
+"""Commits: the log of a branch, one commit, what it changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import CommitNotFound, UsageError
+from omnigraph.server.calls import Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.shapes import commit_shape
+from omnigraph.wire.members import present
+
+if TYPE_CHECKING:
+    from omnigraph.history import Commit
+
+_FILTERED_PAGE = 1_000
+"""Commits that are looked at in one go when some are left out."""
+
+
+@handles("cluster_listCommits")
+def list_commits(call: Call) -> Answer:
+    query, branch = call.query, call.existing_branch()
+    limit = query.get("limit", call.service.settings.limits.commits)
+    if not 1 <= limit <= call.service.settings.limits.commits:
+        raise UsageError(f"'limit' is 1 to {call.service.settings.limits.commits}, not {limit}")
+    before = query.get("page_token") or query.get("before")
+    since, until = (_time(name, query.get(name)) for name in ("since", "until"))
+    wanted: list[Commit] = []
+    graph = call.graph
+    size = _FILTERED_PAGE if {"kind", "since", "until"} & query.keys() else limit + 1
+    while len(wanted) <= limit:
+        page = graph.commits(branch, limit=size, before=before, actor=query.get("actor"))
+        for commit in page:
+            is_of_kind = query.get("kind") in (None, commit.kind)
+            if is_of_kind and (since is None or commit.at >= since) and (until is None or commit.at <= until):
+                wanted.append(commit)
+        if len(page) < size:
+            break
+        before = page[-1].id
+    token = wanted[limit - 1].id if len(wanted) > limit else None
+    head = graph.commit(branch).id
+    body = present({"commits": [commit_shape(commit) for commit in wanted[:limit]], "next_page_token": token})
+    return Answer(body, commit=head, etag=head)
+
+
+def _time(name: str, text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        at = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"'{name}' is not a time: {text[:100]!r}", hint="2026-11-16T12:00:00Z") from None
+    return at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at
+
+
+@handles("cluster_getCommit")
+def get_commit(call: Call) -> Answer:
+    commit = named_commit(call)
+    return Answer(commit_shape(commit), commit=commit.id, etag=commit.id, headers=IMMUTABLE)
+
+
+IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable"}
+"""What is read by a commit id never changes."""
+
+
+def named_commit(call: Call) -> Commit:
+    """The commit that the path names by its whole id."""
+    wanted = call.path["commit_id"]
+    commit = call.graph.commit(wanted)
+    if commit.id != wanted:
+        raise CommitNotFound(f"commit '{wanted}' not found")
+    return commit

@@ -1,0 +1,80 @@
+"""Loads: records in a JSON member, or as a stream of lines."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.pipeline.load.receipt import LoadCounts
+from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.writes import replayed
+from omnigraph.server.shapes import load_shape
+from omnigraph.server.spools import receive_into, spool
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.load.receipt import LoadReceipt
+
+
+@handles("cluster_load")
+def load(call: Call) -> Answer:
+    return _load_member(call, call.body.get("from"))
+
+
+@handles("cluster_ingest")
+def ingest(call: Call) -> Answer:
+    """A branch that is not there is made from main."""
+    return _load_member(call, call.body.get("from") or MAIN)
+
+
+def _load_member(call: Call, from_: str | None) -> Answer:
+    with spool() as place:
+        place.write_text(call.body["data"], encoding="utf-8", errors="surrogatepass", newline="")
+        return _loaded(call, place, from_, names_uri=True)
+
+
+@handles("cluster_loadNdjson")
+async def load_ndjson(call: Call) -> Answer:
+    with spool() as place:
+        await receive_into(place, call, call.service.settings.limits.load_body_bytes)
+        return await call.run("bulk", partial(_loaded, call, place, call.query.get("from"), names_uri=False))
+
+
+def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> Answer:
+    receipt = call.graph.load(
+        place,
+        mode=call.given("mode") or "merge",
+        branch=call.branch,
+        from_=from_,
+        format="jsonl",
+        engine="local",
+        message=call.message,
+        once=call.write_key(call.branch),
+    )
+    if receipt.repeated:
+        receipt = _rebuilt(receipt, place)
+    body = load_shape(receipt, from_=from_, actor=call.actor_id)
+    commit = None if receipt.commit is None else receipt.commit.id
+    uri = {"uri": call.of_graph.uri} if names_uri else {}
+    return Answer({**uri, **body}, commit=commit, rows=receipt.total_entities, headers=replayed(receipt.repeated))
+
+
+def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:
+    """A load that was made before: its commit says nothing of entities that stayed as they were, the same body does."""
+    counts: Counter[str] = Counter()
+    with place.open("rb") as lines:
+        for line in lines:
+            record = json.loads(line) if line.strip() else {}
+            counts.update(
+                f"{kind}:{record[name]}" for kind, name in (("node", "type"), ("edge", "edge")) if name in record
+            )
+    commit = receipt.commit
+    return replace(
+        receipt,
+        types={key: LoadCounts(inserted=count) for key, count in counts.items()},
+        branch_created=commit is not None and commit.ref.opens_branch,
+    )

@@ -1,0 +1,74 @@
+"""Reads: snapshot, schema, queries."""
+
+from __future__ import annotations
+
+from omnigraph.errors import LimitExceeded
+from omnigraph.server.calls import Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.shapes import read_shape, snapshot_shape
+from omnigraph.wire.schemas import schema_json
+
+
+@handles("cluster_getSnapshot")
+def get_snapshot(call: Call) -> Answer:
+    snapshot = call.graph.snapshot(call.existing_branch())
+    commit = snapshot.commit.id
+    return Answer(snapshot_shape(call.branch, snapshot), commit=commit, etag=commit)
+
+
+@handles("cluster_getSchema")
+def get_schema(call: Call) -> Answer:
+    snapshot = call.graph.snapshot(call.revision())
+    commit = snapshot.commit.id
+    return Answer({"schema_source": schema_json(snapshot.schema)["schema_source"]}, commit=commit, etag=commit)
+
+
+@handles("cluster_query")
+def query(call: Call) -> Answer:
+    return run_query(call, call.body["query"], call.body.get("name"))
+
+
+@handles("cluster_read")
+def read(call: Call) -> Answer:
+    return run_query(call, call.body["query_source"], call.body.get("query_name"), names_commit=False)
+
+
+def run_query(call: Call, text: str, name: str | None, *, names_commit: bool = True) -> Answer:
+    """The rows of a read, within the limits on its text, its time and its result."""
+    limits = call.service.settings.limits
+    check_text(call, text)
+    with call.timed("run"):
+        result = call.graph.query(
+            text,
+            call.body.get("params"),
+            name=name,
+            revision=call.revision(),
+            timeout=limits.query_seconds,
+            cancel=call.cancellation,
+        )
+    _check_size("rows", result.num_rows, limits.result_rows)
+    _check_size("bytes", result.to_arrow().nbytes, limits.result_bytes)
+    snapshot = call.body.get("snapshot")
+    with call.timed("encode"):
+        body = read_shape(
+            result, branch=None if snapshot else call.branch, snapshot=snapshot, names_commit=names_commit
+        )
+    return Answer(body, commit=result.commit.id, rows=result.num_rows)
+
+
+def check_text(call: Call, text: str) -> None:
+    """LimitExceeded for a query text that is too long."""
+    limit, size = call.service.settings.limits.query_bytes, len(text.encode("utf-8", "surrogatepass"))
+    if size > limit:
+        raise LimitExceeded(f"the query has {size} bytes", resource="query_bytes", limit=limit, actual=size)
+
+
+def _check_size(unit: str, actual: int, limit: int) -> None:
+    if actual > limit:
+        raise LimitExceeded(
+            f"the result has {actual} {unit}",
+            resource=f"query_result_{unit}",
+            limit=limit,
+            actual=actual,
+            hint="ask for less, ask for Arrow, or export",
+        )

@@ -1,0 +1,91 @@
+"""Streams: exports, baselines and the pages of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omnigraph.errors import CommitNotFound, LimitExceeded, PolicyDenied
+from omnigraph.server.calls import Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.commits import IMMUTABLE, named_commit
+from omnigraph.server.route import NDJSON
+from omnigraph.wire.changes import commit_page_json, feed_json
+
+MAX_PAGE_CHANGES = 8_192
+
+
+@handles("cluster_export")
+def export(call: Call) -> Answer:
+    """Everything that can be refused is refused before the first byte: the branch is pinned, and its first piece made."""
+    graph = call.graph
+    commit = graph.commit(call.existing_branch())
+    pieces = graph.export_stream(revision=commit.id, types=call.body.get("type_names"))
+    return Answer(begun(pieces), media_type=NDJSON, commit=commit.id)
+
+
+@handles("cluster_captureChangeBaseline")
+def baseline(call: Call) -> Answer:
+    body = call.body
+    pieces = call.graph.baseline_stream(
+        branch=call.branch, types=body.get("type"), kinds=body.get("kind"), ops=body.get("op")
+    )
+    return Answer(begun(pieces), media_type=NDJSON)
+
+
+def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same stream, with its first piece made: what fails at once fails before the answer begins."""
+    first = next(pieces, b"")
+
+    def stream() -> Iterator[bytes]:
+        yield first
+        yield from pieces
+
+    return stream()
+
+
+@handles("cluster_getCommitChanges")
+def commit_changes(call: Call) -> Answer:
+    """A commit that the caller may not read is as unknown as one that is not there."""
+    query = call.query
+    try:
+        commit = named_commit(call)
+        page = call.graph.commit_changes(
+            commit.id,
+            limit=page_limit(call),
+            page_token=query.get("page_token"),
+            types=query.get("type"),
+            kinds=query.get("kind"),
+            ops=query.get("op"),
+        )
+    except PolicyDenied:
+        raise CommitNotFound(f"commit '{call.path['commit_id']}' not found") from None
+    return Answer(commit_page_json(page), commit=commit.id, headers=IMMUTABLE, rows=len(page.changes))
+
+
+@handles("cluster_pollChanges")
+def poll_changes(call: Call) -> Answer:
+    query = call.query
+    page = call.graph.changes(
+        call.branch,
+        query.get("cursor"),
+        start=query.get("start"),
+        page_token=query.get("page_token"),
+        limit=page_limit(call),
+        types=query.get("type"),
+        kinds=query.get("kind"),
+        ops=query.get("op"),
+    )
+    return Answer(feed_json(page), rows=sum(len(block.changes) for block in page.blocks))
+
+
+def page_limit(call: Call) -> int:
+    """How many changes a page may have. LimitExceeded for more than a page can."""
+    limit: int = call.query.get("limit", 1_000)
+    if limit > MAX_PAGE_CHANGES:
+        raise LimitExceeded(
+            f"a page has at most {MAX_PAGE_CHANGES} changes, not {limit}",
+            resource="commit_changes_page_changes",
+            limit=MAX_PAGE_CHANGES,
+            actual=limit,
+        )
+    return limit

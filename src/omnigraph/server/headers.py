@@ -1,0 +1,160 @@
+"""The headers of a request, checked; and those that every answer has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
+
+from starlette.datastructures import Headers
+
+from omnigraph.errors import LimitExceeded, OriginRefused, UnsupportedMediaType, UsageError
+from omnigraph.server.route import JSON, Route
+from omnigraph.server.settings import Limits, ServerSettings
+
+IF_HEAD = "omnigraph-if-graph-commit"
+KEY = re.compile(r"[\x21-\x7e]{1,128}")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+EVERY_ANSWER: Mapping[str, str] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+REQUEST_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "If-Match",
+    "If-None-Match",
+    "Idempotency-Key",
+    "Omnigraph-If-Graph-Commit",
+    "Omnigraph-Message",
+    "X-Request-Id",
+    "traceparent",
+)
+EXPOSED_HEADERS = (
+    "X-Request-Id",
+    "Omnigraph-Graph-Commit",
+    "ETag",
+    "Retry-After",
+    "Omnigraph-Snapshot-Id",
+    "Content-Range",
+    "Accept-Ranges",
+)
+
+
+def given_request_id(headers: Headers) -> str | None:
+    """The request id that the client chose, if it may be one."""
+    wanted = headers.get("x-request-id", "")
+    return wanted if _REQUEST_ID.fullmatch(wanted) else None
+
+
+def check_origin(method: str, headers: Headers, settings: ServerSettings) -> None:
+    """OriginRefused for a name that is not the server's, and for a write that a page of another site sends."""
+    host = headers.get("host", "")
+    name = _host_name(host)
+    if name not in _LOOPBACK and name not in settings.hosts:
+        raise OriginRefused(f"this server is not called '{name[:100]}'", hint="start it with --host NAME")
+    origin = headers.get("origin")
+    if method in _SAFE_METHODS or origin is None or origin in settings.cors_origins:
+        return
+    if origin.partition("://")[2] != host:
+        raise OriginRefused("a page of another site may not write here", hint="start the server with --cors ORIGIN")
+
+
+def _host_name(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()
+
+
+def expected_head(route: Route, headers: Headers) -> str | None:
+    """The commit that the branch must be at: Omnigraph-If-Graph-Commit where the route needs it, If-Match on any write."""
+    given = headers.getlist(IF_HEAD)
+    if given and not route.needs_head:
+        raise UsageError(
+            "Omnigraph-If-Graph-Commit is not for this route", hint="use the route that ends in /if-graph-commit"
+        )
+    if route.needs_head:
+        if len(given) != 1 or not _COMMIT_ID.fullmatch(given[0]):
+            raise UsageError("Omnigraph-If-Graph-Commit must be given once, and be a bare commit id")
+        return given[0]
+    tags = headers.getlist("if-match") if route.is_write else []
+    if not tags:
+        return None
+    if len(tags) != 1 or not (
+        tags[0].startswith('"') and tags[0].endswith('"') and _COMMIT_ID.fullmatch(tags[0][1:-1])
+    ):
+        raise UsageError('If-Match must be given once, as a commit id in double quotes: "01J..."')
+    return tags[0][1:-1]
+
+
+def idempotency_key(route: Route, headers: Headers) -> str | None:
+    given = headers.getlist("idempotency-key")
+    if not given or not route.takes_write_headers:
+        return None
+    if len(given) != 1 or not KEY.fullmatch(given[0]):
+        raise UsageError("Idempotency-Key must be given once, as 1 to 128 visible ASCII characters")
+    return given[0]
+
+
+def commit_message(route: Route, headers: Headers, limits: Limits) -> str | None:
+    """Omnigraph-Message, percent-encoded UTF-8."""
+    given = headers.get("omnigraph-message")
+    if given is None or not route.takes_write_headers:
+        return None
+    try:
+        data = unquote_to_bytes(given.encode("latin-1"))
+        text = data.decode("utf-8")
+    except UnicodeError:
+        raise UsageError("Omnigraph-Message is not percent-encoded UTF-8") from None
+    if len(data) > limits.message_bytes:
+        raise LimitExceeded(
+            f"the message has {len(data)} bytes", resource="message_bytes", limit=limits.message_bytes, actual=len(data)
+        )
+    return text
+
+
+def check_content_type(route: Route, headers: Headers, *, has_body: bool) -> None:
+    """UnsupportedMediaType unless the body is of the route's media type, and not compressed."""
+    assert route.body is not None, "a route with a body"
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("a compressed body is not taken", hint="send it as it is")
+    given = headers.get("content-type")
+    if given is None and not has_body:
+        return
+    media_type, _, options = (given or "").partition(";")
+    charset = re.search(r"charset=\"?([^\s;\"]+)", options, re.IGNORECASE)
+    if media_type.strip().lower() != route.body.media_type or (charset and charset[1].lower() not in ("utf-8", "utf8")):
+        raise UnsupportedMediaType(
+            f"expected a body of type {route.body.media_type}", hint=f"send Content-Type: {route.body.media_type}"
+        )
+
+
+def declared_size(headers: Headers) -> int | None:
+    """Content-Length, if there is one."""
+    given = headers.get("content-length")
+    return int(given) if given is not None and given.isdigit() and len(given) <= 18 else None
+
+
+def fits_tag(headers: Headers, etag: str) -> bool:
+    """Whether If-None-Match names this state: the client has it already."""
+    given = headers.get("if-none-match")
+    if given is None:
+        return False
+    tags = {tag.strip().removeprefix("W/") for tag in given.split(",")}
+    return "*" in tags or f'"{etag}"' in tags
+
+
+def accepts(headers: Headers, media_type: str) -> bool:
+    """Whether the client wants this media type rather than JSON: it names it alone, or with a higher quality."""
+    quality: dict[str, float] = {}
+    for item in headers.get("accept", "").split(","):
+        name, *options = (part.strip() for part in item.split(";"))
+        weights = [option[2:] for option in options if option.startswith("q=")]
+        try:
+            quality[name.lower()] = float(weights[0]) if weights else 1.0
+        except ValueError:
+            quality[name.lower()] = 0.0
+    wanted = quality.get(media_type, 0.0)
+    other = max(quality.get(JSON, 0.0), quality.get("*/*", 0.0), quality.get("application/*", 0.0))
+    return wanted > other

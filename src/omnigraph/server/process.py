@@ -1,0 +1,287 @@
+"""The process: it binds, opens the graphs, says where it listens, and ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.server.app import Application
+from omnigraph.server.logs import Log
+from omnigraph.server.registry import ServedSource
+from omnigraph.server.settings import ServerSettings
+
+LISTENING = "OMNIGRAPH_LISTEN_ADDR="
+BACKLOG = 2048
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where and how a server listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    metrics_bind: tuple[str, int] | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def parse_bind(text: str) -> tuple[str, int]:
+    """`host:port`; UsageError for anything else."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise UsageError(f"'{text}' is not an address to listen at", hint="for example 127.0.0.1:8080")
+    return host.strip("[]"), int(port)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that is bound, and not yet listening. Port 0 picks a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}", hint="choose another --bind") from None
+    bound.set_inheritable(True)
+    return bound
+
+
+def address_of(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def serve(
+    source: ServedSource,
+    listening: Listening,
+    settings: ServerSettings,
+    announce: Callable[[str], None] = lambda _address: None,
+) -> int:
+    """Serve until a signal ends it; the exit code. `announce` is called with the address once the server listens."""
+    bound = bound_socket(listening.host, listening.port)
+    if listening.workers > 1:
+        return _Supervisor(source, listening, settings, bound, announce).run()
+    worker = _Worker(source, listening, settings, bound, announce)
+    return _run(worker)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _run(worker: _Worker) -> int:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(worker.run())
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with signals left to the worker, and a word once the socket listens."""
+
+    def __init__(self, config: uvicorn.Config, listens: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listens = listens
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._listens()
+
+
+@dataclass
+class _Worker:
+    """One process that answers requests."""
+
+    source: ServedSource
+    listening: Listening
+    settings: ServerSettings
+    bound: socket.socket
+    announce: Callable[[str], None]
+    log: Log = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = Log(self.settings.log_format)
+
+    async def run(self) -> int:
+        try:
+            served = await asyncio.to_thread(self.source.load)
+        except OmnigraphError as error:
+            self.log.write("refused_to_start", error=error.message, hint=error.hint)
+            return 1
+        for graph, reason in served.set_aside.items():
+            self.log.write("graph_set_aside", graph=graph, reason=reason)
+        app = Application(self.source, served, self.settings, self.log)
+        server = _Server(self._config(app), lambda: self.announce(address_of(self.bound)))
+        self._handle_signals(app, server)
+        metrics = await self._serve_metrics(app)
+        await server.serve(sockets=[self.bound])
+        if metrics is not None:
+            metrics.close()
+        self.log.write("stopped")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Threads that are still writing do not hold the process: a write has committed or it has not.
+        os._exit(0)
+
+    def _config(self, app: Any) -> uvicorn.Config:
+        key, certificate = self.listening.tls_key, self.listening.tls_certificate
+        return uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            lifespan="off",
+            ws="none",
+            backlog=BACKLOG,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=self.settings.grace_seconds,
+            ssl_keyfile=None if key is None else str(key),
+            ssl_certfile=None if certificate is None else str(certificate),
+        )
+
+    def _handle_signals(self, app: Application, server: uvicorn.Server) -> None:
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            app.service.is_draining = True
+            server.should_exit = True
+
+        for each in _STOP_SIGNALS:
+            loop.add_signal_handler(each, stop)
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, self._reload, app))
+
+    def _reload(self, app: Application) -> None:
+        try:
+            served = app.service.reload()
+        except OmnigraphError as error:
+            self.log.write("reload_failed", error=error.message, hint=error.hint)
+        else:
+            self.log.write("reloaded", graphs=len(served.graphs), revision=served.revision)
+
+    async def _serve_metrics(self, app: Application) -> asyncio.Server | None:
+        """Metrics at an address of their own, for whoever can reach it."""
+        if self.listening.metrics_bind is None:
+            return None
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), timeout=10)
+                text = app.service.metrics.text()
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+                writer.write(head.encode() + text)
+                await writer.drain()
+            writer.close()
+
+        host, port = self.listening.metrics_bind
+        return await asyncio.start_server(answer, host, port)
+
+
+class _Supervisor:
+    """Several workers on one socket. Each has the graphs open for itself: any number of processes may write to a graph."""
+
+    def __init__(
+        self,
+        source: ServedSource,
+        listening: Listening,
+        settings: ServerSettings,
+        bound: socket.socket,
+        announce: Callable[[str], None],
+    ) -> None:
+        self._worker = _Worker(source, listening, settings, bound, announce)
+        self._count = listening.workers
+        self._bound = bound
+        self._announce = announce
+        self._log = Log(settings.log_format)
+        self._children: set[int] = set()
+        self._is_stopping = False
+
+    def run(self) -> int:
+        ready, told = os.pipe()
+        for each in _STOP_SIGNALS:
+            signal.signal(each, self._stop)
+        signal.signal(signal.SIGHUP, self._forward)
+        for _ in range(self._count):
+            self._start(told)
+        listening = 0
+        while listening < self._count:
+            if os.read(ready, 1) != b"1":
+                break
+            listening += 1
+        if listening == self._count:
+            self._announce(address_of(self._bound))
+        return self._wait(told)
+
+    def _start(self, told: int) -> None:
+        child = os.fork()
+        if child:
+            self._children.add(child)
+            return
+        code = 1
+        try:
+            code = _run(replace(self._worker, announce=lambda _address: _tell(told, b"1")))
+            _tell(told, b"0")
+        finally:
+            os._exit(code)
+
+    def _wait(self, told: int) -> int:
+        """Until every worker has ended. One that dies by itself is replaced; one that cannot start ends all."""
+        code = 0
+        while self._children:
+            try:
+                child, status = os.wait()
+            except ChildProcessError:
+                break
+            self._children.discard(child)
+            if self._is_stopping:
+                continue
+            if os.WIFEXITED(status):
+                code = os.WEXITSTATUS(status) or code
+                self._signal(signal.SIGTERM)
+                self._is_stopping = True
+            else:
+                self._log.write("worker_died", signal=os.WTERMSIG(status))
+                self._start(told)
+        return code
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_stopping = True
+        self._signal(signal.SIGTERM)
+
+    def _forward(self, number: int, _frame: FrameType | None) -> None:
+        self._signal(signal.Signals(number))
+
+    def _signal(self, number: signal.Signals) -> None:
+        for child in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+
+
+def _tell(pipe: int, word: bytes) -> None:
+    os.write(pipe, word)

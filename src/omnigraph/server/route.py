@@ -1,0 +1,124 @@
+"""One route as a record: what it takes, what it answers, what a policy is asked, which limits hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from omnigraph.server.components import TEXT, Schema
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+BYTES = "application/octet-stream"
+PLAIN = "text/plain"
+
+Pool = Literal["none", "read", "write", "bulk"]
+"""Where a handler runs: on the event loop (it waits for nothing), or in one of the pools of threads."""
+
+TARGET_ACTIONS = frozenset(
+    {"schema_apply", "branch_create", "branch_delete", "branch_merge", "tag_create", "tag_delete"}
+)
+"""Actions that are judged by the branch they change; the others, by the branch they are about."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A query parameter or a header of a request."""
+
+    name: str
+    schema: Schema = field(default_factory=lambda: TEXT)
+    required: bool = False
+    repeated: bool = False
+    place: Literal["query", "header"] = "query"
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a request carries: the component it is checked by, or bytes of another media type."""
+
+    component: str | None
+    is_required: bool = True
+    media_type: str = JSON
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other spellings of members."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """A successful answer: a component as JSON, or a stream of a media type."""
+
+    component: str | None
+    description: str
+    media_type: str = JSON
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    """From the root; `{graph_id}` and the other names in braces are one percent-encoded segment each."""
+    operation_id: str
+    summary: str
+    action: str | None
+    """What a policy is asked; None for what everybody may."""
+    responses: Mapping[int, Response]
+    errors: tuple[int, ...] = ()
+    """Statuses of its own; those that every route has are added by `statuses`."""
+    body: Body | None = None
+    parameters: tuple[Parameter, ...] = ()
+    pool: Pool = "read"
+    branch_from: str = "branch"
+    """The member, parameter or path segment that names the branch a policy is asked for; main when it is not given."""
+    branch_names: tuple[str, ...] = ("branch", "from", "source", "target")
+    """Members and parameters that are names of branches: space around them is cut off before anything looks at them."""
+    is_open: bool = False
+    """Answers without a token."""
+    is_write: bool = False
+    """Takes a place among the writes of its actor, and the headers of writes."""
+    takes_large_body: bool = False
+    is_streamed_in: bool = False
+    """The handler reads the body itself; what refuses a request does so before its first byte."""
+    refuses_unknown_parameters: bool = False
+    needs_head: bool = False
+    """The header Omnigraph-If-Graph-Commit is required; every other route refuses it."""
+    successor: str | None = None
+    """The route that replaces this deprecated one: a path below the graph."""
+    tag: str = "contract"
+
+    @property
+    def is_of_graph(self) -> bool:
+        return self.path.startswith("/graphs/{graph_id}")
+
+    @property
+    def takes_write_headers(self) -> bool:
+        """Whether Idempotency-Key and Omnigraph-Message mean anything: a stored query may be a mutation."""
+        return self.is_write or self.action == "invoke_query"
+
+    @property
+    def target_branch(self) -> bool:
+        return self.action in TARGET_ACTIONS
+
+    @property
+    def statuses(self) -> tuple[int, ...]:
+        """Every status that is not a success."""
+        common = {500} if self.is_open else {401, 403, 500, 503}
+        common |= {429} if self.is_write else set()
+        common |= {404} if self.is_of_graph else set()
+        if self.body is not None:
+            common |= {400, 413, 415}
+        if self.parameters or self.is_write:
+            common |= {400}
+        if self.is_write:
+            common |= {409, 412, 422}
+        return tuple(sorted(common | set(self.errors)))
+
+
+def of_graph(path: str) -> str:
+    """A path below a graph."""
+    return f"/graphs/{{graph_id}}{path}"
+
+
+def json_answer(component: str, description: str) -> dict[int, Response]:
+    return {200: Response(component, description)}

@@ -1,0 +1,129 @@
+"""The table of routes: one record for each. Router, checks, OpenAPI, documentation and the matrix of policies are made from it."""
+
+from __future__ import annotations
+
+from omnigraph.server.components import COUNT, ref
+from omnigraph.server.route import BYTES, NDJSON, PLAIN, Body, Parameter, Response, Route, json_answer, of_graph
+from omnigraph.server.routes_ours import OURS
+
+
+def _ndjson(description: str) -> dict[int, Response]:
+    return {200: Response(None, description, NDJSON)}
+
+
+_BRANCH = Parameter("branch", description="A branch; main when it is left out.")
+_SNAPSHOT = Parameter("snapshot", description="A commit id.")
+_IF_HEAD = Parameter(
+    "Omnigraph-If-Graph-Commit",
+    required=True,
+    place="header",
+    description="The commit id that the branch must be at.",
+)
+_PAGE = (Parameter("page_token"), Parameter("limit", COUNT))
+_FILTERS = (
+    Parameter("kind", ref("EntityKindOutput"), repeated=True),
+    Parameter("type", repeated=True),
+    Parameter("op", ref("ChangeOpOutput"), repeated=True),
+)
+_BLOB = (
+    Parameter("entity", ref("BlobEntityKind"), required=True),
+    Parameter("type", required=True),
+    Parameter("id", required=True),
+    Parameter("property", required=True),
+    _BRANCH,
+    _SNAPSHOT,
+)
+_CHANGE_BODY = Body("ChangeRequest", aliases={"query_source": "query", "query_name": "name"})
+_CHANGE = json_answer("Change", "What the mutation changed, and its commit.")
+_MODE = Parameter("mode", ref("LoadMode"), description="merge when it is left out.")
+_BLOB_RESPONSES = {
+    200: Response(None, "The whole value.", BYTES),
+    206: Response(None, "The range that was asked for.", BYTES),
+}
+
+CONTRACT: tuple[Route, ...] = (
+    Route("GET", "/healthz", "health", "Whether the process answers, and which contract it speaks.", None,
+          json_answer("Health", "It answers."), pool="none", is_open=True),
+    Route("GET", "/readyz", "readiness", "Whether the graphs are served.", None,
+          {200: Response("Readiness", "Ready."), 503: Response("Readiness", "Not ready.")}, pool="none", is_open=True),
+    Route("GET", "/livez", "liveness", "Whether the event loop turns.", None,
+          {200: Response(None, "It turns.", PLAIN)}, pool="none", is_open=True, tag="ours"),
+    Route("GET", "/openapi.json", "openapi", "This description.", None,
+          {200: Response(None, "An OpenAPI 3.1 document.")}, pool="none", is_open=True),
+    Route("GET", "/metrics", "metrics", "Counters and times, as Prometheus reads them.", "metrics_read",
+          {200: Response(None, "Prometheus text.", PLAIN)}, pool="none", tag="ours"),
+    Route("POST", "/-/reload", "reload", "Read configuration, policies, tokens and stored queries again.", "config_manage",
+          json_answer("Reload", "What is served now."), errors=(400,), pool="bulk", tag="ours"),
+    Route("GET", "/graphs", "listGraphs", "The graphs that are served.", "graph_list",
+          json_answer("GraphList", "By id."), pool="none"),
+    Route("GET", of_graph("/snapshot"), "cluster_getSnapshot", "What a branch holds: its commit and its types.", "read",
+          json_answer("Snapshot", "Every declared type."), parameters=(_BRANCH,)),
+    Route("GET", of_graph("/schema"), "cluster_getSchema", "The text of the schema.", "read",
+          json_answer("SchemaSource", "The schema."), errors=(400,), parameters=(_BRANCH, _SNAPSHOT)),
+    Route("POST", of_graph("/schema/apply"), "cluster_applySchema", "Change main to another schema.", "schema_apply",
+          json_answer("SchemaApply", "The steps that were made."), body=Body("SchemaApplyRequest"), pool="bulk", is_write=True),
+    Route("POST", of_graph("/query"), "cluster_query", "Run a read.", "read",
+          json_answer("Read", "Its rows."), body=Body("QueryRequest")),
+    Route("POST", of_graph("/read"), "cluster_read", "Run a read.", "read",
+          json_answer("Read", "Its rows."), body=Body("ReadRequest"), successor="/query"),
+    Route("POST", of_graph("/mutate"), "cluster_mutate", "Run a mutation as one commit.", "change",
+          _CHANGE, body=_CHANGE_BODY, pool="write", is_write=True),
+    Route("POST", of_graph("/mutate/if-graph-commit"), "cluster_mutate_if_graph_commit",
+          "Run a mutation if the branch is at a commit.", "change",
+          _CHANGE, body=_CHANGE_BODY, parameters=(_IF_HEAD,), pool="write", is_write=True, needs_head=True),
+    Route("POST", of_graph("/change"), "cluster_change", "Run a mutation as one commit.", "change",
+          _CHANGE, body=_CHANGE_BODY, pool="write", is_write=True, successor="/mutate"),
+    Route("GET", of_graph("/queries"), "cluster_list_queries", "The stored queries.", "read",
+          json_answer("QueryList", "By name.")),
+    Route("POST", of_graph("/queries/{name}"), "cluster_invoke_query", "Run a stored query.", "invoke_query",
+          json_answer("ReadOrChange", "As /query or as /mutate answers."), errors=(409, 412, 422, 429),
+          body=Body("InvokeQueryRequest", is_required=False)),
+    Route("POST", of_graph("/queries/{name}/if-graph-commit"), "cluster_invoke_query_if_graph_commit",
+          "Run a stored mutation if the branch is at a commit.", "invoke_query", _CHANGE,
+          errors=(409, 412, 422, 429), body=Body("InvokeQueryRequest", is_required=False), parameters=(_IF_HEAD,),
+          pool="write", needs_head=True),
+    Route("POST", of_graph("/load"), "cluster_load", "Load records as one commit.", "change",
+          json_answer("Ingest", "What was loaded."), body=Body("LoadRequest"), pool="bulk", is_write=True, takes_large_body=True),
+    Route("POST", of_graph("/load/ndjson"), "cluster_loadNdjson", "Load a stream of records as one commit.", "change",
+          json_answer("Load", "What was loaded."), body=Body(None, media_type=NDJSON),
+          parameters=(_BRANCH, Parameter("from"), _MODE), pool="bulk", is_write=True, takes_large_body=True,
+          is_streamed_in=True),
+    Route("POST", of_graph("/ingest"), "cluster_ingest", "Load records as one commit.", "change",
+          json_answer("Ingest", "What was loaded."), body=Body("LoadRequest"), pool="bulk", is_write=True,
+          takes_large_body=True, successor="/load"),
+    Route("POST", of_graph("/export"), "cluster_export", "The entities of a branch.", "export",
+          _ndjson("Nodes, then edges, a record a line."), body=Body("ExportRequest", is_required=False)),
+    Route("GET", of_graph("/blob"), "cluster_getBlob", "The bytes of a Blob property.", "read",
+          _BLOB_RESPONSES, errors=(302, 304, 412, 416), parameters=_BLOB),
+    Route("HEAD", of_graph("/blob"), "cluster_headBlob", "The size and tag of a Blob property.", "read",
+          {200: Response(None, "Its headers.", BYTES)}, errors=(302, 304, 412), parameters=_BLOB),
+    Route("GET", of_graph("/branches"), "cluster_listBranches", "The branches.", "read",
+          json_answer("BranchList", "By name.")),
+    Route("POST", of_graph("/branches"), "cluster_createBranch", "Make a branch.", "branch_create",
+          json_answer("BranchCreate", "It is there."), body=Body("BranchCreateRequest"), pool="write", is_write=True,
+          branch_from="name", branch_names=("name", "from")),
+    Route("DELETE", of_graph("/branches/{branch}"), "cluster_deleteBranch", "Delete a branch.", "branch_delete",
+          json_answer("BranchDelete", "It is gone."), pool="write", is_write=True),
+    Route("POST", of_graph("/branches/merge"), "cluster_mergeBranches", "Bring a branch's changes into another.",
+          "branch_merge", json_answer("Merge", "What came of it."), body=Body("BranchMergeRequest"), pool="bulk",
+          is_write=True, branch_from="target"),
+    Route("GET", of_graph("/commits"), "cluster_listCommits", "The commits of a branch, newest first.", "read",
+          json_answer("CommitList", "A page of them."), errors=(400,),
+          parameters=(_BRANCH, Parameter("limit", COUNT), Parameter("before"), Parameter("page_token"),
+                      Parameter("actor"), Parameter("kind"), Parameter("since"), Parameter("until"))),
+    Route("GET", of_graph("/commits/{commit_id}"), "cluster_getCommit", "One commit.", "read",
+          json_answer("Commit", "As the receipt of its write showed it.")),
+    Route("GET", of_graph("/commits/{commit_id}/changes"), "cluster_getCommitChanges", "What a commit changed.", "read",
+          json_answer("CommitChanges", "A page of changes."), errors=(409, 410, 413),
+          parameters=(*_PAGE, *_FILTERS), refuses_unknown_parameters=True),
+    Route("GET", of_graph("/changes"), "cluster_pollChanges", "What the commits of a branch changed, in order.", "read",
+          json_answer("ChangeFeed", "A page of changes."), errors=(409, 410, 413),
+          parameters=(_BRANCH, Parameter("cursor"), Parameter("start"), *_PAGE, *_FILTERS),
+          refuses_unknown_parameters=True),
+    Route("POST", of_graph("/changes/baseline"), "cluster_captureChangeBaseline",
+          "A whole snapshot, and the cursor that goes on from it.", "export",
+          _ndjson("As an export, then one line with the baseline."), body=Body("BaselineRequest", is_required=False)),
+)  # fmt: skip
+
+ROUTES: tuple[Route, ...] = (*CONTRACT, *OURS)
+"""All of them."""

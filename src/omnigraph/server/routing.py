@@ -1,0 +1,63 @@
+"""From a method and a path to a route of the table. Segments are split before they are decoded: `review%2F1` is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
+
+from omnigraph.errors import MethodNotAllowed, RouteNotFound, UsageError
+from omnigraph.server.route import Route
+
+_NAME = "{}"
+"""In the tree: any segment."""
+
+
+@dataclass
+class _Node:
+    below: dict[str, _Node] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+
+
+class Router:
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._root = _Node()
+        for route in routes:
+            node = self._root
+            for segment in route.path.strip("/").split("/"):
+                node = node.below.setdefault(_NAME if segment.startswith("{") else segment, _Node())
+            if route.method in node.routes:
+                raise ValueError(f"two routes for {route.method} {route.path}")
+            node.routes[route.method] = route
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Route, Mapping[str, str]]:
+        """The route, and what stands for the names in its path. RouteNotFound, or MethodNotAllowed."""
+        segments = [_decoded(segment) for segment in raw_path.partition(b"?")[0].removeprefix(b"/").split(b"/")]
+        nodes = self._nodes(self._root, segments)
+        allowed: list[str] = []
+        for node in nodes:
+            if method in node.routes:
+                route = node.routes[method]
+                template = route.path.strip("/").split("/")
+                named = zip(template, segments, strict=True)
+                return route, {name[1:-1]: value for name, value in named if name.startswith("{")}
+            allowed += node.routes
+        if allowed:
+            raise MethodNotAllowed(method, sorted(set(allowed)))
+        raise RouteNotFound("there is nothing at this path")
+
+    def _nodes(self, node: _Node, segments: Sequence[str]) -> list[_Node]:
+        """Every node that the segments lead to; exact names before any segment."""
+        nodes = [node]
+        for segment in segments:
+            exact = [each.below[segment] for each in nodes if segment in each.below and segment != _NAME]
+            any_name = [each.below[_NAME] for each in nodes if _NAME in each.below and segment]
+            nodes = [*exact, *any_name]
+        return [each for each in nodes if each.routes]
+
+
+def _decoded(segment: bytes) -> str:
+    try:
+        return unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError("the path is not UTF-8") from None

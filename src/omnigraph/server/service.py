@@ -1,0 +1,71 @@
+"""What all requests of a process share."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph.errors import TooManyRequests
+from omnigraph.server.metrics import Metrics
+from omnigraph.server.pools import Pools
+from omnigraph.server.registry import Served, ServedSource
+from omnigraph.server.settings import Limits, ServerSettings
+
+
+class Admission:
+    """The writes that each actor has in flight. Asked on the event loop only."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._writes: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+
+    @contextmanager
+    def admitted(self, actor: str, size: int) -> Iterator[None]:
+        """A place for one write of so many bytes. TooManyRequests when there is none."""
+        if self._writes[actor] >= self._limits.actor_writes:
+            raise TooManyRequests(
+                f"{self._limits.actor_writes} writes of this actor are in flight", hint="wait for one of them to end"
+            )
+        if self._bytes[actor] + size > self._limits.actor_bytes:
+            raise TooManyRequests(
+                f"the writes of this actor in flight would have more than {self._limits.actor_bytes} bytes",
+                hint="wait for one of them to end",
+            )
+        self._writes[actor] += 1
+        self._bytes[actor] += size
+        try:
+            yield
+        finally:
+            self._writes[actor] -= 1
+            self._bytes[actor] -= size
+            if not self._writes[actor]:
+                del self._writes[actor], self._bytes[actor]
+
+    def writes_of(self, actor: str) -> int:
+        return self._writes[actor]
+
+
+class Service:
+    def __init__(self, source: ServedSource, served: Served, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.pools = Pools(self.metrics.waited)
+        self.admission = Admission(settings.limits)
+        self.is_draining = False
+        self.served = served
+        self.metrics.serving(served)
+        self._source = source
+        self._reloading = threading.Lock()
+
+    def reload(self) -> Served:
+        """Read everything again and swap it in. When that fails, what is served stays, and the error says why."""
+        with self._reloading:
+            self.served = self._source.load()
+            self.metrics.serving(self.served)
+            return self.served
+
+    def close(self) -> None:
+        self.pools.close()

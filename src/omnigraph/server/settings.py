@@ -1,0 +1,57 @@
+"""What a server is told when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from omnigraph.errors import UsageError
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """On everything that a client sends, and on what is sent back."""
+
+    body_bytes: int = MIB
+    load_body_bytes: int = 32 * MIB
+    query_bytes: int = 256 * 1024
+    result_rows: int = 1_000_000
+    result_bytes: int = 256 * MIB
+    query_seconds: float = 60.0
+    actor_writes: int = 16
+    actor_bytes: int = 4 * 1024 * MIB
+    message_bytes: int = 1_024
+    commits: int = 1_000
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Limits:
+        """The defaults, with what the environment sets. UsageError for what is not a number."""
+        set_there = {}
+        for name, variable in _VARIABLES.items():
+            text = environment.get(variable)
+            if text is not None:
+                if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**63):
+                    raise UsageError(f"{variable} is '{text[:100]}'", hint="a number above 0")
+                set_there[name] = int(text)
+        return replace(cls(), **set_there)
+
+
+_VARIABLES = {
+    "body_bytes": "OMNIGRAPH_BODY_BYTES_MAX",
+    "load_body_bytes": "OMNIGRAPH_LOAD_BODY_BYTES_MAX",
+    "actor_writes": "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX",
+    "actor_bytes": "OMNIGRAPH_PER_ACTOR_BYTES_MAX",
+    "query_seconds": "OMNIGRAPH_QUERY_SECONDS_MAX",
+}
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    limits: Limits = field(default_factory=Limits)
+    hosts: frozenset[str] = frozenset()
+    """Names, without ports, that the Host header may have, beside localhost and the address that the server listens at."""
+    cors_origins: frozenset[str] = frozenset()
+    grace_seconds: int = 30
+    log_format: str = "text"

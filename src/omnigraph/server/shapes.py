@@ -1,0 +1,132 @@
+"""Results of the library in the words of the contract, where these differ from those of the command line.
+
+A member that may be null is there all the same, unless its shape says that it is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.features import FORMAT
+from omnigraph.wire.history import commit_json, snapshot_json
+from omnigraph.wire.members import JsonObject, present
+from omnigraph.wire.reads import result_json
+from omnigraph.wire.schemas import schema_receipt_json
+from omnigraph.wire.writes import load_json, merge_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.graph import GraphSnapshot
+    from omnigraph.history import Commit
+    from omnigraph.merge import MergeResult
+    from omnigraph.pipeline.evolve.apply import SchemaReceipt
+    from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.read import Result
+
+    Renames = Mapping[str, str]
+
+_COMMIT_NAMES = {"graph_version": "graph_manifest_version"}
+_DATASET_NAMES = {"table_path": "dataset_path", "table_version": "published_dataset_version"}
+
+
+def _renamed(value: JsonObject, names: Renames) -> JsonObject:
+    return {names.get(name, name): member for name, member in value.items()}
+
+
+def commit_shape(commit: Commit) -> JsonObject:
+    """Commit: the same object wherever a commit is shown."""
+    nulls = dict.fromkeys(("graph_branch", "parent_commit_id", "merged_parent_commit_id", "actor_id"))
+    return nulls | _renamed(commit_json(commit), _COMMIT_NAMES)
+
+
+def optional_commit(commit: Commit | None) -> JsonObject | None:
+    return None if commit is None else commit_shape(commit)
+
+
+def snapshot_shape(branch: str, snapshot: GraphSnapshot) -> JsonObject:
+    value = snapshot_json(branch, snapshot)
+    return {
+        "graph_branch": branch,
+        "graph_manifest_version": value["graph_version"],
+        "internal_schema_version": FORMAT,
+        "graph_commit_id": value["graph_commit_id"],
+        "datasets": [{**_renamed(table, _DATASET_NAMES), "native_dataset_branch": None} for table in value["tables"]],
+    }
+
+
+def read_shape(result: Result, *, branch: str | None, snapshot: str | None, names_commit: bool = True) -> JsonObject:
+    """Read: without rows there are no columns."""
+    value = result_json(result, revision="", as_of=None)
+    return present(
+        {
+            **value,
+            "target": {"branch": branch, "snapshot": snapshot},
+            "columns": value["columns"] if value["rows"] else None,
+            "graph_commit_id": value["graph_commit_id"] if names_commit else None,
+        }
+    )
+
+
+def change_shape(
+    branch: str, query_name: str, affected: tuple[int, int], actor: str | None, commit: Commit | None
+) -> JsonObject:
+    nodes, edges = affected
+    return {
+        "branch": branch,
+        "query_name": query_name,
+        "affected_nodes": nodes,
+        "affected_edges": edges,
+        "actor_id": actor,
+        "commit": optional_commit(commit),
+    }
+
+
+def load_shape(receipt: LoadReceipt, *, from_: str | None, actor: str | None) -> JsonObject:
+    """Load: `base_branch` repeats what was asked for, even when the branch was there."""
+    value = load_json("", receipt)
+    counts = {kind: [_loaded(each) for each in value[kind]] for kind in ("nodes", "edges")}
+    return {
+        "branch": receipt.branch,
+        "base_branch": from_,
+        "branch_created": receipt.branch_created,
+        "mode": receipt.mode,
+        **counts,
+        "total_entities": receipt.total_entities,
+        "actor_id": actor,
+        "commit": optional_commit(receipt.commit),
+    }
+
+
+def _loaded(counts: JsonObject) -> JsonObject:
+    return {"name": counts["name"], "entities_loaded": counts["entities_loaded"]}
+
+
+def schema_apply_shape(uri: str, receipt: SchemaReceipt, manifest_version: int) -> JsonObject:
+    value = schema_receipt_json(receipt)
+    return {
+        "uri": uri,
+        "supported": value["supported"],
+        "applied": value["applied"],
+        "step_count": len(value["steps"]),
+        "graph_manifest_version": manifest_version,
+        "steps": value["steps"],
+    }
+
+
+def merge_shape(result: MergeResult, actor: str | None) -> JsonObject:
+    value = merge_json(result)
+    return {
+        "source": result.source,
+        "target": result.target,
+        "outcome": result.outcome,
+        "actor_id": actor,
+        **present(
+            {
+                "branch_deleted": result.branch_deleted,
+                "branch_delete_error": result.branch_delete_error,
+                "commit": optional_commit(result.commit),
+                "changes": value["changes"] or None,
+            }
+        ),
+    }

@@ -1,0 +1,67 @@
+"""Bodies that are loaded: kept in a file while they are read, so that their size is a matter of disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.server.calls import Call
+from omnigraph.server.limits import too_large
+
+_WRITE_BYTES = 1024 * 1024
+BODY_NAME = "body"
+"""What messages call the file: where it lies is nobody's business."""
+
+E = TypeVar("E", bound=OmnigraphError)
+
+
+@contextmanager
+def spool() -> Iterator[Path]:
+    """A place for a file, which is gone afterwards. Errors within the block do not say where it was."""
+    with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
+        place = Path(folder) / f"{BODY_NAME}.ndjson"
+        try:
+            yield place
+        except OmnigraphError as error:
+            raise _without_place(error, str(place)) from None
+
+
+def _without_place(error: E, place: str) -> E:
+    for name, value in vars(error).items():
+        setattr(error, name, _replaced(value, place))
+    error.args = tuple(_replaced(value, place) for value in error.args)
+    return error
+
+
+def _replaced(value: Any, place: str) -> Any:
+    match value:
+        case str():
+            return value.replace(place, BODY_NAME)
+        case Mapping():
+            return {name: _replaced(item, place) for name, item in value.items()}
+        case list() | tuple():
+            return type(value)(_replaced(item, place) for item in value)
+    return value
+
+
+async def receive_into(place: Path, call: Call, limit: int) -> int:
+    """Write the body into a file, a megabyte at a time; its size. LimitExceeded when it has more than `limit` bytes."""
+    size = held = 0
+    pieces: list[bytes] = []
+    with place.open("wb") as file:
+        async for piece in call.request.stream():
+            size += len(piece)
+            held += len(piece)
+            if size > limit:
+                raise too_large(limit, size)
+            pieces.append(piece)
+            if held >= _WRITE_BYTES:
+                data, pieces, held = b"".join(pieces), [], 0
+                await call.service.pools.run("write", partial(file.write, data))
+        file.write(b"".join(pieces))
+    return size
