@@ -96,7 +96,7 @@ def run(seed: int, *, trace: list[str] | None = None) -> Model:
     with_cleaning = seed % 7 in (5, 6)
     if with_cleaning:
         weather = CLEANING[seed % 2]
-    world = World(seed, Objects(dict(start.objects.held)), start.model.copy(), weather, START)
+    world = World(seed, start.objects.copy(), start.model.copy(), weather, START)
     world.trace = trace
     with_keys = seed % 7 in (1, 3)
     max_tail = 2 if chance.random() < (0.5 if with_keys else 0.06) else 64

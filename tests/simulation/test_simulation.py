@@ -25,20 +25,33 @@ SEED_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SEED", "1000000000"))
 HUNT = 60_000
 FOUND_NEAR = {
     "own_bytes_are_remembered": 4_958,
-    "swept_positions_are_reused": 5_100,
-    "stalls_are_not_seen": 13_039,
-    "cleanup_without_fences": 4_709,
-    "cleanup_takes_young_things": 1_930,
-    "everybody_may_join": 2_396,
+    "published_plans_are_published_again": 109,
+    "read_tables_may_move": 147,
+    "groups_judge_by_id": 226,
+    "deleted_branches_are_written": 119,
+    "everybody_may_join": 1_971,
+    "new_branches_may_be_old": 350,
+    "deleted_incarnations_are_forgotten": 109,
     "incarnations_are_named_by_branch_alone": 3_512,
+    "swept_positions_are_reused": 5_100,
+    "cleanup_takes_young_things": 1_930,
+    "cleanup_without_fences": 4_709,
+    "cleanup_without_cutoff": 312,
+    "late_writers_do_not_look_at_the_cutoff": 312,
+    "cleanup_looks_once": 132,
+    "cleanup_takes_what_plans_need": 3_715,
+    "stalls_are_not_seen": 13_039,
+    "tags_ignore_the_watermark": 1_496,
 }
 """Where a rule that takes long to be noticed was noticed before: looked at first. A wrong number costs time, nothing else."""
 
 
 @pytest.fixture(autouse=True)
 def _entries_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries are immutable values: reading the same bytes once makes a schedule a third shorter."""
-    monkeypatch.setattr(chain, "decode_entry", functools.lru_cache(maxsize=512)(chain.decode_entry))
+    """Entries are immutable values: reading the same bytes once makes a schedule a third shorter. What an error would say is
+    affected plays no part here."""
+    decode_once = functools.lru_cache(maxsize=512)(chain.decode_entry)
+    monkeypatch.setattr(chain, "decode_entry", lambda data, key, affected=None: decode_once(data, key))
 
 
 def run_many(seeds: range) -> Counter[str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import builtins
 import random
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -41,15 +42,33 @@ class Weather:
     """Of one that sleeps, per step: the others do a lot meanwhile."""
 
 
-@dataclass
 class Objects:
-    """What the store holds: key -> (bytes, time written)."""
+    """What the store holds: key -> (bytes, time written), and the keys in order."""
 
-    held: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.held: dict[str, tuple[bytes, float]] = {}
+        self._keys: list[str] = []
+
+    def copy(self) -> Objects:
+        result = Objects()
+        result.held, result._keys = self.held.copy(), self._keys.copy()
+        return result
 
     def below(self, prefix: str) -> list[str]:
-        start = prefix + "/"
-        return sorted(key for key in self.held if key.startswith(start))
+        # "0" is the character after "/".
+        return self._keys[bisect_left(self._keys, prefix + "/") : bisect_left(self._keys, prefix + "0")]
+
+    def write(self, key: str, data: bytes, now: float) -> None:
+        if key not in self.held:
+            insort(self._keys, key)
+        self.held[key] = (data, now)
+
+    def remove(self, key: str) -> bool:
+        """Whether it was there."""
+        if self.held.pop(key, None) is None:
+            return False
+        del self._keys[bisect_left(self._keys, key)]
+        return True
 
 
 class World:
@@ -115,11 +134,11 @@ class World:
 
     def write(self, key: str, data: bytes) -> None:
         self.note("write", key)
-        self.objects.held[key] = (data, self.now)
+        self.objects.write(key, data, self.now)
         self.model.written(key, data)
 
     def remove(self, key: str) -> None:
-        if self.objects.held.pop(key, None) is not None:
+        if self.objects.remove(key):
             self.note("remove", key)
             self.model.removed(key)
 
