@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,13 @@ settings.load_profile("exploring" if EXPLORING else "steady")
 if not EXPLORING:
     # Hypothesis also tries the constants of the modules loaded so far, and those are not the same in every worker.
     providers._get_local_constants = lambda: providers._local_constants
+
+MEMORY = Path("/dev/shm")
+MIN_FREE_BYTES = 4 * 2**30
+if not EXPLORING and "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MIN_FREE_BYTES:
+    # Graphs of tests are small and short-lived, and a disk that syncs each of their files is what the tests would wait for.
+    # `make soak` takes the disk.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run that was started in the background is deaf to Ctrl-C, and so would be every program it starts.
