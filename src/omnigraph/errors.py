@@ -505,17 +505,19 @@ class NotFastForward(Conflict):
 
 
 class WriteKeyReused(Conflict):
-    """The write key stands for something else: another write was made under it. `commit_id` is that write's commit."""
+    """The write key stands for something else: another write was made under it. `commit_id` is that write's commit,
+    if it has one."""
 
-    def __init__(self, commit_id: str) -> None:
+    def __init__(self, commit_id: str | None) -> None:
+        what = "another write" if commit_id is None else f"commit {commit_id}"
         super().__init__(
-            f"commit {commit_id} was made under this write key, and asked for something else",
+            f"{what} was made under this write key, and asked for something else",
             hint="give every write a key of its own; a repeated write must ask for exactly the same",
         )
         self.commit_id = commit_id
 
     def details(self) -> dict[str, Any]:
-        return {"commit_id": self.commit_id}
+        return {} if self.commit_id is None else {"commit_id": self.commit_id}
 
 
 class SequencePassed(Conflict):

@@ -114,6 +114,7 @@ class WriteMethods(GraphState):
         engine: Engine = "spark",
         actor: str | None = None,
         message: str | None = None,
+        if_commit: str | None = None,
         once: Once | None = None,
         show_progress: bool = False,
     ) -> LoadReceipt:
@@ -124,6 +125,7 @@ class WriteMethods(GraphState):
         `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
         them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma).
 
+        PreconditionFailed when `if_commit` is not the branch's head, or not where its first load starts it.
         `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
         DataFrame, its columns). The file for rejected records that an earlier try has left is replaced.
 
@@ -144,6 +146,7 @@ class WriteMethods(GraphState):
             type=type,
             actor=actor,
             message=message,
+            if_commit=if_commit,
             once=once,
             rejects=rejects,
             encoding=encoding,

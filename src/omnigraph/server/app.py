@@ -7,6 +7,7 @@ import inspect
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from omnigraph.history.history import new_ulid
 from omnigraph.policy import Ask
 from omnigraph.server import headers as checked
 from omnigraph.server.auth import authenticate
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import REPLAYED, Answer, Call
 from omnigraph.server.handlers import Handler, all_handlers
 from omnigraph.server.limits import too_large
 from omnigraph.server.logs import Log
@@ -69,6 +70,7 @@ class Application:
             exchange.finish(CLIENT_GONE)
             return
         response.headers["X-Request-Id"] = exchange.request_id
+        response.headers.update(checked.cors_headers(request.headers, self.service.settings))
         try:
             await response(scope, receive, send)
         except OmnigraphError as error:  # in the middle of a stream: the connection is cut, and no line says why
@@ -90,6 +92,8 @@ class Application:
     async def _answered(self, exchange: _Exchange) -> Response:
         service, request = self.service, exchange.request
         checked.check_origin(request.method, request.headers, service.settings)
+        if checked.is_preflight(request.method, request.headers, service.settings):
+            return Response(headers={**checked.EVERY_ANSWER, **checked.PREFLIGHT})
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
         route, path = self._router.find(request.method, raw_path)
         exchange.route = route
@@ -130,7 +134,12 @@ class Application:
         if route.is_write:
             call.ask_graph()
             call.admit(size)
-        return await self._run(call, handler)
+        if not route.remembers_answers or call.idempotency_key is None:
+            return await self._run(call, handler)
+        key = call.write_key(str(call.given(route.branch_from) or ""))
+        work = partial(self._run, call, handler)
+        answer, is_replayed = await call.service.replays.once(str(key), call.digest, work)
+        return replace(answer, headers={**answer.headers, **REPLAYED}) if is_replayed else answer
 
     async def _run(self, call: Call, handler: Handler) -> Answer:
         if not inspect.iscoroutinefunction(handler):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAIN = "main"
+REPLAYED = {"Idempotent-Replayed": "true"}
+"""On the answer to a write that was made before."""
 
 
 @dataclass
@@ -102,6 +105,12 @@ class Call:
         if self.branch != MAIN and not self.graph.branches.exists(self.branch):
             raise BranchNotFound(f"branch '{self.branch}' not found")
         return self.branch
+
+    @property
+    def digest(self) -> str:
+        """Of what is asked for, to tell a repeated request from another one under the same key."""
+        asked = json.dumps([self.path, self.query, self.body], sort_keys=True, default=list)
+        return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
 
     def ask_graph(self) -> None:
         """Before a write takes a place: who may not write takes none. The graph asks again, knowing more."""

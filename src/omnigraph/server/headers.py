@@ -43,6 +43,33 @@ EXPOSED_HEADERS = (
 )
 
 
+PREFLIGHT: Mapping[str, str] = {
+    "Access-Control-Allow-Methods": "GET, POST, DELETE, HEAD",
+    "Access-Control-Allow-Headers": ", ".join(REQUEST_HEADERS),
+    "Access-Control-Max-Age": "600",
+}
+
+
+def is_preflight(method: str, headers: Headers, settings: ServerSettings) -> bool:
+    """A browser asks on behalf of a page of another site whether it may ask."""
+    is_allowed = headers.get("origin") in settings.cors_origins
+    return method == "OPTIONS" and is_allowed and "access-control-request-method" in headers
+
+
+def cors_headers(headers: Headers, settings: ServerSettings) -> dict[str, str]:
+    """What lets a page of an allowed site read the answer. Credentials of a browser are never taken."""
+    if not settings.cors_origins:
+        return {}
+    origin = headers.get("origin")
+    if origin not in settings.cors_origins:
+        return {"Vary": "Origin"}
+    return {
+        "Vary": "Origin",
+        "Access-Control-Allow-Origin": str(origin),
+        "Access-Control-Expose-Headers": ", ".join(EXPOSED_HEADERS),
+    }
+
+
 def given_request_id(headers: Headers) -> str | None:
     """The request id that the client chose, if it may be one."""
     wanted = headers.get("x-request-id", "")

@@ -77,6 +77,8 @@ class Route:
     """Answers without a token."""
     is_write: bool = False
     """Takes a place among the writes of its actor, and the headers of writes."""
+    remembers_answers: bool = False
+    """A write without a commit that could be found by its idempotency key: the process remembers its answer."""
     takes_large_body: bool = False
     is_streamed_in: bool = False
     """The handler reads the body itself; what refuses a request does so before its first byte."""

@@ -11,6 +11,7 @@ from omnigraph.errors import TooManyRequests
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.pools import Pools
 from omnigraph.server.registry import Served, ServedSource
+from omnigraph.server.replays import Replays
 from omnigraph.server.settings import Limits, ServerSettings
 
 
@@ -54,6 +55,7 @@ class Service:
         self.metrics = Metrics()
         self.pools = Pools(self.metrics.waited)
         self.admission = Admission(settings.limits)
+        self.replays = Replays()
         self.is_draining = False
         self.served = served
         self.metrics.serving(served)

@@ -16,6 +16,7 @@ from omnigraph.errors import (
     InputError,
     NotFound,
     OmnigraphError,
+    PreconditionFailed,
     StorageError,
     UsageError,
 )
@@ -74,6 +75,7 @@ def load(
     type: str | None = None,
     actor: str | None = None,
     message: str | None = None,
+    if_commit: str | None = None,
     once: Once | None = None,
     asked: object = None,
     rejects: str | Path | None = None,
@@ -124,13 +126,16 @@ def load(
             return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
         if taken is not None:  # Not by an earlier try of this load.
             raise taken
+        found = base.view.snapshot.commit.id
+        if if_commit is not None and found != if_commit:
+            raise PreconditionFailed(branch, if_commit, found)
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
         with (
             repository.history.leases.hold(base.view.snapshot.commit.ref),
             repository.history.retention.explaining(branch, base.since),
             rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
         ):
-            return LoadJob(repository, base, inputs, mode, runner, aside, written, key).run(actor, message)
+            return LoadJob(repository, base, inputs, mode, runner, aside, written, key, if_commit).run(actor, message)
     finally:
         shown.close()
 
@@ -153,6 +158,7 @@ class LoadJob:
     rejects: RejectsFile | None
     written: WrittenFiles
     once: WriteKey | None = None
+    if_commit: str | None = None
 
     @property
     def view(self) -> View:
@@ -326,6 +332,7 @@ class LoadJob:
             kind="load",
             actor=actor,
             message=message,
+            if_commit=self.if_commit,
             opening=self.base.opening,
             new_branch=self.base.new_branch,
             once=self.once,

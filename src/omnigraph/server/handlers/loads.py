@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.pipeline.load.receipt import LoadCounts
-from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.calls import MAIN, REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.handlers.writes import replayed
 from omnigraph.server.shapes import load_shape
 from omnigraph.server.spools import receive_into, spool
 
@@ -53,6 +52,7 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
         format="jsonl",
         engine="local",
         message=call.message,
+        if_commit=call.expected_head,
         once=call.write_key(call.branch),
     )
     if receipt.repeated:
@@ -60,7 +60,7 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
     body = load_shape(receipt, from_=from_, actor=call.actor_id)
     commit = None if receipt.commit is None else receipt.commit.id
     uri = {"uri": call.of_graph.uri} if names_uri else {}
-    return Answer({**uri, **body}, commit=commit, rows=receipt.total_entities, headers=replayed(receipt.repeated))
+    return Answer({**uri, **body}, commit=commit, rows=receipt.total_entities, headers=REPLAYED if receipt.repeated else {})
 
 
 def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.errors import AlreadyExists
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text
 from omnigraph.server.shapes import change_shape, schema_apply_shape
@@ -33,7 +33,7 @@ def run_mutation(call: Call, text: str, name: str | None) -> Answer:
         affected = affected_by(call, receipt.commit.id)
     body = change_shape(branch, receipt.query_name or name or "", affected, call.actor_id, receipt.commit)
     commit = None if receipt.commit is None else receipt.commit.id
-    return Answer(body, commit=commit, headers=replayed(receipt.repeated))
+    return Answer(body, commit=commit, headers=REPLAYED if receipt.repeated else {})
 
 
 def affected_by(call: Call, commit_id: str) -> tuple[int, int]:
@@ -47,10 +47,6 @@ def affected_by(call: Call, commit_id: str) -> tuple[int, int]:
         page_token = page.next_page_token
         if page_token is None:
             return nodes, edges
-
-
-def replayed(is_repeated: bool) -> dict[str, str]:
-    return {"Idempotent-Replayed": "true"} if is_repeated else {}
 
 
 @handles("cluster_applySchema")
