@@ -11,8 +11,6 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.server.refusals import BlobChanged, RangeNotSatisfiable
 from omnigraph.wire.members import JsonObject, present
 
-MAX_REJECTS = 100
-
 Members = Callable[[Any], JsonObject]
 """From an error to what is said of it."""
 
@@ -175,8 +173,6 @@ def _problem(error: OmnigraphError, row: Row) -> JsonObject:
         details = {}
     if isinstance(error, errors.StorageError):
         details = {}  # keys of files
-    if "rejects" in details:
-        details["rejects"] = details["rejects"][:MAX_REJECTS]
     for member in ("merge_conflicts", "limit", "resource", "actual", "expected"):
         details.pop(member, None)  # these have members of their own
     return present({**problem, "hint": error.hint, "details": details or None})

@@ -68,6 +68,10 @@ def register(cli: click.Group) -> None:
         omnigraph serve ./people
         omnigraph serve ./people ./cities --queries queries --bind 0.0.0.0:8080 --host db.example.com
         omnigraph serve --cluster ./company
+
+        \b
+        JSON with --log-format json, a line for each request on standard error: {time, event, request_id, actor?, graph?,
+        method, route, status, ms, rows?, commit?}
         """
         raise SystemExit(start(**options))
 

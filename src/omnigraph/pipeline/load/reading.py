@@ -48,7 +48,7 @@ MAX_HELD_BYTES = 384 * 1024 * 1024
 """Typed rows a task holds before it writes some."""
 EDGES_PER_SOURCE = 3
 """Fewer on average, and it is not worth while to lay the edges of a node side by side."""
-MAX_SAMPLE = 20
+MAX_SAMPLE = 100
 """Refused records per split that travel to the driver."""
 
 

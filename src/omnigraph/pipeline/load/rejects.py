@@ -15,7 +15,7 @@ from omnigraph.pipeline.load.reading import ReadReport, SplitReport
 from omnigraph.storage import Store
 from omnigraph.storage.outputs import Output, output_at
 
-MAX_SHOWN = 20
+MAX_SHOWN = 100
 
 
 @dataclass(frozen=True)

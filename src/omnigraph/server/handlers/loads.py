@@ -60,7 +60,9 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
     body = load_shape(receipt, from_=from_, actor=call.actor_id)
     commit = None if receipt.commit is None else receipt.commit.id
     uri = {"uri": call.of_graph.uri} if names_uri else {}
-    return Answer({**uri, **body}, commit=commit, rows=receipt.total_entities, headers=REPLAYED if receipt.repeated else {})
+    return Answer(
+        {**uri, **body}, commit=commit, rows=receipt.total_entities, headers=REPLAYED if receipt.repeated else {}
+    )
 
 
 def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:
