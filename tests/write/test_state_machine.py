@@ -18,6 +18,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import MutationPlan
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.read import matched_rows
 from omnigraph.views import Repository
 from omnigraph.write import Transaction, run_mutation
 
@@ -165,7 +166,7 @@ class Writers(RuleBasedStateMachine):
 
     def _mutate(self, query: str, model: Callable[[ModelTransaction], int], /, **parameters: Any) -> None:
         def real(tx: Transaction) -> None:
-            run_mutation(tx, PLANS[query], parameters)
+            run_mutation(tx, PLANS[query], parameters, matched_rows)
 
         def modelled(transaction: ModelTransaction) -> None:
             model(transaction)
