@@ -24,6 +24,7 @@ EXAMPLES = [
     errors.PreconditionFailed("main", "A", "B"),
     errors.OutcomeUnknown("silence", commit_id="C"),
     errors.PolicyDenied("no", action="change", branch="main"),
+    errors.ConfigurationError([errors.Problem("invalid_policy", "no such group", "policy.yaml", 3, 7)]),
 ]
 
 

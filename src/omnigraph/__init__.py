@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
-    from omnigraph.policy import Ask, Gate
+    from omnigraph.policy import Ask, Decision, Gate, Policy, load_policy
     from omnigraph.read import Blob, EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
     from omnigraph.runtime import Runtime
     from omnigraph.values.entities import Entity, JsonValue, Value
@@ -126,7 +126,7 @@ _HOMES = {
     "omnigraph.maintenance.indexes": ("IndexState",),
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
-    "omnigraph.policy": ("Ask", "Gate"),
+    "omnigraph.policy": ("Ask", "Decision", "Gate", "Policy", "load_policy"),
     "omnigraph.read": ("Blob", "InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
     "omnigraph.runtime": ("Runtime",),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
@@ -152,6 +152,7 @@ __all__ = [
     "CommitRef",
     "Constraint",
     "CopyReport",
+    "Decision",
     "EdgeType",
     "Embed",
     "Engine",
@@ -188,6 +189,7 @@ __all__ = [
     "NodeType",
     "OptimizeReport",
     "PendingIndex",
+    "Policy",
     "PreparedWrite",
     "Property",
     "PropertyConflict",
@@ -224,6 +226,7 @@ __all__ = [
     "init",
     "lint",
     "lint_schema",
+    "load_policy",
     "open",
 ]
 

@@ -29,6 +29,7 @@
     ├── AlreadyExists
     ├── BranchNotMerged
     ├── PolicyDenied
+    ├── ConfigurationError
     ├── Conflict
     │   ├── ExpectedVersionMismatch
     │   ├── KeyConflict
@@ -72,6 +73,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 Outcome = Literal["not_committed", "unknown"]
@@ -428,6 +430,44 @@ class PolicyDenied(OmnigraphError):
     def details(self) -> dict[str, Any]:
         named = {"action": self.action, "branch": self.branch, "target_branch": self.target_branch}
         return {name: value for name, value in named.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a configuration: a stable code, and the place where it is known."""
+
+    code: str
+    message: str
+    file: str | None = None
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.line:
+            place += f":{self.line}:{self.column}"
+        return f"{place}: {self.message}" if place else self.message
+
+    def to_json(self) -> dict[str, Any]:
+        named = {
+            "code": self.code,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+        }
+        return {name: value for name, value in named.items() if value}
+
+
+class ConfigurationError(OmnigraphError):
+    """A policy or a cluster file is wrong, or asks for what cannot be. `problems` has everything that was found."""
+
+    def __init__(self, problems: Sequence[Problem], *, hint: str | None = None) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems), hint=hint)
+        self.problems = tuple(problems)
+
+    def details(self) -> dict[str, Any]:
+        return {"problems": [problem.to_json() for problem in self.problems]}
 
 
 # ---------------------------------------------------------------- conflicts

@@ -81,7 +81,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("CleanupReport", "StorageReport", "TypeStorage", "IndexState", "KeptBy", "Totals"),
     ),
     "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
-    "Policies": ("Ask", "Gate"),
+    "Policies": ("load_policy", "Policy", "Decision", "Gate", "Ask"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),
         *("Annotation", "Embed", "StoredColumn", "MigrationPlan", "SchemaReceipt", "BrokenQuery"),

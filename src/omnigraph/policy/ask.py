@@ -95,23 +95,22 @@ def is_allowed(gate: Gate, actor: str | None, ask: Ask) -> bool:
 
 def denied(actor: str | None, ask: Ask, *, hint: str | None = None) -> PolicyDenied:
     """The refusal of an ask."""
-    return PolicyDenied(
-        f"policy denied {described(ask)} for {'a caller without a name' if actor is None else f'actor {actor!r}'}",
-        action=ask.action,
-        branch=ask.branch,
-        target_branch=ask.target_branch,
-        hint=hint,
-    )
+    who = "a caller without a name" if actor is None else f"actor '{actor}'"
+    return refusal(f"policy denied {described(ask)} for {who}", ask, hint)
+
+
+def refusal(message: str, ask: Ask, hint: str | None = None) -> PolicyDenied:
+    return PolicyDenied(message, action=ask.action, branch=ask.branch, target_branch=ask.target_branch, hint=hint)
 
 
 def described(ask: Ask) -> str:
     """The action and the branches that it is about, in words."""
-    parts = [f"action '{ask.action}'"]
+    words = f"action '{ask.action}'"
     if ask.branch is not None:
-        parts.append(f"on branch '{ask.branch}'")
+        words += f" on branch '{ask.branch}'"
     if ask.target_branch is not None:
-        parts.append(f"on target branch '{ask.target_branch}'" if ask.branch is None else f"into '{ask.target_branch}'")
-    return " ".join(parts)
+        words += f"{' on' if ask.branch is None else ' to'} target branch '{ask.target_branch}'"
+    return words
 
 
 def check_gate(gate: Any) -> Gate | None:
@@ -119,6 +118,6 @@ def check_gate(gate: Any) -> Gate | None:
     if gate is not None and not callable(getattr(gate, "check", None)):
         raise UsageError(
             f"expected a gate, got {type(gate).__name__}",
-            hint="an object with check(actor, ask), as og.Gate describes it",
+            hint="og.load_policy(file), or an object with check(actor, ask)",
         )
     return gate  # type: ignore[no-any-return]  # whatever has a check is a gate

@@ -1,0 +1,195 @@
+"""A policy that was loaded: it decides about one graph, or about the server."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnigraph.errors import ConfigurationError, Problem
+from omnigraph.policy import cedar as language
+from omnigraph.policy.ask import ACTIONS, Ask, described, refusal
+from omnigraph.policy.files import CODE, parse_policy
+from omnigraph.policy.rules import Kind, PolicyFile, Rule
+
+MAX_DECISIONS = 4_096
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a policy says to one ask, why, and the rule that it follows from.
+
+    >>> assert said.message == "policy denied action 'change' on branch 'main' for actor 'ada'"
+    """
+
+    actor: str
+    ask: Ask
+    allowed: bool
+    message: str
+    rule: str | None = None
+    nearest: str | None = None
+    """Of a denial: the rule that comes closest, and what is in its way."""
+
+
+class Policy:
+    """A gate made from files: YAML that allows, and Cedar that may say anything. What nothing allows is denied.
+
+    It decides about the graph with the name `graph`; about the server when that is None.
+
+    >>> assert og.load_policy("policy.yaml").actors == {"ada"}
+    """
+
+    def __init__(self, policy: PolicyFile, graph: str | None, cedar_texts: Mapping[str, str]) -> None:
+        cedar = language.load_cedar()
+        self.file = policy
+        self.graph = graph
+        self._asks_everybody = bool(cedar_texts)
+        """Cedar may name actors that no group has."""
+        policies = dict(_policies(cedar, policy, graph, cedar_texts))
+        self._is_authorized = cedar.is_authorized
+        self._schema = cedar.Schema.from_str(language.SCHEMA)
+        self._policies = language.policy_set(cedar, policies)
+        self._entities = cedar.Entities.from_json_str(json.dumps(list(_entities(policy))), self._schema)
+        self._decided = functools.lru_cache(MAX_DECISIONS)(self._decide)
+
+    @property
+    def actors(self) -> frozenset[str]:
+        """Everybody that the policy names."""
+        return self.file.actors
+
+    @property
+    def protected_branches(self) -> frozenset[str]:
+        """The branches that the policy calls protected."""
+        return self.file.protected_branches
+
+    def check(self, actor: str | None, ask: Ask, /) -> None:
+        """Return when the actor may do it; PolicyDenied when not."""
+        decision = self._decided("" if actor is None else actor, ask)
+        if not decision.allowed:
+            raise refusal(decision.message, ask)
+
+    def decide(self, actor: str, ask: Ask) -> Decision:
+        """What the policy says, and why.
+
+        >>> said = og.load_policy("policy.yaml").decide("ada", og.Ask("change", branch="main"))
+        >>> assert (said.allowed, said.nearest) == (False, "no rule allows change to 'ada'")
+        """
+        return self._decided(actor, ask)
+
+    def _decide(self, actor: str, ask: Ask) -> Decision:
+        if actor not in self.actors and not self._asks_everybody:
+            message = f"policy denied action '{ask.action}' for unknown actor '{actor}'"
+            return Decision(actor, ask, False, message)
+        if (ACTIONS[ask.action] == "server") != (self.graph is None):
+            about = "the server" if self.graph is None else "graphs"
+            return Decision(
+                actor,
+                ask,
+                False,
+                f"policy denied {described(ask)} for actor '{actor}'",
+                nearest=f"the policy is about {about}",
+            )
+        answer = self._is_authorized(self._request(actor, ask), self._policies, self._entities, self._schema)
+        if answer.diagnostics.errors:
+            raise ConfigurationError([Problem("policy_failed", str(error)) for error in answer.diagnostics.errors])
+        rules = sorted(reason.rpartition(":")[0] or reason for reason in answer.diagnostics.reasons)
+        rule = rules[0] if rules else None
+        if answer.allowed:
+            return Decision(actor, ask, True, f"policy allowed action '{ask.action}' for actor '{actor}'", rule)
+        message = f"policy denied {described(ask)} for actor '{actor}'"
+        return Decision(actor, ask, False, message, rule, self._nearest(actor, ask))
+
+    def _request(self, actor: str, ask: Ask) -> dict[str, Any]:
+        resource = ("Server", "root") if self.graph is None else ("Graph", self.graph)
+        return {
+            "principal": {"type": "Omnigraph::Actor", "id": actor},
+            "action": {"type": "Omnigraph::Action", "id": ask.action},
+            "resource": {"type": f"Omnigraph::{resource[0]}", "id": resource[1]},
+            "context": language.context(ask, self.protected_branches),
+        }
+
+    def _nearest(self, actor: str, ask: Ask) -> str | None:
+        for rule in self._rules_about(actor):
+            if ask.action in rule.actions:
+                obstacle = rule.obstacle(ask, self.protected_branches)
+                if obstacle is not None:
+                    return f"{rule.id} allows {ask.action} {obstacle}"
+        return f"no rule allows {ask.action} to '{actor}'"
+
+    def _rules_about(self, actor: str) -> list[Rule]:
+        return sorted((rule for rule in self.file.rules if self.file.is_about(rule, actor)), key=lambda rule: rule.id)
+
+
+def _policies(
+    cedar: Any, policy: PolicyFile, graph: str | None, cedar_texts: Mapping[str, str]
+) -> Iterator[tuple[str, Any]]:
+    compiled = list(language.compiled(policy, graph))
+    text = "\n".join(text for _, text in compiled)
+    yield from zip((id for id, _ in compiled), language.parsed(cedar, text, "the compiled policy"), strict=True)
+    taken: set[str] = {id for id, _ in compiled}
+    for file, own in cedar_texts.items():
+        for number, each in enumerate(language.parsed(cedar, own, file), 1):
+            id = (each.get("annotations") or {}).get("id") or f"{Path(file).name}#{number}"
+            if id in taken:
+                raise ConfigurationError([Problem(CODE, f"two policies have the id '{id}'", file)])
+            taken.add(id)
+            yield id, each
+
+
+def _entities(policy: PolicyFile) -> Iterator[dict[str, Any]]:
+    def entity(kind: str, id: str, parents: Sequence[str] = ()) -> dict[str, Any]:
+        above = [{"type": "Omnigraph::Group", "id": group} for group in parents]
+        return {"uid": {"type": f"Omnigraph::{kind}", "id": id}, "attrs": {}, "parents": above}
+
+    for actor in sorted(policy.actors):
+        yield entity("Actor", actor, sorted(group for group, members in policy.groups.items() if actor in members))
+    for group in sorted(policy.groups):
+        yield entity("Group", group)
+
+
+def policy_of(texts: Mapping[str, str], graph: str | None) -> Policy:
+    """The policy of texts by file name: at most one of YAML, and any number of Cedar (`.cedar`)."""
+    cedar_texts = {file: text for file, text in texts.items() if file.endswith(".cedar")}
+    yaml_texts = {file: text for file, text in texts.items() if file not in cedar_texts}
+    if len(yaml_texts) > 1:
+        raise ConfigurationError([Problem(CODE, f"only one policy file in YAML, not {', '.join(yaml_texts)}")])
+    kind: Kind = "server" if graph is None else "graph"
+    policy = PolicyFile(kind)
+    for file, text in yaml_texts.items():
+        policy = parse_policy(text, file)
+        if policy.rules and policy.kind != kind:
+            wanted = "a policy of the cluster" if graph is None else "a policy of graphs"
+            raise ConfigurationError(
+                [Problem(CODE, f"the file is of kind '{policy.kind}', and {wanted} is asked for", file)]
+            )
+    return Policy(policy, graph, cedar_texts)
+
+
+def load_policy(*files: str | Path, graph: str | None = "graph") -> Policy:
+    """The policy of a YAML file, of Cedar files (`.cedar`), or of both together, as a gate for `og.open(..., policy=...)`.
+
+    `graph` is what Cedar calls the graph. ConfigurationError, with everything that is wrong and its place, when a file does not
+    say what a policy can say.
+
+    >>> Path("policy.yaml").write_text('''
+    ... version: 1
+    ... groups: {readers: [ada]}
+    ... rules: [{id: readers-read, allow: {actors: {group: readers}, actions: [read]}}]
+    ... ''')
+    >>> guarded = og.open("./people", policy=og.load_policy("policy.yaml"))
+    >>> assert guarded.as_("ada").entity("Person", "Ada") is not None
+    """
+    if not files:
+        raise ConfigurationError([Problem(CODE, "no policy file was named")])
+    texts: dict[str, str] = {}
+    for file in files:
+        try:
+            texts[str(file)] = Path(file).read_bytes().decode()
+        except OSError as error:
+            raise ConfigurationError([Problem(CODE, f"cannot read the file: {error.strerror}", str(file))]) from None
+        except ValueError:
+            raise ConfigurationError([Problem(CODE, "the file is not UTF-8", str(file))]) from None
+    return policy_of(texts, graph)

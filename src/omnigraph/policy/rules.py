@@ -1,0 +1,76 @@
+"""Rules of a policy file, as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from omnigraph.policy.ask import ACTIONS, Action, Ask
+
+BranchScope = Literal["any", "protected", "unprotected"]
+Kind = Literal["graph", "server"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Who may do what, where. Everything that is said must hold; what is not said does not matter."""
+
+    id: str
+    actions: tuple[Action, ...]
+    group: str | None = None
+    actor: str | None = None
+    scope: BranchScope = "any"
+    """Of the branch that an action is allowed for: that which is used, or that which is changed as such."""
+    branches: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+
+    def obstacle(self, ask: Ask, protected: frozenset[str]) -> str | None:
+        """Why the rule does not allow this to those it is about, in words; None when it does."""
+        branch = ask.branch if ACTIONS[ask.action] == "branch" else ask.target_branch
+        if self.scope != "any":
+            if branch is None:
+                return f"only on {self.scope} branches; no branch was named"
+            if (branch in protected) != (self.scope == "protected"):
+                is_protected = "is protected" if branch in protected else "is not protected"
+                return f"only on {self.scope} branches; '{branch}' {is_protected}"
+        if self.branches and (branch is None or not any(matches(pattern, branch) for pattern in self.branches)):
+            named = "no branch was named" if branch is None else f"not on '{branch}'"
+            return f"only on {_listed(self.branches)}; {named}"
+        if self.types and (ask.types is None or not ask.types <= set(self.types)):
+            other = "other types" if ask.types is None else _listed(tuple(sorted(ask.types - set(self.types))))
+            return f"only of {_listed(self.types)}; this touches {other}"
+        if self.queries and ask.query not in self.queries:
+            named = "no query was named" if ask.query is None else f"not '{ask.query}'"
+            return f"only of {_listed(self.queries)}; {named}"
+        return None
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """What a policy file says."""
+
+    kind: Kind
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    protected_branches: frozenset[str] = frozenset()
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def actors(self) -> frozenset[str]:
+        """Everybody that the file names."""
+        named = {rule.actor for rule in self.rules if rule.actor is not None}
+        return frozenset(named.union(*self.groups.values()))
+
+    def is_about(self, rule: Rule, actor: str) -> bool:
+        return actor == rule.actor or (rule.group is not None and actor in self.groups[rule.group])
+
+
+def matches(pattern: str, branch: str) -> bool:
+    """Whether a branch has the form of a pattern, in which `*` stands for any text."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), branch, re.DOTALL) is not None
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
