@@ -93,7 +93,16 @@ class Form:
 
 
 def forms() -> list[Form]:
-    return [*_comparisons(), *_between_columns(), *_memberships(), *_texts(), *_logic(), *_arithmetic()]
+    return [
+        *_comparisons(),
+        *_between_columns(),
+        *_memberships(),
+        *_texts(),
+        *_logic(),
+        *_arithmetic(),
+        *_functions(),
+        *_choices(),
+    ]
 
 
 class _Parameters:
@@ -235,14 +244,90 @@ def _arithmetic() -> Iterator[Form]:
     yield Form("($p.i32 + 1) * 2 - $p.u32 % 5 >= 3 / 2")
 
 
+def _functions() -> Iterator[Form]:
+    for name in ("lower", "upper", "trim", "length"):
+        yield from (Form(f"{name}($p.{column})") for column in ("s", "z", "name"))
+        yield from (Form(f"{name}({_literal(text)})") for text in (" a\tB ", "STRASSE ß", "ǅ İ Σς", "\n x"))
+    for start, count in itertools.product((-1, 0, 1, 2, 9, -(2**63), 2**63 - 1), (-1, 0, 1, 3, 2**63 - 1)):
+        yield Form(f'substring("a😀bé", {start}, {count})')
+        yield Form(f"substring($p.s, {start}, {count})")
+    yield from (Form(f'substring("a😀bé", {start})') for start in (-3, 0, 1, 2, 4, 5))
+    yield Form("substring($p.z, $p.i32, $p.u32)")
+    yield Form("substring($p.z, $p.i64)")
+    for text in ("", "a", "\\E", ".", "b", "'", "\n"):
+        yield Form(f"split($p.s, {_literal(text)})")
+        yield Form(f"replace($p.s, {_literal(text)}, {_literal('<' + text + '>')})")
+        yield Form(f"$p.z ends_with {_literal(text)}")
+    yield from (Form(text) for text in ("$p.s ends_with $p.z", "not $p.z ends_with $p.s", 'split("a.b..c", ".")'))
+    yield from (Form(f"join($p.ls, {_literal(text)})") for text in ("", ", ", "\\"))
+    yield Form("join(split($p.name, $p.s), $p.z)")
+    yield Form("replace($p.name, $p.s, $p.z)")
+    for name in NUMBERS:
+        yield from (Form(f"{function}($p.{name})") for function in ("floor", "ceil", "round", "sqrt"))
+        yield Form(f"ln($p.{name}) > 0")
+        if name not in ("i64", "u64"):
+            yield Form(f"abs($p.{name})")
+    for number in (0.5, 1.5, 2.5, -0.5, -2.5, 0.49999999999999994, 2.675, -1.005, 1e15 + 0.5):
+        yield from (Form(f"{function}({number!r})") for function in ("round", "floor", "ceil", "abs"))
+        yield from (Form(f"round({number!r}, {digits})") for digits in (1, 2, 3))
+    for base, exponent in ((2, 10), (2.0, -1), (0, -1), (-8, 0.5), (10, 400), (-2, 3), (9, 0.5), (0, 0)):
+        yield Form(f"power({base}, {exponent})")
+    yield Form("power($p.i32, 2)")
+    for column in ("d", "t"):
+        yield from (Form(f"{function}($p.{column})") for function in ("year", "month", "day", "week"))
+        yield from (Form(f'date_trunc("{unit}", $p.{column})') for unit in ("year", "month", "week", "day"))
+    yield from (Form(f'date_trunc("{unit}", $p.t)') for unit in ("hour", "minute", "second"))
+    for day in ("2024-01-31", "2024-02-29", "1999-12-31", "2021-01-03", "2020-12-28"):
+        for unit, count in itertools.product(("day", "week", "month", "year"), (0, 1, -1, 13, -13)):
+            yield Form(f'date_add(date("{day}"), {count}, "{unit}")')
+        yield from (Form(f'{function}(date("{day}"))') for function in ("week", "year", "month", "day"))
+    for unit, count in itertools.product(("second", "minute", "hour", "day", "week", "month", "year"), (1, -1, 100)):
+        yield Form(f'date_add(datetime("2024-03-31T12:30:45.678901Z"), {count}, "{unit}s")')
+    yield from (Form(f"$p.t {op} now() {sign} 30 {unit}") for op, sign, unit in (
+        ("<", "-", "days"), (">=", "+", "months"), ("=", "-", "seconds"), ("<", "+", "years")))  # fmt: skip
+    yield Form("case when year($p.d) < 9000 then $p.d + 1 month end")
+    yield Form("case when year($p.t) > 1000 then $p.t - 90 minutes end")
+    yield from (Form(f'duration($p.t, now(), "{unit}")') for unit in ("second", "minute", "hour", "day", "week"))
+    yield Form('duration($p.d, $p.t, "days")')
+    yield from (Form(f"size($p.{name})") for name in ("ls", "li", "lu", "lf", "ld"))
+
+
+def _choices() -> Iterator[Form]:
+    for name in TYPES:
+        yield Form(f"coalesce($p.{name}, {_literal(COLUMNS[name][0])})")
+        yield Form(f"coalesce(null, $p.{name}, null)")
+        yield Form(f"case when $p.b then $p.{name} end")
+        yield Form(f"case when $p.b then $p.{name} when $p.i32 > 0 then {_literal(COLUMNS[name][1])} else null end")
+    yield from (Form(f"coalesce($p.{first}, $p.{second})") for first, second in (
+        ("i32", "i64"), ("i32", "f64"), ("f32", "i32"), ("u32", "i32"), ("s", "z")))  # fmt: skip
+    yield Form("case when $p.u64 < 100 then $p.u64 + 1 else -1 end")
+    yield Form("case when $p.i64 < 100 and $p.i64 > -100 then $p.i64 * $p.i64 else 0.5 end")
+    yield Form("case when $p.b then [1, 2] else $p.li end")
+    yield Form('case when $p.s = "a" then 1 when $p.s != "a" then 2 else 3 end > 1')
+    for kind in ("any", "all"):
+        yield Form(f'{kind}($x in $p.ls where $x = "a")')
+        yield Form(f"{kind}($x in $p.ls where $x = $p.s)")
+        yield Form(f"not {kind}($x in $p.li where $x > $p.i32)")
+        yield Form(f"{kind}($x in $p.lf where $x * 2 < 6)")
+        yield Form(f"{kind}($x in $p.li where any($y in $p.lu where $x = $y))")
+        yield Form(f'{kind}($x in split($p.name, "r") where length($x) > 1)')
+        yield Form(f"{kind}($x in [1, 2, 3] where $x = $p.i32)")
+        yield Form(f"{kind}($x in [] where true)")
+        text, parameters = _parameter("[String]?", None)
+        yield Form(f'{kind}($x in {text} where $x = "a")', parameters)
+
+
 OVERFLOWS = [
+    "abs($p.i64)", "$p.d + 1 year", 'date_add($p.t, -1, "hour")', 'date_add($p.t, $p.i64, "day")',
     "$p.i64 + 1", "$p.i64 - 1", "$p.i64 * 2", "-$p.i64", "$p.u64 - 1", "$p.u64 + 0", "-$p.u64", "$p.u64 % 7",
     "$p.i64 * $p.i64 > 0",
 ]  # fmt: skip
 
 
 def same(first: Any, second: Any) -> bool:
-    """Equal, and of one type; a float by its value."""
+    """Equal, and of one type; a float by its value, an instant with or without its zone."""
+    if isinstance(first, dt.datetime) and isinstance(second, dt.datetime):
+        return first.replace(tzinfo=None) == second.replace(tzinfo=None)
     if isinstance(first, float) and isinstance(second, float):
         return first == second or (math.isnan(first) and math.isnan(second))
     return type(first) is type(second) and first == second

@@ -229,6 +229,20 @@ class Oracle:
                 return self.binary(e, match)
             case p.ListOf(items, _):
                 return [self.value(item, match) for item in items]
+            case p.Call(function, arguments, type):
+                return call(function, [self.value(one, match) for one in arguments], type)
+            case p.Choice(branches, otherwise, type):
+                chosen = next((v for c, v in branches if self.value(c, match) is True), otherwise)
+                return None if chosen is None else in_type(self.value(chosen, match), type)
+            case p.ItemRef(variable, _):
+                return match[variable]
+            case p.Quantified(kind, item, items, condition, _):
+                listed = self.value(items, match)
+                if listed is None:
+                    return None
+                truths = [self.value(condition, {**match, item.variable: one}) for one in listed]
+                decided = kind == "any"
+                return decided if decided in truths else None if None in truths else not decided
             case p.Exists(block):
                 return bool(self.matches(block, match))
             case p.CountOf(block):
@@ -379,7 +393,109 @@ def operate(op: str, left: Any, right: Any) -> Any:
             return right in left
         case "starts_with":
             return left.startswith(right)
+        case "ends_with":
+            return left[len(left) - len(right) :] == right if len(right) <= len(left) else False
     raise AssertionError(op)
+
+
+def in_type(value: Any, type: PropertyType) -> Any:
+    return float(value) if type.scalar.is_float and not type.is_list and value is not None else value
+
+
+EPOCH = dt.datetime(1970, 1, 1)
+LENGTHS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+
+
+def call(function: str, values: list[Any], type: PropertyType) -> Any:
+    """Functions of values, by their definition and as slowly as they come."""
+    if function == "coalesce":
+        return in_type(next((v for v in values if v is not None), None), type)
+    if None in values:
+        return None
+    first = values[0]
+    match function:
+        case "lower":
+            return "".join("i" if c == "İ" else c.lower() for c in first)
+        case "upper":
+            simple = {"ß": "ẞ"}
+            return "".join(simple.get(c, c.upper() if len(c.upper()) == 1 else c) for c in first)
+        case "trim":
+            return re.sub(r"\A[ \t\r\n]+|[ \t\r\n]+\Z", "", first)
+        case "replace":
+            return first if values[1] == "" else values[2].join(first.split(values[1]))
+        case "substring":
+            last = values[1] + values[2] if len(values) > 2 else len(first) + 1
+            return "".join(c for place, c in enumerate(first, 1) if values[1] <= place < last)
+        case "length" | "size":
+            return len(first)
+        case "split":
+            return None if values[1] == "" else re.split(re.escape(values[1]), first)
+        case "join":
+            return "".join((values[1] if i else "") + item for i, item in enumerate(first))
+        case "abs":
+            return -first if first < 0 else first
+        case "round" | "floor" | "ceil":
+            return near(function, first, values[1] if len(values) > 1 else 0)
+        case "sqrt":
+            return None if first < 0 else float(first) ** 0.5
+        case "ln":
+            return None if first <= 0 else math.log(first)
+        case "power":
+            return powered(float(first), float(values[1]))
+        case "year" | "month" | "day":
+            return getattr(first, function)
+        case "week":
+            return first.isocalendar()[1]
+        case "date_trunc":
+            return truncated(first, values[1])
+        case "date_add":
+            return later(*values)
+        case "duration":
+            start, end = (dt.datetime(*one.timetuple()[:6], getattr(one, "microsecond", 0)) for one in values[:2])
+            microseconds = [(one - EPOCH) // dt.timedelta(microseconds=1) for one in (start, end)]
+            return float(microseconds[1] - microseconds[0]) / float(LENGTHS[values[2]] * 10**6)
+    raise AssertionError(function)
+
+
+def near(function: str, number: Any, digits: int) -> Any:
+    if isinstance(number, int):
+        return number
+    if function != "round":
+        return float(math.floor(number)) if function == "floor" else float(math.ceil(number))
+    scaled = number * 10.0**digits
+    whole = math.trunc(scaled)
+    return float(whole + (0 if abs(scaled - whole) < 0.5 else 1 if scaled > 0 else -1)) / 10.0**digits
+
+
+def powered(base: float, exponent: float) -> float | None:
+    try:
+        found = base**exponent
+    except (ZeroDivisionError, OverflowError):
+        return None
+    return found if isinstance(found, float) and math.isfinite(found) else None
+
+
+def truncated(unit: str, time: Any) -> Any:
+    units = ["year", "month", "day", "hour", "minute", "second"]
+    if unit == "week":
+        return truncated("day", time) - dt.timedelta(days=time.isocalendar()[2] - 1)
+    kept = [getattr(time, one) for one in units[: units.index(unit) + 1] if hasattr(time, one)]
+    return type(time)(*[*kept, 1, 1][: max(3, len(kept))])
+
+
+def later(time: Any, count: int, unit: str) -> Any:
+    if unit not in ("month", "year"):
+        return time + dt.timedelta(seconds=LENGTHS[unit]) * count
+    month = time.month - 1 + count * (12 if unit == "year" else 1)
+    year, month = time.year + month // 12, month % 12 + 1
+    day = time.day
+    while True:
+        try:
+            return time.replace(year=year, month=month, day=day)
+        except ValueError:
+            day -= 1
+            if day < 28:
+                raise
 
 
 def down(key: p.OrderKey) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.deadlines import NEVER, Deadline
-from omnigraph.language.query.plan import Constant, Expression, ListOf, Now, Parameter
+from omnigraph.expressions.functions import evaluated
+from omnigraph.language.query.plan import Call, Constant, Expression, ListOf, Now, Parameter, children
 from omnigraph.values.json_values import typed_value
 from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
@@ -36,6 +37,8 @@ class Arguments:
                 return utc_without_zone(self.now)
             case ListOf(items, _):
                 return [self.value(item) for item in items]
+            case Call():
+                return evaluated(expression, [self.value(argument) for argument in expression.arguments])
         raise TypeError(f"{expression!r} depends on a row")
 
     def number(self, cut: Constant | Parameter) -> int:
@@ -47,6 +50,6 @@ class Arguments:
 
 def is_known(expression: Expression) -> bool:
     """Does it have a value before any row is read?"""
-    if isinstance(expression, ListOf):
-        return all(is_known(item) for item in expression.items)
+    if isinstance(expression, ListOf | Call):
+        return all(is_known(item) for item in children(expression))
     return isinstance(expression, Constant | Parameter | Now)

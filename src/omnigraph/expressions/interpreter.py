@@ -11,16 +11,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.arguments import Arguments, is_known
+from omnigraph.expressions.functions import evaluated, in_type
 from omnigraph.language.query.plan import (
     Binary,
+    Call,
+    Choice,
     Constant,
     EntityRef,
     Expression,
+    ItemRef,
     ListOf,
     Now,
     Parameter,
     PropertyRef,
+    Quantified,
     Unary,
+    children,
 )
 from omnigraph.values.arrow import are_among, arrow_type
 from omnigraph.values.types import PropertyType, Scalar
@@ -64,12 +70,8 @@ def is_interpreted(expression: Expression) -> bool:
     match expression:
         case Constant() | Parameter() | Now() | PropertyRef() | EntityRef():
             return True
-        case Unary(_, operand, _):
-            return is_interpreted(operand)
-        case Binary(_, left, right, _):
-            return is_interpreted(left) and is_interpreted(right)
-        case ListOf(items, _):
-            return all(is_interpreted(item) for item in items)
+        case Unary() | Binary() | ListOf() | Call() | Choice() | Quantified() | ItemRef():
+            return all(is_interpreted(inner) for inner in children(expression))
     return False
 
 
@@ -115,6 +117,14 @@ class Interpreter:
                 return _computed("negate", [self._cells(operand)], type_)
             case Binary():
                 return self._binary(expression)
+            case ItemRef(variable, _):
+                return self._column(variable, "")
+            case Call():
+                return self._call(expression)
+            case Choice():
+                return self._choice(expression)
+            case Quantified():
+                return self._quantified(expression)
         raise NotInterpreted
 
     def _binary(self, binary: Binary) -> Cells:
@@ -125,7 +135,7 @@ class Interpreter:
                 return self._in(binary.left, binary.right)
             case "contains" if type_of(binary.left).is_list:
                 return self._member(binary.left, binary.right)
-            case "contains" | "starts_with":
+            case "contains" | "starts_with" | "ends_with":
                 return self._text(binary.op, self._cells(binary.left), self._cells(binary.right))
         left, right = self._cells(binary.left), self._cells(binary.right)
         match binary.op:
@@ -139,6 +149,64 @@ class Interpreter:
                 return _computed(_ARITHMETIC[binary.op], [left, right], binary.type)
         meeting = _meeting([type_of(binary.left), type_of(binary.right)])
         return pc.call_function(_COMPARE[binary.op], [_cast(left, meeting), _cast(right, meeting)])
+
+    # ------------------------------------------------------------ functions and choices
+
+    def _call(self, call: Call) -> pa.Array:
+        import pyarrow as pa
+
+        columns = [self._spread(self._cells(argument)).to_pylist() for argument in call.arguments]
+        rows = zip(*columns, strict=True)
+        return pa.array([evaluated(call, row) for row in rows], arrow_type(call.type))
+
+    def _choice(self, choice: Choice) -> pa.Array:
+        """Each branch is computed for the rows that take it, and for no other."""
+        import numpy as np
+        import pyarrow as pa
+
+        found: list[object] = [None] * self._rows
+        rest = np.arange(self._rows)
+        for condition, value in choice.branches:
+            here = self._among_rows(rest)
+            holds = as_mask(here.evaluate(condition))
+            self._fill(found, rest[holds], value, choice.type)
+            rest = rest[~holds]
+        if choice.otherwise is not None:
+            self._fill(found, rest, choice.otherwise, choice.type)
+        return pa.array(found, arrow_type(choice.type))
+
+    def _fill(self, found: list[object], rows: np.ndarray, value: Expression, type_: PropertyType) -> None:
+        cells = self._among_rows(rows).evaluate(value).to_pylist()
+        for place, cell in zip(rows.tolist(), cells, strict=True):
+            found[place] = in_type(cell, type_)
+
+    def _among_rows(self, rows: np.ndarray) -> Interpreter:
+        """The same columns, with these rows only (some of them perhaps several times)."""
+        import pyarrow as pa
+
+        places = pa.array(rows)
+        return Interpreter(self._arguments, len(rows), lambda variable, name: self._column(variable, name).take(places))
+
+    def _quantified(self, quantified: Quantified) -> pa.Array:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lists = self._spread(self._cells(quantified.items))
+        parents = np.asarray(pc.list_parent_indices(lists))
+        items, around = pc.list_flatten(lists), self._among_rows(parents)
+        item = quantified.item.variable
+
+        def column(variable: str, name: str) -> pa.Array:
+            return items if (variable, name) == (item, "") else around._column(variable, name)
+
+        truth = Interpreter(self._arguments, len(parents), column).evaluate(quantified.condition)
+        decisive, unknown = np.zeros(self._rows, bool), np.zeros(self._rows, bool)
+        wanted = quantified.kind == "any"
+        decisive[parents[np.asarray(pc.fill_null(pc.equal(truth, wanted), False))]] = True
+        unknown[parents[np.asarray(pc.is_null(truth))]] = True
+        hidden = np.asarray(pc.is_null(lists)) | (unknown & ~decisive)
+        return pa.array(decisive if wanted else ~decisive, mask=hidden)
 
     # ------------------------------------------------------------ lists
 
@@ -200,19 +268,25 @@ class Interpreter:
 
     # ------------------------------------------------------------ text
 
-    def _text(self, op: Literal["contains", "starts_with"], left: Cells, right: Cells) -> Cells:
+    def _text(self, op: Literal["contains", "starts_with", "ends_with"], left: Cells, right: Cells) -> Cells:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if isinstance(right, pa.Scalar):
             if not right.is_valid:
                 return pa.scalar(None, pa.bool_())
-            matches = pc.match_substring if op == "contains" else pc.starts_with
+            matches = {"contains": pc.match_substring, "starts_with": pc.starts_with, "ends_with": pc.ends_with}[op]
             return matches(left, right.as_py())
-        holds: Callable[[str, str], bool] = str.__contains__ if op == "contains" else str.startswith
+        holds: Callable[[str, str], bool] = _HOLDS[op]
         pairs = zip(self._spread(left).to_pylist(), self._spread(right).to_pylist(), strict=True)
         return pa.array([None if a is None or b is None else holds(a, b) for a, b in pairs], pa.bool_())
 
+
+_HOLDS: Mapping[str, Callable[[str, str], bool]] = {
+    "contains": str.__contains__,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+}
 
 # ---------------------------------------------------------------- numbers
 

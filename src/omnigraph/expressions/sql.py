@@ -12,18 +12,24 @@ from functools import cache
 
 from sqlglot import exp
 
+from omnigraph.expressions.functions import SECONDS
 from omnigraph.expressions.interpreter import item_type, type_of
 from omnigraph.language.query.plan import (
     Binary,
+    Call,
+    Choice,
     Constant,
     EntityRef,
     Expression,
+    ItemRef,
     ListOf,
     Now,
     Parameter,
     PropertyRef,
+    Quantified,
     Unary,
 )
+from omnigraph.relational.functions import neutral
 from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -141,6 +147,14 @@ class ExpressionCompiler:
                 return self._binary(expression)
             case ListOf(items, _):
                 return exp.Array(expressions=[self.compile(item) for item in items])
+            case Call():
+                return self._call(expression)
+            case Choice():
+                return self._choice(expression)
+            case Quantified():
+                return self._quantified(expression)
+            case ItemRef(variable, type):
+                return cast(exp.column(exp.to_identifier(_item_name(variable), quoted=True)), type)
         return self._other(expression)
 
     def placeholder(self, known: Known) -> exp.Expression:
@@ -173,6 +187,8 @@ class ExpressionCompiler:
                 return exp.Contains(this=left, expression=right)
             case "starts_with":
                 return exp.StartsWith(this=left, expression=right)
+            case "ends_with":
+                return neutral("ends_with", left, right)
             case "/":
                 return exp.Div(this=cast(left, F64), expression=_not_zero(cast(right, F64)))
             case "%":
@@ -184,6 +200,32 @@ class ExpressionCompiler:
             case _ if _is_mixed([type_of(binary.left), type_of(binary.right)]):
                 left, right = cast(left, F64), cast(right, F64)
         return _PLAIN[binary.op](this=left, expression=right)
+
+    # ------------------------------------------------------------ functions and choices
+
+    def _call(self, call: Call) -> exp.Expression:
+        if call.function == "coalesce":
+            first, *others = (self._in_type(argument, call.type) for argument in call.arguments)
+            return exp.Coalesce(this=first, expressions=others)
+        return function_sql(call, [_operand(self.compile(argument)) for argument in call.arguments])
+
+    def _choice(self, choice: Choice) -> exp.Expression:
+        ifs = [
+            exp.If(this=self.compile(condition), true=self._in_type(value, choice.type))
+            for condition, value in choice.branches
+        ]
+        otherwise = None if choice.otherwise is None else self._in_type(choice.otherwise, choice.type)
+        return cast(exp.Case(ifs=ifs, default=otherwise), choice.type)
+
+    def _in_type(self, expression: Expression, type: PropertyType) -> exp.Expression:
+        """A value in the type that it shares with others."""
+        compiled = self.compile(expression)
+        return compiled if type_of(expression).scalar is type.scalar else cast(compiled, type)
+
+    def _quantified(self, quantified: Quantified) -> exp.Expression:
+        items, condition = _operand(self.compile(quantified.items)), self.compile(quantified.condition)
+        name = exp.to_identifier(_item_name(quantified.item.variable), quoted=True)
+        return neutral(quantified.kind, items, condition, name)
 
     # ------------------------------------------------------------ lists
 
@@ -227,6 +269,11 @@ class ExpressionCompiler:
         return exp.Case(ifs=[exp.If(this=is_null, true=cast(exp.null(), PropertyType(Scalar.BOOL)))], default=found)
 
 
+def _item_name(variable: str) -> str:
+    """Engines fold the case of names, and `$item` and `$Item` are two."""
+    return "i_" + variable.encode().hex()
+
+
 def _operand(expression: exp.Expression) -> exp.Expression:
     """In parentheses, unless it is one word or one call."""
     return expression if isinstance(expression, _ATOMS) else exp.Paren(this=expression)
@@ -252,6 +299,54 @@ def _not_minus_one(divisor: exp.Expression, written: Expression) -> exp.Expressi
         return divisor
     is_minus_one = exp.EQ(this=divisor.copy(), expression=exp.Neg(this=exp.Literal.number(1)))
     return exp.Case(ifs=[exp.If(this=is_minus_one, true=exp.Literal.number(1))], default=divisor)
+
+
+def function_sql(call: Call, arguments: Sequence[exp.Expression]) -> exp.Expression:
+    """A function of values over compiled arguments; null when one of them is."""
+    match call.function:
+        case "replace":
+            return exp.Anonymous(this="REPLACE", expressions=list(arguments))
+        case "substring":
+            text, *places = arguments
+            name = "substring" if len(places) == 2 else "substring_from"
+            return neutral(name, text, *(cast(place, PropertyType(Scalar.I64)) for place in places))
+        case "abs":
+            return exp.Abs(this=cast(arguments[0], call.type))
+        case "round" | "floor" | "ceil":
+            return _rounded(call, arguments[0])
+        case "sqrt" | "ln" | "power":
+            return neutral(call.function, *(cast(argument, F64) for argument in arguments))
+        case "date_trunc":
+            return cast(neutral(f"truncated_{_unit(call, 0)}", arguments[1]), call.type)
+        case "date_add":
+            time, count_ = arguments[:2]
+            added = neutral(f"added_{_unit(call, 2)}", time, cast(count_, PropertyType(Scalar.I64)))
+            return cast(added, call.type)
+        case "duration":
+            first, last = (neutral("microseconds", time) for time in arguments[:2])
+            elapsed = cast(exp.Paren(this=exp.Sub(this=last, expression=first)), F64)
+            scale = SECONDS[_unit(call, 2)] * 1_000_000
+            return exp.Div(this=elapsed, expression=cast(exp.Literal.number(scale), F64))
+    return neutral(call.function, *arguments)
+
+
+def _unit(call: Call, place: int) -> str:
+    unit = call.arguments[place]
+    assert isinstance(unit, Constant)
+    return str(unit.value)
+
+
+def _rounded(call: Call, number: exp.Expression) -> exp.Expression:
+    """Whole numbers are round already."""
+    if call.type.scalar.is_integer:
+        return cast(number, call.type)
+    digits = call.arguments[1] if len(call.arguments) > 1 else None
+    number = cast(number, F64)
+    if not isinstance(digits, Constant) or digits.value == 0:
+        return neutral(call.function, number)
+    scale = literal(10.0 ** int(str(digits.value)), F64)
+    scaled = neutral("round", exp.Mul(this=number, expression=scale))
+    return exp.Div(this=scaled, expression=scale.copy())
 
 
 _ATOMS = (exp.Column, exp.Literal, exp.Boolean, exp.Null, exp.Cast, exp.Array, exp.Paren)

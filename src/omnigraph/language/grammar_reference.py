@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from omnigraph.language.query.functions import COALESCE, FUNCTIONS
+
 _GRAMMARS = (("Schemas (`.pg`)", "schema/schema.lark"), ("Queries (`.gq`)", "query/query.lark"))
 
 _HEAD = """# Grammar reference
@@ -20,7 +22,15 @@ def grammar_reference() -> str:
     for title, name in _GRAMMARS:
         text = (files("omnigraph.language") / name).read_text(encoding="utf-8")
         parts.append(f"## {title}\n\n" + _section(text))
+    parts.append(_functions())
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _functions() -> str:
+    """The functions of values, from the table that the checker reads."""
+    rows = [f"| `{one.shape}` | {one.meaning} |" for one in (*FUNCTIONS.values(), COALESCE)]
+    head = "Null when an argument is null, except for `coalesce`. [Queries](queries.md#functions) has examples."
+    return "\n".join([f"## Functions\n\n{head}\n", "| function | gives |", "|---|---|", *rows]) + "\n"
 
 
 def _section(grammar: str) -> str:

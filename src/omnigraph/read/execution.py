@@ -21,6 +21,7 @@ from omnigraph.read.strategies import Answer, Mode, Read, answer
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.entities import Value
 from omnigraph.values.literals import Constant
+from omnigraph.values.temporal import DAYS, MICROSECONDS
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import View
 
@@ -98,12 +99,28 @@ def _column(view: View, query: RelationalQuery, output: Output, table: pa.Table)
         kinds = None if output.type_column is None else _joined(table.column(output.type_column)).cast(pa.utf8())
         return objects(view, output.types, _joined(column).cast(pa.utf8()), kinds)
     target = pa.utf8() if output.type is None else arrow_type(output.type)
-    if column.type == target:
-        return column
     try:
-        return column.cast(target)
+        cells = column if column.type == target else column.cast(target)
     except pa.ArrowInvalid as error:
         raise ArithmeticOverflow from error
+    if output.type is not None and output.type.scalar in _RANGES:
+        _check_range(cells, output.type.scalar)
+    return cells
+
+
+_RANGES = {Scalar.DATE: DAYS, Scalar.DATETIME: MICROSECONDS}
+
+
+def _check_range(cells: pa.ChunkedArray, scalar: Scalar) -> None:
+    """Days and instants that are computed may leave the years that there are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    flat = pc.list_flatten(cells) if pa.types.is_list(cells.type) else cells
+    extremes = pc.min_max(flat.cast(pa.int32() if scalar is Scalar.DATE else pa.int64())).as_py()
+    first, last = _RANGES[scalar]
+    if extremes["min"] is not None and not (first <= extremes["min"] and extremes["max"] <= last):
+        raise ArithmeticOverflow
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

@@ -12,6 +12,7 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.execution import instant
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.read.strategies import InputChoice, Mode, Read, answer
+from omnigraph.relational.sql import to_sql
 from omnigraph.views import View
 
 
@@ -73,7 +74,7 @@ def explain(
         return Explanation(commit, "nothing", (), answered.choices, "")
     query = answered.prepared.query
     expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
-    sql = query.whole(expansions).sql(dialect="duckdb", pretty=True)
+    sql = to_sql(query.whole(expansions), "duckdb", copy=False, pretty=True)
     keys = "ids" if query.keys == "id" else "ordinals"
     return Explanation(commit, keys, _columns(query, read.arguments), answered.choices, sql)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from sqlglot import exp
 
-Dialect = Literal["duckdb", "spark"]
+from omnigraph.relational.functions import Dialect, in_words_of
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
@@ -27,6 +25,6 @@ def named(expression: exp.Expression, alias: str) -> exp.Expression:
     return exp.Alias(this=expression, alias=exp.to_identifier(alias, quoted=True))
 
 
-def to_sql(tree: exp.Expr, dialect: Dialect, *, copy: bool = True) -> str:
+def to_sql(tree: exp.Expr, dialect: Dialect, *, copy: bool = True, pretty: bool = False) -> str:
     """The tree's text. Without `copy` it must not be used again."""
-    return tree.sql(dialect=dialect, identify=True, copy=copy)
+    return in_words_of(tree, dialect, copy=copy).sql(dialect=dialect, identify=True, copy=False, pretty=pretty)

@@ -52,6 +52,14 @@ SOFT_KEYWORDS = [
     "nearest",
     "bm25",
     "rrf",
+    "ends_with",
+    "case",
+    "when",
+    "then",
+    "else",
+    "end",
+    "any",
+    "all",
 ]
 
 RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")

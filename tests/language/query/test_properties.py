@@ -69,7 +69,7 @@ def _is_positive_number(expression: syntax.Expr) -> bool:
 
 def _grown(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Expr]:
     at = st.just(AT)
-    comparisons = st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "in"])
+    comparisons = st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "ends_with", "in"])
     calls = st.sampled_from(["search", "fuzzy", "match_text", "nearest", "bm25", "rrf"])
     return st.one_of(
         st.builds(syntax.ListLiteral, st.lists(inner, max_size=3).map(tuple), at),
@@ -81,6 +81,20 @@ def _grown(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Expr]:
         st.builds(syntax.Arithmetic, st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner, at),
         st.builds(syntax.Comparison, comparisons, inner, inner, at),
         st.builds(syntax.NullTest, inner, st.booleans(), at),
+        st.builds(
+            syntax.FunctionCall,
+            st.sampled_from(["lower", "coalesce", "x_1"]),
+            st.lists(inner, max_size=3).map(tuple),
+            at,
+        ),
+        st.builds(syntax.Duration, st.integers(0, 10**6), st.sampled_from(["day", "month"]), at),
+        st.builds(
+            syntax.CaseExpression,
+            st.lists(st.builds(syntax.WhenBranch, inner, inner, at), min_size=1, max_size=2).map(tuple),
+            st.one_of(st.none(), inner),
+            at,
+        ),
+        st.builds(syntax.Quantifier, st.sampled_from(["any", "all"]), variables, inner, inner, at, at),
         st.builds(syntax.Call, calls, st.lists(inner, min_size=1, max_size=3).map(tuple), at),
         st.builds(
             syntax.AggregateCall, st.sampled_from(["count", "sum", "avg", "min", "max"]), inner, st.just(False), at
@@ -225,6 +239,15 @@ TOKENS = [
     "as",
     "asc",
     "desc",
+    "case",
+    "when",
+    "then",
+    "else",
+    "end",
+    "lower",
+    "coalesce",
+    "30 days",
+    "any",
     "{",
     "}",
     "(",

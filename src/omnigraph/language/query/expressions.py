@@ -7,14 +7,16 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Literal as OneOf
 
+from omnigraph.errors import QueryError
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.functions import FUNCTIONS, NAMES, check_function, common_type, make_call
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
 from omnigraph.language.query.search import check_ranking, check_text_match
 from omnigraph.language.query.syntax import Position
 from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import compared, fitted, temporal_constant, untyped_constant
-from omnigraph.values.types import PropertyType, Scalar
+from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 Place = OneOf["match", "return", "order", "where", "insert"]
 BlockChecker = Callable[[tuple[syntax.Clause, ...], Scope, Position], plan.Pattern]
@@ -133,6 +135,15 @@ class ExpressionChecker:
                 return self._list(expression)
             case syntax.Call():
                 return self._call(expression)
+            case syntax.FunctionCall():
+                return check_function(self, expression)
+            case syntax.CaseExpression():
+                return self._case(expression)
+            case syntax.Quantifier():
+                return self._quantifier(expression)
+            case syntax.Duration():
+                hint = "a duration is added to or taken from a date or an instant: now() - 30 days"
+                raise self.checking.refuse("T45", "a duration cannot stand here", expression.at, hint)
             case syntax.AggregateCall():
                 return self._aggregate(expression)
             case syntax.Block():
@@ -176,6 +187,8 @@ class ExpressionChecker:
         name = variable.name
         if self.scope.node(name) is not None:
             return plan.EntityRef(name)
+        if (item := self.scope.item(name)) is not None:
+            return plan.ItemRef(name, item)
         if self.scope.edge(name) is not None:
             raise self.checking.refuse(
                 "T23",
@@ -266,7 +279,7 @@ class ExpressionChecker:
         if comparison.op == "in":
             return self._membership(comparison)
         left, right = self.check(comparison.left), self.check(comparison.right)
-        if comparison.op in ("contains", "starts_with"):
+        if comparison.op in ("contains", "starts_with", "ends_with"):
             return self._text_or_list(comparison, left, right)
         if isinstance(left, plan.EntityRef) or isinstance(right, plan.EntityRef):
             return self._same_entity(comparison, left, right)
@@ -389,10 +402,15 @@ class ExpressionChecker:
             return replace(checked, type=PropertyType(Scalar.I64, nullable=True))
         if isinstance(checked, plan.EntityRef) or not (checked.type.scalar.is_numeric and not checked.type.is_list):
             what = "an entity" if isinstance(checked, plan.EntityRef) else str(checked.type)
-            raise self.checking.refuse("T33", f"arithmetic needs numbers, this is {what}", expression.at)
+            hint = None
+            if not isinstance(checked, plan.EntityRef) and checked.type.scalar in (Scalar.DATE, Scalar.DATETIME):
+                hint = 'the time between two instants is duration(from, to, "hour")'
+            raise self.checking.refuse("T33", f"arithmetic needs numbers, this is {what}", expression.at, hint)
         return checked
 
     def _arithmetic(self, arithmetic: syntax.Arithmetic) -> plan.Expression:
+        if isinstance(arithmetic.right, syntax.Duration):
+            return self._later(arithmetic, arithmetic.right)
         left, right = self._number(arithmetic.left), self._number(arithmetic.right)
         types = type_of(left), type_of(right)
         by_zero = arithmetic.op in ("/", "%")
@@ -400,6 +418,19 @@ class ExpressionChecker:
         nullable = by_zero or any(type_.nullable for type_ in types)
         result = PropertyType(Scalar.F64 if is_float else Scalar.I64, nullable=nullable)
         return plan.Binary(arithmetic.op, left, right, result)
+
+    def _later(self, arithmetic: syntax.Arithmetic, duration: syntax.Duration) -> plan.Expression:
+        """A date or an instant, so much later or earlier."""
+        time = self.check(arithmetic.left)
+        is_time = not isinstance(time, plan.EntityRef) and time.type.scalar in (Scalar.DATE, Scalar.DATETIME)
+        if not is_time or type_of(time).is_list or arithmetic.op not in ("+", "-"):
+            hint = "a duration is added to or taken from a date or an instant: now() - 30 days"
+            raise self.checking.refuse("T45", "this is neither a date nor an instant", arithmetic.left.at, hint)
+        if duration.count > INTEGER_RANGES[Scalar.I32][1]:
+            raise self.checking.refuse("T45", "the duration is too long", duration.at)
+        count = plan.Constant(-duration.count if arithmetic.op == "-" else duration.count, PropertyType(Scalar.I64))
+        unit = plan.Constant(duration.unit, PropertyType(Scalar.STRING))
+        return make_call(self, FUNCTIONS["date_add"], (time, count, unit), arithmetic.at)
 
     def _minus(self, minus: syntax.Minus) -> plan.Expression:
         operand = self._number(minus.operand)
@@ -419,6 +450,54 @@ class ExpressionChecker:
         if self.place != "match":
             raise self.checking.refuse("T41", f"{call.function} can stand in `match` only", call.at)
         return check_text_match(self, call)
+
+    def value(self, expression: syntax.Expr) -> plan.Expression:
+        """Anything but a whole entity or a Blob."""
+        checked = self.check(expression)
+        if isinstance(checked, plan.EntityRef):
+            hint = f"name a property: ${checked.variable}.name"
+            raise self.checking.refuse("T44", "this is an entity, not a value", expression.at, hint)
+        if checked.type.scalar is Scalar.BLOB:
+            raise self.checking.refuse("T24", "a Blob cannot be used as a value", expression.at)
+        return checked
+
+    def unknown_function(self, call: syntax.FunctionCall) -> QueryError:
+        hint = suggestion(call.function, NAMES) or f"functions: {', '.join(sorted(NAMES))}"
+        return self.checking.refuse("T43", f"there is no function '{call.function}'", call.at, hint)
+
+    def _case(self, case: syntax.CaseExpression) -> plan.Choice:
+        conditions = [self.condition(branch.condition) for branch in case.branches]
+        written = [branch.value for branch in case.branches]
+        values, type_ = common_type(self, written if case.otherwise is None else [*written, case.otherwise])
+        otherwise = None if case.otherwise is None else values[-1]
+        if otherwise is None:
+            type_ = replace(type_, nullable=True)
+        return plan.Choice(tuple(zip(conditions, values, strict=False)), otherwise, type_)
+
+    def _quantifier(self, quantifier: syntax.Quantifier) -> plan.Quantified:
+        items, name = self.check(quantifier.items), quantifier.variable
+        if isinstance(items, plan.EntityRef) or not items.type.is_list:
+            what = "an entity" if isinstance(items, plan.EntityRef) else str(items.type)
+            hint = f"write {quantifier.kind}($item in $variable.list where condition)"
+            raise self.checking.refuse(
+                "T43", f"{quantifier.kind} takes a list, this is {what}", quantifier.items.at, hint
+            )
+        taken = self.scope.owner(name) is not None or self.scope.item(name) is not None
+        if taken or name in self.checking.parameters or name == "_":
+            message = f"${name} is already in use; an item needs a name of its own"
+            raise self.checking.refuse("T29", message, quantifier.variable_at)
+        # An item is there, though the list may be null, and though a list that is written may hold null.
+        is_written = isinstance(items, plan.Constant | plan.ListOf)
+        item = plan.ItemRef(name, PropertyType(items.type.scalar, nullable=is_written))
+        self.scope.items[name] = item.type
+        condition = self.condition(quantifier.condition)
+        del self.scope.items[name]
+        for inner in plan.walk(condition):
+            if isinstance(inner, plan.Exists | plan.CountOf | plan.TextMatch):
+                message = f"neither a block nor a text search can stand inside `{quantifier.kind}`"
+                raise self.checking.refuse("T41", message, quantifier.condition.at)
+        type_ = plan.NULLABLE_BOOL if items.type.nullable or type_of(condition).nullable else plan.BOOL
+        return plan.Quantified(quantifier.kind, item, items, condition, type_)
 
     def _aggregate(self, aggregate: syntax.AggregateCall) -> plan.Aggregate:
         function = aggregate.function

@@ -259,19 +259,13 @@ def _components(pattern: plan.Pattern) -> int:
 
 
 def _variables(expression: plan.Expression) -> list[str]:
-    match expression:
-        case plan.PropertyRef() | plan.EntityRef():
-            return [expression.variable]
-        case plan.Unary():
-            return _variables(expression.operand)
-        case plan.Binary():
-            return _variables(expression.left) + _variables(expression.right)
-        case plan.ListOf():
-            return [name for item in expression.items for name in _variables(item)]
-        case plan.Exists() | plan.CountOf():
-            return list(expression.block.outer)
-        case _:
-            return []
+    found: list[str] = []
+    for inner in plan.walk(expression):
+        if isinstance(inner, plan.PropertyRef | plan.EntityRef):
+            found.append(inner.variable)
+        elif isinstance(inner, plan.Exists | plan.CountOf):
+            found += inner.block.outer
+    return found
 
 
 def _search_advice(query: syntax.QueryDecl, compiled: plan.ReadPlan, catalog: Catalog) -> Iterator[QueryFinding]:

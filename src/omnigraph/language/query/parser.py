@@ -38,6 +38,8 @@ _TOKEN_WORDS = {
     "LESS": "a comparison",
     "CONTAINS": "a comparison",
     "STARTS_WITH": "a comparison",
+    "ENDS_WITH": "a comparison",
+    "DURATION": "a number",
     "PLUS": "an operator",
     "MINUS": "an operator",
     "FACTOR": "an operator",
@@ -384,6 +386,26 @@ class _Builder(Transformer[Token, Any]):
 
     def call(self, function: Any, *arguments: Any) -> syntax.Call:
         return syntax.Call(str(function), arguments, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
+
+    def function(self, name: Token, *arguments: Any) -> syntax.FunctionCall:
+        return syntax.FunctionCall(str(name), arguments, _at(name))
+
+    def duration(self, token: Token) -> syntax.Duration:
+        count, unit = token.split()
+        return syntax.Duration(
+            _integer(Token("INTEGER", count, line=token.line, column=token.column)), unit.removesuffix("s"), _at(token)
+        )
+
+    def case(self, word: Token, *parts: Any) -> syntax.CaseExpression:
+        branches = tuple(part for part in parts if isinstance(part, syntax.WhenBranch))
+        rest = parts[len(branches) : -1]
+        return syntax.CaseExpression(branches, rest[1] if rest else None, _at(word))
+
+    def when(self, word: Token, condition: Any, _then: Token, value: Any) -> syntax.WhenBranch:
+        return syntax.WhenBranch(condition, value, _at(word))
+
+    def quantified(self, kind: Any, variable: Token, _in: Token, items: Any, _where: Token, condition: Any) -> Any:
+        return syntax.Quantifier(str(kind), _named(variable), items, condition, _at(kind), _at(variable))  # type: ignore[arg-type]  # any or all
 
     def aggregate(self, function: Any, operand: Any) -> syntax.AggregateCall:
         return syntax.AggregateCall(str(function), operand, False, _at(function))  # type: ignore[arg-type]  # the grammar allows these only

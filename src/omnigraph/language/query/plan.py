@@ -19,7 +19,9 @@ from omnigraph.values.types import PropertyType, Scalar
 
 JsonValue = str | int | float | bool | None | list["JsonValue"]
 
-BinaryOp = OneOf["and", "or", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "contains", "starts_with", "in"]
+BinaryOp = OneOf[
+    "and", "or", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "contains", "starts_with", "ends_with", "in"
+]  # fmt: skip
 UnaryOp = OneOf["not", "-", "is_null", "is_not_null"]
 AggregateFunction = OneOf["count", "sum", "avg", "min", "max"]
 
@@ -84,6 +86,45 @@ class ListOf:
     """A list of expressions, as the right side of `in`."""
 
     items: tuple[Expression, ...]
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of values (`language.query.functions`). Null when an argument is, except for `coalesce`, whose arguments are
+    taken in the type of the call."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The value of the first branch whose condition is true, in the type of the whole; else `otherwise` (None: null)."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class ItemRef:
+    """An item of a list, by the variable that stands for it."""
+
+    variable: str
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class Quantified:
+    """Does the condition hold for any item of the list, or for all? Three-valued as `or` and `and` over the items; of an
+    empty list no item and every item; null when the list is."""
+
+    kind: OneOf["any", "all"]
+    item: ItemRef
+    items: Expression
+    condition: Expression
     type: PropertyType
 
 
@@ -167,6 +208,10 @@ Expression = (
     | Unary
     | Binary
     | ListOf
+    | Call
+    | Choice
+    | ItemRef
+    | Quantified
     | TextMatch
     | Nearest
     | Bm25
@@ -184,8 +229,13 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (operand,)
         case Binary(_, left, right, _):
             return (left, right)
-        case ListOf(items, _):
+        case ListOf(items, _) | Call(_, items, _):
             return items
+        case Choice(branches, otherwise, _):
+            inside = tuple(part for branch in branches for part in branch)
+            return inside if otherwise is None else (*inside, otherwise)
+        case Quantified():
+            return (expression.items, expression.condition)
         case TextMatch(_, property_, query, max_edits):
             return (property_, query) if max_edits is None else (property_, query, max_edits)
         case Nearest() | Bm25():

@@ -157,6 +157,15 @@ class _Expressions:
                 return "now()", _PRIMARY
             case syntax.Call():
                 return f"{expression.function}({', '.join(self.text(a) for a in expression.arguments)})", _PRIMARY
+            case syntax.FunctionCall():
+                return f"{expression.function}({', '.join(self.text(a) for a in expression.arguments)})", _PRIMARY
+            case syntax.Duration():
+                return f"{expression.count} {expression.unit}{'' if expression.count == 1 else 's'}", _PRIMARY
+            case syntax.CaseExpression():
+                return self._case(expression), _PRIMARY
+            case syntax.Quantifier():
+                items, condition = self._inside(expression.items, _SUM), self.text(expression.condition)
+                return f"{expression.kind}({self._sigil}{expression.variable} in {items} where {condition})", _PRIMARY
             case syntax.AggregateCall():
                 distinct = "distinct " if expression.distinct else ""
                 return f"{expression.function}({distinct}{self.text(expression.operand)})", _PRIMARY
@@ -164,6 +173,12 @@ class _Expressions:
                 return f"{expression.kind} {{ {' '.join(self.clauses(expression.clauses, ''))} }}", _PRIMARY
             case _:
                 return self._print_operator(expression)
+
+    def _case(self, expression: syntax.CaseExpression) -> str:
+        parts = [f"when {self.text(one.condition)} then {self.text(one.value)}" for one in expression.branches]
+        if expression.otherwise is not None:
+            parts.append(f"else {self.text(expression.otherwise)}")
+        return f"case {' '.join(parts)} end"
 
     def _print_operator(
         self,
@@ -195,7 +210,7 @@ class _Expressions:
 
     def _comparison(self, expression: syntax.Comparison) -> str:
         left, right = self._inside(expression.left, _SUM), self._inside(expression.right, _SUM)
-        if expression.op in ("contains", "starts_with") and isinstance(expression.left, syntax.Variable):
+        if expression.op in ("contains", "starts_with", "ends_with") and isinstance(expression.left, syntax.Variable):
             left = f"({left})"  # a bare variable before a word starts a traversal
         return f"{left} {expression.op} {right}"
 

@@ -38,6 +38,9 @@ def result_column(name: str, expression: plan.Expression) -> plan.ResultColumn:
     return plan.ResultColumn(name, _KINDS[type_.scalar], type_.nullable, vector_dim=type_.dimension)
 
 
+_ROW_DEPENDENT = (plan.Aggregate, plan.PropertyRef, plan.EntityRef)
+
+
 def check_read(
     query: syntax.QueryDecl, body: syntax.ReadBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
 ) -> plan.ReadPlan:
@@ -162,9 +165,9 @@ class _ReadChecker:
             expression = projection.expression
             if _is_ranking(expression):
                 raise self._checking.refuse("T34", "a ranking cannot stand beside an aggregate", item.at)
-            if not isinstance(expression, plan.Aggregate | plan.PropertyRef | plan.EntityRef):
-                message = "beside an aggregate only properties and variables can be returned"
-                raise self._checking.refuse("T9", message, item.at)
+            if not any(isinstance(inner, _ROW_DEPENDENT) for inner in plan.walk(expression)):
+                message = "a column beside an aggregate is a group key, and this one is the same for every row"
+                raise self._checking.refuse("T9", message, item.at, "return a property or a variable, or leave it out")
 
     # ------------------------------------------------------------ order
 

@@ -14,7 +14,7 @@ RULES: dict[str, str] = {
     "T6": "an unbound variable, an unknown name, or a property the entity does not have, in an expression",
     "T7": "operands that cannot be compared, or a condition that is not true or false",
     "T8": "an aggregate over a type it is not made for",
-    "T9": "a block that mentions no outer variable; or a column beside an aggregate that is neither property nor variable",
+    "T9": "a block that mentions no outer variable; or a column beside an aggregate that depends on no property and no variable",
     "T10": "mutation: unknown type, or nothing assigned",
     "T11": "mutation: unknown property, or a Blob in a condition",
     "T12": "insert: a required property, `from` or `to` is missing",
@@ -48,4 +48,7 @@ RULES: dict[str, str] = {
     "T40": "the id of a node with a key, which follows from the key, assigned by hand",
     "T41": "a block or a text search outside `match`",
     "T42": "an order key that has no order",
+    "T43": "an unknown function, or arguments that it does not take",
+    "T44": "values of `coalesce` or `case` that have no common type",
+    "T45": "a duration where no date or instant is added to",
 }

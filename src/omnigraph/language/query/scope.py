@@ -58,6 +58,8 @@ class Scope:
     nodes: dict[str, NodeVariable] = field(default_factory=dict)
     edges: dict[str, EdgeType] = field(default_factory=dict)
     outer: set[str] = field(default_factory=set)
+    items: dict[str, PropertyType] = field(default_factory=dict)
+    """Variables that stand for an item of a list."""
     anonymous: set[str] = field(default_factory=set)
     """Names given to `$_`; they bind, but nobody can refer to them."""
 
@@ -71,6 +73,15 @@ class Scope:
                     inner.outer.add(name)
                 return scope
             passed.append(scope)
+            scope = scope.parent
+        return None
+
+    def item(self, name: str) -> PropertyType | None:
+        """The type of a variable that stands for an item of a list, here or around."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.items:
+                return scope.items[name]
             scope = scope.parent
         return None
 

@@ -21,7 +21,7 @@ class Position:
 # ---------------------------------------------------------------- expressions
 
 LiteralKind = OneOf["string", "integer", "float", "bool", "null", "date", "datetime"]
-ComparisonOp = OneOf["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "in"]
+ComparisonOp = OneOf["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "ends_with", "in"]
 ArithmeticOp = OneOf["+", "-", "*", "/", "%"]
 CallName = OneOf["search", "all_words", "phrase", "fuzzy", "match_text", "nearest", "bm25", "rrf"]
 AggregateName = OneOf["count", "sum", "avg", "min", "max"]
@@ -124,6 +124,52 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A function of values, such as `lower($p.name)`."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """`30 days`, which can be added to a date or an instant; the unit is in the singular."""
+
+    count: int
+    unit: str
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WhenBranch:
+    condition: Expr
+    value: Expr
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseExpression:
+    """`case when … then … else … end`."""
+
+    branches: tuple[WhenBranch, ...]
+    otherwise: Expr | None
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantifier:
+    """`any($item in list where condition)`, or `all`."""
+
+    kind: OneOf["any", "all"]
+    variable: str
+    items: Expr
+    condition: Expr
+    at: Position = field(compare=False, repr=False)
+    variable_at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateCall:
     function: AggregateName
     operand: Expr
@@ -154,6 +200,10 @@ Expr = (
     | Comparison
     | NullTest
     | Call
+    | FunctionCall
+    | Duration
+    | CaseExpression
+    | Quantifier
     | AggregateCall
     | Block
 )
@@ -307,7 +357,7 @@ class QueryFile:
 
 # ---------------------------------------------------------------- walking
 
-Node = Expr | Clause | Assignment | ReturnItem | OrderItem | ReadBody | MutationBody | StatementSyntax
+Node = Expr | WhenBranch | Clause | Assignment | ReturnItem | OrderItem | ReadBody | MutationBody | StatementSyntax
 
 _PARTS: dict[type, tuple[str, ...]] = {
     ListLiteral: ("items",),
@@ -318,6 +368,10 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Comparison: ("left", "right"),
     NullTest: ("operand",),
     Call: ("arguments",),
+    FunctionCall: ("arguments",),
+    WhenBranch: ("condition", "value"),
+    CaseExpression: ("branches", "otherwise"),
+    Quantifier: ("items", "condition"),
     AggregateCall: ("operand",),
     Block: ("clauses",),
     Assignment: ("value",),

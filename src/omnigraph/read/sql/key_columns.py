@@ -11,6 +11,8 @@ from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
     Bm25,
+    Call,
+    Choice,
     CountOf,
     Exists,
     Expression,
@@ -18,6 +20,7 @@ from omnigraph.language.query.plan import (
     Nearest,
     Pattern,
     PropertyRef,
+    Quantified,
     ReadPlan,
     Rrf,
     TextMatch,
@@ -77,6 +80,15 @@ class _Scope:
                 return replace(original, left=self.expression(original.left), right=self.expression(original.right))
             case ListOf(items, _):
                 return replace(original, items=tuple(self.expression(item) for item in items))
+            case Call(_, arguments, _):
+                return replace(original, arguments=tuple(self.expression(argument) for argument in arguments))
+            case Choice(branches, otherwise, _):
+                inside = tuple((self.expression(condition), self.expression(value)) for condition, value in branches)
+                last = None if otherwise is None else self.expression(otherwise)
+                return replace(original, branches=inside, otherwise=last)
+            case Quantified():
+                items, condition = self.expression(original.items), self.expression(original.condition)
+                return replace(original, items=items, condition=condition)
             case TextMatch() | Nearest() | Bm25():
                 # What is searched is a property with an index of its own; only the query may mention a key.
                 return replace(original, query=self.expression(original.query))

@@ -1,0 +1,171 @@
+"""What the functions of values mean, in Python: one value per call, null already excluded."""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from omnigraph.errors import ArithmeticOverflow
+from omnigraph.language.query.plan import Call
+from omnigraph.values.types import INTEGER_RANGES, PropertyType
+
+WHITE_SPACE = " \t\n\r"
+SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
+
+
+def evaluated(call: Call, arguments: Sequence[Any]) -> Any:
+    """The value of a call. Raises ArithmeticOverflow."""
+    if call.function == "coalesce":
+        return next((in_type(value, call.type) for value in arguments if value is not None), None)
+    if any(argument is None for argument in arguments):
+        return None
+    try:
+        return _whole(_MEANINGS[call.function](*arguments), call.type)
+    except OverflowError as error:
+        raise ArithmeticOverflow from error
+
+
+def in_type(value: Any, type_: PropertyType) -> Any:
+    """A number as one of the wider type that several numbers share."""
+    if value is None or type_.is_list:
+        return value
+    return _whole(float(value) if type_.scalar.is_float else value, type_)
+
+
+def _whole(value: Any, type_: PropertyType) -> Any:
+    if type_.scalar.is_integer and not type_.is_list and value is not None:
+        low, high = INTEGER_RANGES[type_.scalar]
+        if not low <= value <= high:
+            raise ArithmeticOverflow
+    return value
+
+
+# ---------------------------------------------------------------- texts
+
+
+def _upper(letter: str) -> str:
+    """The one letter that is this one in upper case, if there is one: Unicode's simple mapping."""
+    found = letter.upper() if letter != "ß" else "ẞ"
+    if len(found) == 1:
+        return found
+    title = letter.title()
+    return title if len(title) == 1 else letter
+
+
+def _lower(letter: str) -> str:
+    return letter.lower() if letter != "İ" else "i"
+
+
+def _replaced(text: str, part: str, other: str) -> str:
+    return text.replace(part, other) if part else text
+
+
+def _substring(text: str, start: int, count: int | None = None) -> str:
+    end = len(text) + 1 if count is None else start + count
+    return text[max(start, 1) - 1 : max(end, 1) - 1]
+
+
+def _split(text: str, separator: str) -> list[str] | None:
+    return text.split(separator) if separator else None
+
+
+def _joined(items: Sequence[str | None], separator: str) -> str:
+    return separator.join(item for item in items if item is not None)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _rounded(number: int | float, digits: int = 0) -> int | float:
+    if isinstance(number, int):
+        return number
+    scale = 10.0**digits
+    scaled = abs(number) * scale
+    below = math.floor(scaled) if math.isfinite(scaled) else scaled
+    return math.copysign((below + (scaled - below >= 0.5)) / scale if math.isfinite(scaled) else number, number)
+
+
+def _floor(number: int | float) -> int | float:
+    return number if isinstance(number, int) else float(math.floor(number))
+
+
+def _ceil(number: int | float) -> int | float:
+    return number if isinstance(number, int) else float(math.ceil(number))
+
+
+def _power(base: float, exponent: float) -> float | None:
+    try:
+        found = math.pow(base, exponent)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+# ---------------------------------------------------------------- days and instants
+
+Time = dt.date | dt.datetime
+
+
+def _truncated(unit: str, time: Time) -> Time:
+    day = dt.date(time.year, time.month, time.day)
+    if unit == "week":
+        day -= dt.timedelta(days=day.weekday())
+    elif unit in ("month", "year"):
+        day = day.replace(day=1, month=day.month if unit == "month" else 1)
+    if not isinstance(time, dt.datetime):
+        return day
+    if unit not in ("hour", "minute", "second"):
+        return dt.datetime(day.year, day.month, day.day)
+    coarse = time.replace(microsecond=0)
+    if unit != "second":
+        coarse = coarse.replace(second=0)
+    return coarse.replace(minute=0) if unit == "hour" else coarse
+
+
+def _added(time: Time, count: int, unit: str) -> Time:
+    if unit in ("month", "year"):
+        months = time.year * 12 + time.month - 1 + count * (12 if unit == "year" else 1)
+        year, month = divmod(months, 12)
+        if not 1 <= year <= 9999:
+            raise OverflowError
+        return time.replace(year=year, month=month + 1, day=min(time.day, calendar.monthrange(year, month + 1)[1]))
+    return time + dt.timedelta(seconds=SECONDS[unit] * count)
+
+
+def _between(first: Time, last: Time, unit: str) -> float:
+    microseconds = (_instant(last) - _instant(first)) // dt.timedelta(microseconds=1)
+    return float(microseconds) / float(SECONDS[unit] * 1_000_000)
+
+
+def _instant(time: Time) -> dt.datetime:
+    return time if isinstance(time, dt.datetime) else dt.datetime(time.year, time.month, time.day)
+
+
+_MEANINGS: dict[str, Callable[..., Any]] = {
+    "lower": lambda text: "".join(map(_lower, text)),
+    "upper": lambda text: "".join(map(_upper, text)),
+    "trim": lambda text: text.strip(WHITE_SPACE),
+    "replace": _replaced,
+    "substring": _substring,
+    "length": len,
+    "split": _split,
+    "join": _joined,
+    "abs": abs,
+    "round": _rounded,
+    "floor": _floor,
+    "ceil": _ceil,
+    "sqrt": lambda number: math.sqrt(number) if number >= 0 else None,
+    "ln": lambda number: math.log(number) if number > 0 else None,
+    "power": _power,
+    "year": lambda time: time.year,
+    "month": lambda time: time.month,
+    "day": lambda time: time.day,
+    "week": lambda time: time.isocalendar().week,
+    "date_trunc": _truncated,
+    "date_add": _added,
+    "duration": _between,
+    "size": len,
+}

@@ -1,0 +1,317 @@
+"""The functions of values, by name: what they take, what they give, what they mean. Checks, docs and editors read this table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
+
+from omnigraph.language.query import plan, syntax
+from omnigraph.values.json_values import Unfit
+from omnigraph.values.literals import fitted
+from omnigraph.values.types import PropertyType, Scalar
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.expressions import ExpressionChecker
+
+Kind = OneOf["text", "number", "whole", "time", "list", "texts", "digits", "period", "calendar", "clock"]
+"""What an argument must be. `digits`, and the units `period` (of date_trunc), `calendar` (of date_add) and `clock` (of
+duration) are literals."""
+Gives = OneOf["text", "texts", "whole", "fraction", "number", "time"]
+"""What a call gives; `number` and `time` have the type of the first such argument."""
+
+MAX_NESTED = 8
+"""How deeply functions may stand inside each other: their SQL may mention an argument more than once."""
+MAX_DIGITS = 15
+
+UNITS: dict[str, tuple[str, ...]] = {
+    "period": ("year", "month", "week", "day", "hour", "minute", "second"),
+    "calendar": ("year", "month", "week", "day", "hour", "minute", "second"),
+    "clock": ("week", "day", "hour", "minute", "second"),
+}
+BELOW_DAY = ("hour", "minute", "second")
+_KIND_WORDS = {
+    "text": "a text",
+    "number": "a number",
+    "whole": "a whole number",
+    "time": "a Date or a DateTime",
+    "list": "a list",
+    "texts": "a list of texts",
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of values. The last `optional` arguments may be left out."""
+
+    name: str
+    arguments: tuple[Kind, ...]
+    gives: Gives
+    shape: str
+    meaning: str
+    optional: int = 0
+    can_be_null: bool = False
+    """May a call be null though no argument is?"""
+
+
+FUNCTIONS: dict[str, Function] = {
+    function.name: function
+    for function in (
+        Function("lower", ("text",), "text", "lower(text)", "in lower case, letter by letter"),
+        Function("upper", ("text",), "text", "upper(text)", "in upper case, letter by letter"),
+        Function("trim", ("text",), "text", "trim(text)", "without spaces, tabs and line ends around it"),
+        Function(
+            "replace", ("text", "text", "text"), "text", "replace(text, part, other)", "with every `part` as `other`"
+        ),
+        Function(
+            "substring",
+            ("text", "whole", "whole"),
+            "text",
+            "substring(text, start, count)",
+            "`count` characters from the one at `start`, the first being 1; all that follow without `count`",
+            optional=1,
+        ),
+        Function("length", ("text",), "whole", "length(text)", "the number of characters"),
+        Function(
+            "split",
+            ("text", "text"),
+            "texts",
+            "split(text, separator)",
+            "the list of the parts between separators; null when the separator is empty",
+            can_be_null=True,
+        ),
+        Function(
+            "join", ("texts", "text"), "text", "join(list, separator)", "the texts of a list, one after the other"
+        ),
+        Function("abs", ("number",), "number", "abs(number)", "without its sign"),
+        Function(
+            "round",
+            ("number", "digits"),
+            "number",
+            "round(number, digits)",
+            "to the nearest number with so many digits after the point (0 to 15; 0 if left out), halves away from zero",
+            optional=1,
+        ),
+        Function("floor", ("number",), "number", "floor(number)", "the nearest whole value that is not larger"),
+        Function("ceil", ("number",), "number", "ceil(number)", "the nearest whole value that is not smaller"),
+        Function("sqrt", ("number",), "fraction", "sqrt(number)", "the square root; null below 0", can_be_null=True),
+        Function("ln", ("number",), "fraction", "ln(number)", "the natural logarithm; null up to 0", can_be_null=True),
+        Function(
+            "power",
+            ("number", "number"),
+            "fraction",
+            "power(base, exponent)",
+            "the power; null where it is no finite number",
+            can_be_null=True,
+        ),
+        Function("year", ("time",), "whole", "year(time)", "the year, in UTC"),
+        Function("month", ("time",), "whole", "month(time)", "the month, 1 to 12"),
+        Function("day", ("time",), "whole", "day(time)", "the day of the month, 1 to 31"),
+        Function("week", ("time",), "whole", "week(time)", "the ISO week, 1 to 53: weeks start on Monday"),
+        Function(
+            "date_trunc",
+            ("period", "time"),
+            "time",
+            "date_trunc(unit, time)",
+            'the start of the "year", "month", "week" (Monday), "day", "hour", "minute" or "second", in UTC',
+        ),
+        Function(
+            "date_add",
+            ("time", "whole", "calendar"),
+            "time",
+            "date_add(time, count, unit)",
+            "so many units later; a month or a year later than a day that the month lacks is its last day",
+        ),
+        Function(
+            "duration",
+            ("time", "time", "clock"),
+            "fraction",
+            "duration(from, to, unit)",
+            'the time between, in "second"s, "minute"s, "hour"s, "day"s or "week"s, with a fraction; negative backwards',
+        ),
+        Function("size", ("list",), "whole", "size(list)", "the number of items"),
+    )
+}
+COALESCE = Function("coalesce", (), "text", "coalesce(a, b, …)", "the first of the values that is not null")
+NAMES = (*FUNCTIONS, COALESCE.name)
+
+
+def check_function(checker: ExpressionChecker, call: syntax.FunctionCall) -> plan.Call:
+    """A call with its arguments checked (rule T43)."""
+    _check_nesting(checker, call)
+    if call.function == COALESCE.name:
+        return _coalesce(checker, call)
+    function = FUNCTIONS.get(call.function)
+    if function is None:
+        raise checker.unknown_function(call)
+    least = len(function.arguments) - function.optional
+    if not least <= len(call.arguments) <= len(function.arguments):
+        raise checker.checking.refuse(
+            "T43",
+            f"{call.function} takes {_arity(function)}, not {len(call.arguments)}",
+            call.at,
+            f"write {function.shape}",
+        )
+    arguments = tuple(
+        _argument(checker, function, kind, written)
+        for kind, written in zip(function.arguments, call.arguments, strict=False)
+    )
+    return make_call(checker, function, arguments, call.at)
+
+
+def make_call(
+    checker: ExpressionChecker, function: Function, arguments: tuple[plan.Expression, ...], at: syntax.Position
+) -> plan.Call:
+    """The call of arguments that are what the function takes."""
+    types = [_type(argument) for argument in arguments]
+    nullable = function.can_be_null or any(type_.nullable for type_ in types)
+    time = next((type_ for type_ in types if type_.scalar in (Scalar.DATE, Scalar.DATETIME)), None)
+    unit = next((a.value for a, kind in zip(arguments, function.arguments, strict=False) if kind in UNITS), None)  # type: ignore[union-attr]  # units are literals
+    if time is not None and time.scalar is Scalar.DATE and unit in BELOW_DAY and function.name != "duration":
+        raise checker.checking.refuse("T43", f"a Date has no {unit}s", at, "use a DateTime")
+    match function.gives:
+        case "text":
+            result = PropertyType(Scalar.STRING, nullable)
+        case "texts":
+            result = PropertyType(Scalar.STRING, nullable, is_list=True)
+        case "whole":
+            result = PropertyType(Scalar.I64, nullable)
+        case "fraction":
+            result = PropertyType(Scalar.F64, nullable)
+        case "number":
+            first = types[0].scalar
+            kept = Scalar.F64 if first.is_float else Scalar.U64 if first is Scalar.U64 else Scalar.I64
+            result = PropertyType(kept, nullable)
+        case "time":
+            assert time is not None, "a function that gives a time takes one"
+            result = PropertyType(time.scalar, nullable)
+    return plan.Call(function.name, arguments, result)
+
+
+def _type(expression: plan.Expression) -> PropertyType:
+    assert not isinstance(expression, plan.EntityRef), "an argument is a value"
+    return expression.type
+
+
+def _check_nesting(checker: ExpressionChecker, call: syntax.FunctionCall) -> None:
+    stack: list[tuple[syntax.Node, int]] = [(call, 0)]
+    while stack:
+        node, nested = stack.pop()
+        nested += isinstance(node, syntax.FunctionCall)
+        if nested > MAX_NESTED:
+            raise checker.checking.refuse("T43", f"functions nest more than {MAX_NESTED} deep", call.at)
+        stack.extend((child, nested) for child in syntax.children(node))
+
+
+def _arity(function: Function) -> str:
+    most = len(function.arguments)
+    word = "argument" if most == 1 else "arguments"
+    return f"{most - function.optional} or {most} {word}" if function.optional else f"{most} {word}"
+
+
+def _argument(checker: ExpressionChecker, function: Function, kind: Kind, written: syntax.Expr) -> plan.Expression:
+    if kind in UNITS:
+        return _unit(checker, function, kind, written)
+    checked = checker.check(written)
+    if kind == "digits":
+        if isinstance(checked, plan.Constant) and type(checked.value) is int and 0 <= checked.value <= MAX_DIGITS:
+            return checked
+        message = f"the digits of {function.name} are a number from 0 to {MAX_DIGITS}"
+        raise checker.checking.refuse("T43", message, written.at)
+    if isinstance(checked, plan.Constant) and checked.value is None:
+        return _null(kind)
+    if isinstance(checked, plan.EntityRef) or not _is_a(kind, checked.type):
+        what = "an entity" if isinstance(checked, plan.EntityRef) else str(checked.type)
+        hint = f"write {function.shape}"
+        if isinstance(checked, plan.EntityRef):
+            hint = f"name a property: ${checked.variable}.name"
+        elif kind == "time" and checked.type.scalar is Scalar.STRING:
+            hint = 'write date("2026-01-31") or datetime("2026-01-31T12:00:00Z")'
+        elif function.name == "length" and checked.type.is_list:
+            hint = "size(list) counts the items of a list"
+        elif function.name == "size" and checked.type.scalar is Scalar.STRING:
+            hint = "length(text) counts the characters of a text"
+        raise checker.checking.refuse(
+            "T43", f"{function.name} takes {_KIND_WORDS[kind]}, this is {what}", written.at, hint
+        )
+    return checked
+
+
+def _null(kind: Kind) -> plan.Constant:
+    scalar = {"number": Scalar.I64, "whole": Scalar.I64, "time": Scalar.DATETIME}.get(kind, Scalar.STRING)
+    return plan.Constant(None, PropertyType(scalar, nullable=True, is_list=kind in ("list", "texts")))
+
+
+def _is_a(kind: Kind, type_: PropertyType) -> bool:
+    if kind in ("list", "texts"):
+        return type_.is_list and (kind == "list" or type_.scalar is Scalar.STRING)
+    if type_.is_list or type_.dimension is not None:
+        return False
+    match kind:
+        case "text":
+            return type_.scalar is Scalar.STRING
+        case "number":
+            return type_.scalar.is_numeric
+        case "whole":
+            return type_.scalar.is_integer
+        case _:
+            return type_.scalar in (Scalar.DATE, Scalar.DATETIME)
+
+
+def _unit(checker: ExpressionChecker, function: Function, kind: Kind, written: syntax.Expr) -> plan.Constant:
+    value = written.value if isinstance(written, syntax.Literal) else None
+    unit = value.removesuffix("s") if isinstance(value, str) else None
+    if unit not in UNITS[kind]:
+        known = ", ".join(f'"{name}"' for name in UNITS[kind])
+        raise checker.checking.refuse(
+            "T43", f"the unit of {function.name} is one of {known}", written.at, f"write {function.shape}"
+        )
+    return plan.Constant(unit, PropertyType(Scalar.STRING))
+
+
+# ---------------------------------------------------------------- values of one type
+
+
+def _coalesce(checker: ExpressionChecker, call: syntax.FunctionCall) -> plan.Call:
+    if len(call.arguments) < 2:
+        raise checker.checking.refuse("T43", "coalesce takes two values or more", call.at, f"write {COALESCE.shape}")
+    values, type_ = common_type(checker, call.arguments)
+    nullable = all(_type(value).nullable for value in values)
+    return plan.Call("coalesce", values, replace(type_, nullable=nullable))
+
+
+def common_type(
+    checker: ExpressionChecker, written: Sequence[syntax.Expr]
+) -> tuple[tuple[plan.Expression, ...], PropertyType]:
+    """Values that may stand for each other, literals fitted, and the type they share (rule T44)."""
+    values = [checker.value(expression) for expression in written]
+    fixed = [value for value in values if not isinstance(value, plan.Constant)]
+    stated = fixed or [value for value in values if not (isinstance(value, plan.Constant) and value.value is None)]
+    type_ = _meeting([_type(value) for value in stated]) if stated else PropertyType(Scalar.STRING)
+    for place, (value, expression) in enumerate(zip(values, written, strict=True)):
+        if type_ is not None and isinstance(value, plan.Constant):
+            values[place] = _fitted(value, type_)
+            type_ = _meeting([type_, _type(values[place])]) if value.value is not None else type_
+        if type_ is None:
+            known = ", ".join(str(replace(_type(one), nullable=False)) for one in values)
+            hint = "all values of coalesce and case have one type; numbers may be mixed"
+            raise checker.checking.refuse("T44", f"these values have no common type: {known}", expression.at, hint)
+    assert type_ is not None
+    return tuple(values), replace(type_, nullable=any(_type(value).nullable for value in values))
+
+
+def _fitted(constant: plan.Constant, type_: PropertyType) -> plan.Constant:
+    try:
+        return fitted(constant, replace(type_, nullable=True))
+    except Unfit:
+        return constant
+
+
+def _meeting(types: Sequence[PropertyType]) -> PropertyType | None:
+    shapes = {(type_.scalar, type_.is_list, type_.dimension) for type_ in types}
+    if len(shapes) == 1:
+        return replace(types[0], nullable=False, enum=())
+    if any(type_.is_list for type_ in types) or not all(type_.scalar.is_numeric for type_ in types):
+        return None
+    return PropertyType(Scalar.F64 if any(type_.scalar.is_float for type_ in types) else Scalar.I64)

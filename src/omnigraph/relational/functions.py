@@ -1,0 +1,114 @@
+"""Functions that the engines spell differently, or mean differently: one neutral name in a tree, a text per engine.
+
+A neutral call is put in its engine's words when the tree becomes text. `a`, `b` and `c` in a text stand for the arguments;
+the parameter `item` of a lambda takes the name that is the argument `c`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from sqlglot import exp, parse_one
+
+Dialect = Literal["duckdb", "spark"]
+
+_PREFIX = "OG_"
+_ARGUMENTS = ("a", "b", "c")
+
+_UPPER_LETTER = (
+    "CASE WHEN letter = 'ß' THEN 'ẞ' WHEN length(upper(letter)) = 1 THEN upper(letter) "
+    "WHEN length(initcap(letter)) = 1 THEN initcap(letter) ELSE letter END"
+)
+_LOWER_LETTER = "CASE WHEN letter = 'İ' THEN 'i' WHEN length(lower(letter)) = 1 THEN lower(letter) ELSE letter END"
+_LETTERS = "regexp_extract_all(a, '(?s).', 0)"
+_PLACE = "least(greatest({}, -2147483648), 2147483647)"
+_START, _COUNT = _PLACE.format("b"), _PLACE.format("c")
+_FIRST = f"greatest({_START}, 1)"
+_LENGTH = f"greatest({_COUNT} + least({_START} - 1, 0), 0)"
+_QUOTED = r"concat('\\Q', replace(nullif(b, ''), '\\E', '\\E\\\\E\\Q'), '\\E')"
+_ADDED = {
+    "year": ("to_years(CAST(b AS INT))", "make_ym_interval(CAST(b AS INT), 0)"),
+    "month": ("to_months(CAST(b AS INT))", "make_ym_interval(0, CAST(b AS INT))"),
+    "week": ("to_days(CAST(7 * b AS INT))", "make_dt_interval(CAST(7 * b AS INT), 0, 0, 0)"),
+    "day": ("to_days(CAST(b AS INT))", "make_dt_interval(CAST(b AS INT), 0, 0, 0)"),
+    "hour": ("to_hours(b)", "make_dt_interval(0, CAST(b AS INT), 0, 0)"),
+    "minute": ("to_minutes(b)", "make_dt_interval(0, 0, CAST(b AS INT), 0)"),
+    "second": ("to_seconds(b)", "make_dt_interval(0, 0, 0, b)"),
+}
+
+TEXTS: dict[str, tuple[str, str]] = {
+    "upper": ("upper(a)", f"array_join(transform({_LETTERS}, letter -> {_UPPER_LETTER}), '')"),
+    "lower": ("lower(a)", f"array_join(transform({_LETTERS}, letter -> {_LOWER_LETTER}), '')"),
+    "trim": ("trim(a, ' ' || chr(9) || chr(10) || chr(13))", r"trim(BOTH ' \t\n\r' FROM a)"),
+    # `greatest` and `least` skip null.
+    "substring": (
+        f"CASE WHEN b IS NOT NULL AND c IS NOT NULL THEN substring(a, {_FIRST}, {_LENGTH}) END",
+        f"CASE WHEN b IS NOT NULL AND c IS NOT NULL THEN substring(a, CAST({_FIRST} AS INT), CAST({_LENGTH} AS INT)) END",
+    ),
+    "substring_from": (
+        f"CASE WHEN b IS NOT NULL THEN substring(a, {_FIRST}) END",
+        f"CASE WHEN b IS NOT NULL THEN substring(a, CAST({_FIRST} AS INT)) END",
+    ),
+    "length": ("length(a)", "CAST(length(a) AS BIGINT)"),
+    "split": ("CASE WHEN b <> '' THEN string_split(a, b) END", f"split(a, {_QUOTED}, -1)"),
+    "join": ("substring(list_reduce(a, lambda left_, right_: left_ || b || right_, ''), length(b) + 1)", "array_join(a, b)"),
+    "ends_with": ("suffix(a, b)", "endswith(a, b)"),
+    "round": ("round(a)", "round(a)"),
+    "floor": ("floor(a)", "CASE WHEN abs(a) < 4503599627370496 THEN CAST(floor(a) AS DOUBLE) ELSE a END"),
+    "ceil": ("ceil(a)", "CASE WHEN abs(a) < 4503599627370496 THEN CAST(ceil(a) AS DOUBLE) ELSE a END"),
+    "sqrt": ("sqrt(CASE WHEN a >= 0 THEN a END)",) * 2,
+    "ln": ("ln(CASE WHEN a > 0 THEN a END)",) * 2,
+    "power": (
+        "nullif(nullif(nullif(power(a, b), CAST('inf' AS DOUBLE)), CAST('-inf' AS DOUBLE)), CAST('nan' AS DOUBLE))",
+        "nullif(nullif(nullif(power(a, b), CAST('inf' AS DOUBLE)), CAST('-inf' AS DOUBLE)), CAST('nan' AS DOUBLE))",
+    ),
+    "year": ("year(a)", "CAST(year(a) AS BIGINT)"),
+    "month": ("month(a)", "CAST(month(a) AS BIGINT)"),
+    "day": ("day(a)", "CAST(day(a) AS BIGINT)"),
+    "week": ("week(a)", "CAST(weekofyear(a) AS BIGINT)"),
+    "microseconds": ("epoch_us(CAST(a AS TIMESTAMP))", "unix_micros(CAST(a AS TIMESTAMP))"),
+    "any": (
+        "CASE WHEN a IS NULL THEN NULL ELSE CASE list_max(list_transform(a, lambda item: CASE b WHEN TRUE THEN 2 "
+        "WHEN FALSE THEN 0 ELSE 1 END)) WHEN 2 THEN TRUE WHEN 1 THEN NULL ELSE FALSE END END",
+        "exists(a, item -> b)",
+    ),
+    "all": (
+        "CASE WHEN a IS NULL THEN NULL ELSE CASE list_max(list_transform(a, lambda item: CASE b WHEN FALSE THEN 2 "
+        "WHEN TRUE THEN 0 ELSE 1 END)) WHEN 2 THEN FALSE WHEN 1 THEN NULL ELSE TRUE END END",
+        "forall(a, item -> b)",
+    ),
+    "size": ("len(a)", "CAST(size(a) AS BIGINT)"),
+    **{f"truncated_{unit}": (f"date_trunc('{unit}', a)", f"date_trunc('{unit}', a)") for unit in _ADDED},
+    **{f"added_{unit}": (f"a + {first}", f"a + {second}") for unit, (first, second) in _ADDED.items()},
+}  # fmt: skip
+
+
+def neutral(name: str, *arguments: exp.Expression) -> exp.Expression:
+    """A call that each engine is given in its own words."""
+    assert name in TEXTS, name
+    return exp.Anonymous(this=_PREFIX + name, expressions=list(arguments))
+
+
+def in_words_of(tree: exp.Expr, dialect: Dialect, *, copy: bool) -> exp.Expr:
+    """The tree with its neutral calls in an engine's words. Without `copy` it must not be used again."""
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        if not isinstance(node, exp.Anonymous) or not str(node.this).startswith(_PREFIX):
+            return node
+        arguments = dict(zip(_ARGUMENTS, node.expressions, strict=False))
+        pattern = _pattern(str(node.this).removeprefix(_PREFIX), dialect).copy()
+        for inner in list(pattern.find_all(exp.Lambda)):
+            if "c" in arguments and inner.expressions[0].name == "item":
+                inner.set("expressions", [arguments["c"].copy()])
+        for place in list(pattern.find_all(exp.Column)):
+            if place.name in arguments:
+                place.replace(exp.Paren(this=arguments[place.name].transform(replaced)))
+        return exp.Paren(this=pattern)
+
+    return tree.transform(replaced, copy=copy)
+
+
+@cache
+def _pattern(name: str, dialect: Dialect) -> exp.Expr:
+    return exp.Paren(this=parse_one(TEXTS[name][0 if dialect == "duckdb" else 1], dialect=dialect))
