@@ -286,7 +286,7 @@ def common_type(
 ) -> tuple[tuple[plan.Expression, ...], PropertyType]:
     """Values that may stand for each other, literals fitted, and the type they share (rule T44)."""
     values = [checker.value(expression) for expression in written]
-    fixed = [value for value in values if not isinstance(value, plan.Constant)]
+    fixed: list[plan.Expression] = [value for value in values if not isinstance(value, plan.Constant)]
     stated = fixed or [value for value in values if not (isinstance(value, plan.Constant) and value.value is None)]
     type_ = _meeting([_type(value) for value in stated]) if stated else PropertyType(Scalar.STRING)
     for place, (value, expression) in enumerate(zip(values, written, strict=True)):

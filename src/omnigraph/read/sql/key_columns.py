@@ -87,8 +87,8 @@ class _Scope:
                 last = None if otherwise is None else self.expression(otherwise)
                 return replace(original, branches=inside, otherwise=last)
             case Quantified():
-                items, condition = self.expression(original.items), self.expression(original.condition)
-                return replace(original, items=items, condition=condition)
+                condition = self.expression(original.condition)
+                return replace(original, items=self.expression(original.items), condition=condition)
             case TextMatch() | Nearest() | Bm25():
                 # What is searched is a property with an index of its own; only the query may mention a key.
                 return replace(original, query=self.expression(original.query))
