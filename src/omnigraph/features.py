@@ -19,6 +19,9 @@ WRITE_KEYS = "write-keys"
 EVOLVED = "evolved-schema"
 """A schema that was changed: it says where the values of a property are stored, and tables may have other columns too."""
 
+HARD_DROPS = "hard-drops"
+"""A schema that says what was dropped for good: whoever does not know that would read it, or forget to say it."""
+
 FENCES = "fences"
 """Entries without commits in the middle of a chain (`history.retention`): whoever looks for a commit by counting entries would
 look in the wrong place."""
@@ -26,7 +29,7 @@ look in the wrong place."""
 PROVISIONAL_PLANS = "provisional-plans"
 """Prepared plans whose writer has not made sure yet that what they name is there: whoever published one might publish nothing."""
 
-KNOWN = frozenset({BASE, WRITE_KEYS, EVOLVED, FENCES, PROVISIONAL_PLANS})
+KNOWN = frozenset({BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS})
 
 
 def check_readable(features: Iterable[str], what: str) -> None:

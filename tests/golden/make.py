@@ -20,7 +20,7 @@ from golden.fixed_values import stored
 from history.sweeping import sweep as sweep_chain
 
 import omnigraph as og
-from omnigraph.features import BASE, EVOLVED, FENCES, WRITE_KEYS
+from omnigraph.features import BASE, EVOLVED, FENCES, HARD_DROPS, WRITE_KEYS
 from omnigraph.history import MAIN, History, lineage
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
@@ -93,6 +93,27 @@ def make_evolved(folder: Path) -> None:
     graph.branches.create("review/a")
     data = folder / "more.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded", "years": 1, "rank": 2}}\n')
+    prepare(graph, data)
+    data.unlink()
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def make_hard_drops(folder: Path) -> None:
+    """A small graph with a property and a type that were dropped for good, after rows were written, and rows after that."""
+    graph = og.init(folder / "graph", SCHEMA, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("Person", ADA)
+        tx.insert("City", name="London")
+        tx.insert("LivesIn", from_="Ada", to="London")
+    graph.tags.create("v1")
+    text = SCHEMA.replace("  note: String? @index\n", "").replace("edge LivesIn: Person -> City\n", "")
+    graph.apply_schema(text, allow_data_loss=True)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Bo", age=40)
+    graph.apply_schema(text.replace("age: I32?", "age: I32?  note: [String]?"))
+    graph.branches.create("review/a")
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
     prepare(graph, data)
     data.unlink()
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
@@ -243,6 +264,13 @@ def state(graph: og.Graph, revision: str) -> dict[str, list[Any]]:
 
 if __name__ == "__main__":
     here = Path(__file__).parent
-    for name, maker in ((BASE, make), (WRITE_KEYS, make_write_keys), (EVOLVED, make_evolved), (FENCES, make_fenced)):
+    makers = {
+        BASE: make,
+        WRITE_KEYS: make_write_keys,
+        EVOLVED: make_evolved,
+        HARD_DROPS: make_hard_drops,
+        FENCES: make_fenced,
+    }
+    for name, maker in makers.items():
         if not (here / name).exists():
             maker(here / name)

@@ -21,7 +21,7 @@ import lance
 
 Json = dict[str, Any]
 LAST_KEY = 10**12 - 1
-UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "fences"}
+UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "hard-drops", "fences"}
 
 
 def digest(data: bytes) -> str:

@@ -218,6 +218,8 @@ class Catalog:
     """The first schema's ids are those below this number; what later ones added has ids that are derived from names."""
     retired: tuple[int, ...] = ()
     """Derived ids that earlier schemas of this branch have used: a name that was dropped and comes back gets another."""
+    hard_dropped: tuple[int, ...] = ()
+    """Ids of types and properties that were dropped for good on this branch: what is stored of them is not read any more."""
     is_evolved: bool = False
     """Whether it came from another schema: tables may have columns that it does not say, and lack some that it says."""
 

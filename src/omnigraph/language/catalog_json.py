@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.features import BASE, EVOLVED, check_readable
+from omnigraph.features import BASE, EVOLVED, HARD_DROPS, check_readable
 from omnigraph.language.catalog import (
     Annotation,
     Catalog,
@@ -29,9 +29,10 @@ from omnigraph.values.types import PropertyType, Scalar
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """Everything in the catalog, as plain JSON values."""
-    features = [BASE, EVOLVED] if catalog.is_evolved else [BASE]
+    used = {EVOLVED: catalog.is_evolved, HARD_DROPS: bool(catalog.hard_dropped)}
+    features = [BASE, *(feature for feature, is_used in used.items() if is_used)]
     stored = {"features": features, "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
-    return stored | _given(retired=list(catalog.retired) or None)
+    return stored | _given(retired=list(catalog.retired) or None, hard_dropped=list(catalog.hard_dropped) or None)
 
 
 def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
@@ -48,6 +49,7 @@ def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
         hash=value["hash"],
         next_id=value["next_id"],
         retired=tuple(value.get("retired", ())),
+        hard_dropped=tuple(value.get("hard_dropped", ())),
         is_evolved=EVOLVED in value["features"],
     )
 

@@ -9,13 +9,14 @@ only when both touched it or its edges. `SharedSchemaRows` supplies those rows o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.changes.stored_rows import TypeRows, rows_at
 from omnigraph.changes.table_diff import DELETE
 from omnigraph.errors import InputError
 from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.catalog import EdgeType, EntityType
+from omnigraph.language.catalog import EdgeType, EntityType, Property
 from omnigraph.merge.bases import type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict
@@ -25,8 +26,10 @@ from omnigraph.rules.cardinality import CardinalityCheck
 from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.rules.uniqueness import UniqueCheck
-from omnigraph.rules.values import ValueCheck
+from omnigraph.rules.values import ValueCheck, exactness
 from omnigraph.values.arrow import are_among
+from omnigraph.values.types import is_rounded
+from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,6 +61,46 @@ def violations(
             assert isinstance(error, InputError), "ids are settled by the row rule"
             conflicts.add(MergeConflict.of_violation(catalog.tables[check.table], error))
     return sorted(conflicts, key=lambda conflict: conflict.order)
+
+
+def rounded(own: View, side: BranchChanges, moved: Iterable[EntityType], merge_of: MergeOf) -> list[MergeConflict]:
+    """Numbers that one branch brings and that the merged schema cannot hold as they are. `own` is the head of the branch under its
+    own schema, `moved` the types that it changed, and `merge_of` puts its rows on the other branch."""
+    import pyarrow.compute as pc
+
+    conflicts: list[MergeConflict] = []
+    for entity in moved:
+        stored = type_rows(own, entity.id)
+        if stored is None:
+            continue
+        for before, after in _rounded_properties(stored.entity, entity):
+            changes = side.changes(entity.id)
+            brought = changes.filter(pc.is_in(changes.column("id"), put_rows(merge_of(entity), []).column("id")))
+            addresses = brought.column("after").drop_null().to_numpy()
+            rows = columns_at(stored, addresses, stored.entity, ["id", before.name]).rename_columns(["id", after.name])
+            check = exactness(replace(entity, properties={after.name: replace(after, type=before.type)}), after.name)
+            for violation in check.find(_Given(rows), complete=True):
+                conflicts.append(MergeConflict.of_violation(entity, check.error(violation)))
+    return conflicts
+
+
+def _rounded_properties(before: EntityType, after: EntityType) -> list[tuple[Property, Property]]:
+    known = {each.id: each for each in before.properties.values()}
+    pairs = [(known[each.id], each) for each in after.properties.values() if each.id in known]
+    return [(old, new) for old, new in pairs if is_rounded(old.type, new.type)]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Rows that are at hand, for a check that looks at nothing else."""
+
+    rows: pa.Table
+
+    def all(self, need: Need) -> pa.Table:
+        return self.rows.select(list(need.columns))
+
+    def matching(self, need: Need, values: pa.Array) -> pa.Table:
+        raise AssertionError("a value is checked by itself")
 
 
 class MergedRows:

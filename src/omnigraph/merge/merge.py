@@ -33,7 +33,7 @@ from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.merge.bases import Differences, find_bases, state_of, type_rows
 from omnigraph.merge.branch_changes import BranchChanges
-from omnigraph.merge.checks import violations
+from omnigraph.merge.checks import rounded, violations
 from omnigraph.merge.conflicts import MergeConflict, Sides, with_values
 from omnigraph.merge.result import (
     MergeResult,
@@ -234,15 +234,18 @@ class _Attempt:
             for conflict in self._merge_of(entity).conflicts
         ]
         same_schema = self.source_view.snapshot.schema == self.target_view.snapshot.schema
-        broken = violations(self.moved, self.current, current_moved, self._merge_of, same_schema=same_schema)
+        broken = {
+            *violations(self.moved, self.current, current_moved, self._merge_of, same_schema=same_schema),
+            *rounded(self.source_view, self.incoming, self.moved, self._merge_of),
+        }
         if self.schema.has_rules_beyond(self.target_view.catalog):
-            broken = sorted({*broken, *self._broken_by_target()}, key=lambda conflict: conflict.order)
-        found += self._with_values(broken)
+            broken |= {*self._broken_by_target()}
+        found += self._with_values(sorted(broken, key=lambda conflict: conflict.order))
         return tuple(sorted(found, key=lambda conflict: conflict.order))
 
     def _broken_by_target(self) -> list[MergeConflict]:
         """Rules that are new to the target, broken by what it changed: the other way round, its rows are put on the source's.
-        What it did not change the source has too, and keeps them there."""
+        What it did not change is in the merged whole as the source has it, where the rule was checked on every row."""
         rule, merges = MergeRule(self.by, self.strategy, "theirs"), dict[int, TypeMerge]()
 
         def merge_of(entity: EntityType) -> TypeMerge:
@@ -251,7 +254,8 @@ class _Attempt:
             return merges[entity.id]
 
         moved = self._moved_types(self.current, self.incoming)
-        return violations(moved, self.incoming, frozenset(), merge_of, same_schema=False)
+        broken = violations(moved, self.incoming, frozenset(), merge_of, same_schema=False)
+        return broken + rounded(self.target_view, self.current, moved, merge_of)
 
     def _with_values(self, conflicts: list[MergeConflict]) -> Iterator[MergeConflict]:
         """Broken rules with what each side has of the properties concerned."""

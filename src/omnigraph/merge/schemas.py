@@ -121,7 +121,7 @@ def _has_other_values(changes: pa.Table, old: pa.Table, new: pa.Table, name: str
 
 
 def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
-    """What a row of a type has to keep, whatever its names are."""
+    """What a row of a type has to keep, whatever its names are. A number that becomes an F64 has to be one."""
     ids = {name: str(each.id) for name, each in entity.properties.items()}
     types = {each.id: each.type for each in entity.properties.values()}
     values = {(id, type.nullable, type.enum) for id, type in types.items() if type.enum or not type.nullable}
@@ -130,6 +130,14 @@ def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
         for each in entity.constraints
         if each.kind != "index"
     }
+    floats = {id for id, type in types.items() if type.scalar.is_float}
     if not isinstance(entity, EdgeType):
-        return values, constraints
-    return values, constraints, entity.min_out, entity.max_out, tuple(node.id for _, _, node in catalog.ends(entity))
+        return values, constraints, floats
+    return (
+        values,
+        constraints,
+        floats,
+        entity.min_out,
+        entity.max_out,
+        tuple(node.id for _, _, node in catalog.ends(entity)),
+    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TYPES_KEPT = 1_024
+MAX_EXACT = 2**53
 
 Properties = tuple[tuple[str, PropertyType], ...]
 
@@ -67,6 +68,22 @@ class ValueCheck(Check):
             file=file,
             line=line,
         )
+
+
+def check_of(entity: EntityType, constraint: Constraint) -> ValueCheck:
+    """One constraint of one property alone."""
+    properties = {
+        name: replace(property, type=replace(property.type, nullable=True, enum=()))
+        for name, property in entity.properties.items()
+        if name in constraint.fields
+    }
+    return ValueCheck(replace(entity, properties=properties, constraints=(constraint,)))
+
+
+def exactness(entity: EntityType, name: str) -> ValueCheck:
+    """Whole numbers of a property that are exact as F64: those beyond 2^53 are not all of them."""
+    low = -MAX_EXACT if entity.properties[name].type.scalar is Scalar.I64 else None
+    return check_of(entity, Constraint("range", (name,), low, MAX_EXACT))
 
 
 def has_value_rules(entity: EntityType) -> bool:

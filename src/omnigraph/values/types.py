@@ -77,3 +77,8 @@ class PropertyType:
         if self.is_list:
             core = f"[{core}]"
         return core + ("?" if self.nullable else "")
+
+
+def is_rounded(before: PropertyType, after: PropertyType) -> bool:
+    """Whether whole numbers may lose digits as values of another type."""
+    return before.scalar in (Scalar.I64, Scalar.U64) and after.scalar.is_float

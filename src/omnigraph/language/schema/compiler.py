@@ -56,7 +56,13 @@ def compile_schema(
         catalog = keep_columns(previous, catalog)
     hash = catalog_hash(catalog)
     is_evolved = previous is not None and (previous.is_evolved or previous.hash != hash)
-    return replace(catalog, hash=hash, retired=retired_ids(previous, ids_of(catalog)), is_evolved=is_evolved)
+    return replace(
+        catalog,
+        hash=hash,
+        retired=retired_ids(previous, ids_of(catalog)),
+        hard_dropped=() if previous is None else previous.hard_dropped,
+        is_evolved=is_evolved,
+    )
 
 
 class _Compilation:
@@ -145,7 +151,7 @@ class _Compilation:
 
     def _end_advice(self, end: NameSyntax) -> str:
         if end.name in self.interfaces:
-            return f"{end.name} is an interface; an edge joins node types, so declare one edge per node type"
+            return f"{end.name} is an interface; an edge joins two node types, so declare an edge type for each of them"
         return did_you_mean(end.name, list(self.nodes), f"declare `node {end.name} {{ }}`")
 
     def _properties(self, draft: TypeDraft, members: Iterable[MemberSyntax]) -> dict[str, PropertyDraft]:

@@ -118,7 +118,9 @@ def _constraints(type: AnyType) -> dict[ConstraintGroup, Any]:
 # ---------------------------------------------------------------- the way back
 
 
-def to_catalog(types: Mapping[int, Declared], next_id: int, retired: Iterable[int]) -> Catalog:
+def to_catalog(
+    types: Mapping[int, Declared], next_id: int, retired: Iterable[int], hard_dropped: Iterable[int]
+) -> Catalog:
     """The catalog of these declarations, as far as they say it: what nodes take over from interfaces is left to a compiler."""
     names = {id: str(each.values["name"]) for id, each in types.items()}
     interfaces: dict[str, InterfaceType] = {}
@@ -147,7 +149,16 @@ def to_catalog(types: Mapping[int, Declared], next_id: int, retired: Iterable[in
             source, target = (names[other] for other in values["ends"])
             low, high = values["cardinality"]
             edges[name] = EdgeType(**common, source=source, target=target, min_out=low, max_out=high)
-    return Catalog(nodes, edges, interfaces, source="", hash="", next_id=next_id, retired=tuple(sorted(retired)))
+    return Catalog(
+        nodes,
+        edges,
+        interfaces,
+        source="",
+        hash="",
+        next_id=next_id,
+        retired=tuple(sorted(retired)),
+        hard_dropped=tuple(sorted(hard_dropped)),
+    )
 
 
 def _property(id: int, values: Values, owner: Declared) -> Property:

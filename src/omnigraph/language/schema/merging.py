@@ -101,7 +101,11 @@ def merge_schemas(
 
 def _loses(kept: Catalog, other: Catalog) -> bool:
     """Whether the other schema lacks something that this one has, to which somebody may have given values, or had."""
-    return not (ids_of(kept) <= ids_of(other) and {*kept.retired} <= {*other.retired})
+    return not (
+        ids_of(kept) <= ids_of(other)
+        and {*kept.retired} <= {*other.retired}
+        and {*kept.hard_dropped} <= {*other.hard_dropped}
+    )
 
 
 class _Merge:
@@ -143,14 +147,16 @@ class _Merge:
         ours, theirs = self.catalogs["ours"], self.catalogs["theirs"]
         used = {*ours.retired, *theirs.retired, *ids_of(ours), *ids_of(theirs)}
         retired = [id for id in used if id >= FIRST_DERIVED_ID]
-        draft = to_catalog(types, max(ours.next_id, theirs.next_id), retired)
+        hard_dropped = {*ours.hard_dropped, *theirs.hard_dropped}
+        draft = to_catalog(types, max(ours.next_id, theirs.next_id), retired, hard_dropped)
         try:
             catalog = compile_schema(format_schema(draft), None, previous=draft)
         except SchemaError as error:
             message = f"the two schemas do not fit together: {error.message}"
             return SchemaMerge(None, (SchemaConflict("broken_schema", "schema", message),))
         for side in (ours, theirs):
-            if (side.hash, side.retired) == (catalog.hash, catalog.retired):
+            known = (side.hash, side.retired, side.hard_dropped)
+            if known == (catalog.hash, catalog.retired, catalog.hard_dropped):
                 return SchemaMerge(side)
         return SchemaMerge(catalog)
 
@@ -183,10 +189,17 @@ class _Merge:
 
     def _is_kept(self, where: _Where, holder: Side, *, is_changed: bool) -> bool:
         """Whether what one branch alone has stays. A change of it, or new values, contradict the other's drop."""
-        if not where.had_base:
+        id = where.type_id if where.property_id is None else where.property_id
+        is_hard = id in self.catalogs["theirs" if holder == "ours" else "ours"].hard_dropped
+        if not where.had_base and not is_hard:
             return True
         has_values = self.has_new_values(holder, where.type_id, where.property_id)
         if not is_changed and not has_values:
+            return False
+        if is_hard:
+            advice = "drop it there too, or declare another property instead"
+            message = f"one branch dropped {self._entity(where)} for good and the other still uses it: {advice}"
+            self._conflict("drop_vs_change" if is_changed else "drop_vs_values", where, message)
             return False
         if self.strategy != "fail":
             return self.strategy == holder

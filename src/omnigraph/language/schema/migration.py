@@ -36,7 +36,8 @@ from omnigraph.language.schema.migration_steps import (
     UpdateTypeMetadata,
     WidenProperty,
 )
-from omnigraph.values.types import PropertyType, Scalar
+from omnigraph.language.schema.stable_ids import ids_of
+from omnigraph.values.types import PropertyType, Scalar, is_rounded
 
 AnyType = InterfaceType | NodeType | EdgeType
 
@@ -47,8 +48,6 @@ _WIDER: dict[Scalar, tuple[Scalar, ...]] = {
     Scalar.U64: (Scalar.F64,),
     Scalar.F32: (Scalar.F64,),
 }
-_ROUNDED = (Scalar.I64, Scalar.U64)
-"""Not every one of these is an F64."""
 _ADD_CODES = {"unique": "OG-MF-107", "range": "OG-MF-108", "check": "OG-MF-109"}
 _REMOVE_CODES = {"unique": "OG-CD-101", "range": "OG-CD-102", "check": "OG-CD-103", "index": "OG-CD-104"}
 
@@ -97,24 +96,30 @@ def plan_migration(
     Drops are soft unless `allow_data_loss` makes every drop hard.
     """
     new = compile_schema(new_text, file, old)
-    return MigrationPlan(compare_catalogs(old, new, "hard" if allow_data_loss else "soft"), new)
+    if allow_data_loss:
+        new = replace(new, hard_dropped=tuple(sorted({*new.hard_dropped, *(ids_of(old) - ids_of(new))})))
+    return MigrationPlan(compare_catalogs(old, new, may_round=allow_data_loss), new)
 
 
-def compare_catalogs(old: Catalog, new: Catalog, drop_mode: DropMode = "soft") -> tuple[MigrationStep, ...]:
-    """The steps between two catalogs of one graph, in the order in which they apply. With hard drops, numbers may be rounded
-    without a look at them."""
+def compare_catalogs(old: Catalog, new: Catalog, *, may_round: bool = False) -> tuple[MigrationStep, ...]:
+    """The steps between two catalogs of one graph, in the order in which they apply. Where numbers may be rounded, nobody looks at
+    them."""
     steps: list[MigrationStep] = []
     old_types, new_types = _types(old), _types(new)
     for id, (kind, declared) in new_types.items():
         if id not in old_types:
             steps.append(AddType(type_kind=kind, name=declared.name))
         else:
-            steps.extend(_TypeChange(kind, old_types[id][1], declared, old, new, drop_mode).steps())
+            steps.extend(_TypeChange(kind, old_types[id][1], declared, old, new, may_round).steps())
     for id, (kind, gone) in reversed(old_types.items()):
         if id not in new_types:
             code = {"interface": None, "node": "OG-DS-102", "edge": "OG-DS-103"}[kind]
-            steps.append(DropType(type_kind=kind, name=gone.name, mode=drop_mode, code=code))
+            steps.append(DropType(type_kind=kind, name=gone.name, mode=_drop_mode(id, new), code=code))
     return tuple(sorted(steps, key=lambda step: STEP_ORDER.index(type(step))))
+
+
+def _drop_mode(id: int, after: Catalog) -> DropMode:
+    return "hard" if id in after.hard_dropped else "soft"
 
 
 def _types(catalog: Catalog) -> dict[int, tuple[TypeKind, AnyType]]:
@@ -135,14 +140,14 @@ class _TypeChange:
     """One type before and after."""
 
     def __init__(
-        self, kind: TypeKind, before: AnyType, after: AnyType, old: Catalog, new: Catalog, drop_mode: DropMode
+        self, kind: TypeKind, before: AnyType, after: AnyType, old: Catalog, new: Catalog, may_round: bool
     ) -> None:
         self.kind = kind
         self.before = before
         self.after = after
         self.old = old
         self.new = new
-        self.drop_mode = drop_mode
+        self.may_round = may_round
         self.name = after.name
         self.entity = f"{kind}:{after.name}"
         self.old_properties = {property.id: property for property in before.properties.values()}
@@ -210,7 +215,8 @@ class _TypeChange:
             yield self._refuse(
                 f"the edges of '{self.name}' join {before.source} and {before.target}, and cannot join other types",
                 "OG-ED-101",
-                advice="declare a new edge type, move the edges to it and drop this one",
+                advice="declare another edge type beside it, which moves no edge; or one in its place, and move the edges "
+                "with --with: insert New { from: $a.id, to: $b.id } match { $a $e:old $b }",
             )
         if (before.min_out, before.max_out) != (after.min_out, after.max_out):
             highest = float("inf")
@@ -246,7 +252,7 @@ class _TypeChange:
             type_kind=self.kind,
             type_name=self.name,
             property_name=property.name,
-            mode=self.drop_mode,
+            mode=_drop_mode(property.id, self.new),
             code=code,
         )
 
@@ -312,9 +318,9 @@ class _TypeChange:
             if is_key and before.scalar is Scalar.F32:
                 reason = f"'{target}' is part of the key, and another number would change the ids of its nodes"
                 return self._refuse(reason, "OG-BC-101", member=property.name, advice="declare a new node type")
-            is_rounded = before.scalar in _ROUNDED and after.scalar is Scalar.F64 and self.kind != "interface"
-            effect: Effect = "validate" if is_rounded and (is_key or self.drop_mode == "soft") else "metadata"
-            code = "OG-MF-105" if is_rounded else None
+            loses_digits = is_rounded(before, after) and self.kind != "interface"
+            effect: Effect = "validate" if loses_digits and (is_key or not self.may_round) else "metadata"
+            code = "OG-MF-105" if loses_digits else None
             return WidenProperty(**where, from_=before, to=after, effect=effect, code=code)
         return self._refuse(
             f"values of '{target}' are {before}, and not every one is a value of {after}",

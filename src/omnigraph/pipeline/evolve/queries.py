@@ -57,9 +57,11 @@ def _files(folder: Path) -> list[Path]:
 def seen_through(old: View, schema_of: View) -> View:
     """An old state as a newer schema sees it: renamed, widened, with nulls and fills for what it did not have.
 
-    UsageError where that is not total: a property that the newer schema requires, and that entities of the old state may lack.
+    UsageError where that is not total: a property that the newer schema requires, and that entities of the old state may lack;
+    and for what was dropped for good before that state.
     """
     catalog = schema_of.catalog
+    _refuse_dropped(old.catalog, catalog)
     before = {entity.id: entity for entity in old.catalog.tables.values()}
     for entity in catalog.tables.values():
         known = (
@@ -73,3 +75,15 @@ def seen_through(old: View, schema_of: View) -> View:
                     hint="ask with the schema of that state: leave the newer schema out",
                 )
     return old.repository.view(under(old, catalog, schema_of.snapshot.schema))
+
+
+def _refuse_dropped(state: Catalog, asked: Catalog) -> None:
+    gone = {*state.hard_dropped}
+    for entity in asked.tables.values():
+        names = [entity.name] if entity.id in gone else []
+        names += [f"{entity.name}.{each.name}" for each in entity.properties.values() if each.id in gone]
+        if names:
+            raise UsageError(
+                f"{names[0]} was dropped for good before that state: its values are not read any more",
+                hint="ask with the schema of that state, or for a commit before the drop",
+            )

@@ -31,11 +31,10 @@ from omnigraph.rules import Check, Need
 from omnigraph.rules.cardinality import CardinalityCheck
 from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.rules.uniqueness import UniqueCheck
-from omnigraph.rules.values import ValueCheck
+from omnigraph.rules.values import ValueCheck, check_of, exactness
 from omnigraph.tables import Layout
 from omnigraph.views import View, encode_catalog
 
-MAX_EXACT = 2**53
 IN_PROCESS_ROWS = 1_000_000
 """Fewer rows than this are checked in this process, sooner than a job could start."""
 
@@ -122,7 +121,7 @@ class Validation:
                 yield _Question(step, UniqueCheck(entity, fields))
             case AddConstraint():
                 entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
-                yield _Question(step, _of_constraint(entity, step.constraint))
+                yield _Question(step, check_of(entity, step.constraint))
             case ChangeCardinality():
                 edge = self.plan.catalog.edges[step.name]
                 yield _Question(step, CardinalityCheck(edge, gains=True, loses=True, sources=edge.min_out > 0))
@@ -133,8 +132,7 @@ class Validation:
         before = next(entity for entity in self.view.catalog.tables.values() if entity.id == after.id)
         id = after.properties[step.property_name].id
         name = next(property.name for property in before.properties.values() if property.id == id)
-        low = -MAX_EXACT if step.from_.scalar.value.startswith("I") else None
-        return _Question(step, _of_constraint(before, Constraint("range", (name,), low, MAX_EXACT)), "before")
+        return _Question(step, exactness(before, name), "before")
 
     @staticmethod
     def _entity(catalog: Catalog, kind: str, name: str) -> EntityType:
@@ -177,12 +175,3 @@ def _of_property(entity: EntityType, name: str, *, requires: bool) -> ValueCheck
     property = entity.properties[name]
     type = replace(property.type, enum=()) if requires else replace(property.type, nullable=True)
     return ValueCheck(replace(entity, properties={name: replace(property, type=type)}, constraints=()))
-
-
-def _of_constraint(entity: EntityType, constraint: Constraint) -> ValueCheck:
-    properties = {
-        name: replace(property, type=replace(property.type, nullable=True, enum=()))
-        for name, property in entity.properties.items()
-        if name in constraint.fields
-    }
-    return ValueCheck(replace(entity, properties=properties, constraints=(constraint,)))
