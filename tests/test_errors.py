@@ -64,9 +64,9 @@ def test_every_class_says_what_happened_in_one_sentence() -> None:
         assert re.match(r"[A-Z@][^.]*\.", kind.__doc__ or ""), kind.__name__
 
 
-def test_only_silence_of_the_store_leaves_the_outcome_unknown() -> None:
+def test_only_silence_leaves_the_outcome_unknown() -> None:
     unknown = {kind.__name__ for kind in KINDS if kind.outcome == "unknown"}
-    assert unknown == {"OutcomeUnknown", "StorageTransient"}
+    assert unknown == {"OutcomeUnknown", "ServerUnavailable", "StorageTransient"}
 
 
 def test_an_error_repeats_little_of_what_was_given_and_every_stream_takes_it() -> None:

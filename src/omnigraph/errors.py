@@ -57,6 +57,7 @@
     │   ├── LimitExceeded
     │   ├── TooManyRequests
     │   └── ServerStopping
+    ├── ServerUnavailable
     └── StorageError
         ├── ObjectMissing
         ├── ObjectExists
@@ -785,6 +786,20 @@ class ServerStopping(RequestRefused):
     """The server takes no new requests: it ends."""
 
     retry = True
+
+
+class ServerUnavailable(OmnigraphError):
+    """A server did not answer, or not as one of ours does. What was asked for may have been done, if it was sent."""
+
+    retry = True
+    outcome = "unknown"
+
+    def __init__(self, message: str, *, is_sent: bool = True) -> None:
+        super().__init__(message, hint="see that the address is right and that the server runs")
+        self.is_sent = is_sent
+
+    def details(self) -> dict[str, Any]:
+        return {"is_sent": self.is_sent}
 
 
 # ---------------------------------------------------------------- storage

@@ -43,7 +43,8 @@ def test_the_verbs_are_these() -> None:
             *(f"changes {verb}" for verb in ("poll", "baseline")),
             *(f"schema {verb}" for verb in ("show", "plan", "apply", "diff")),
             *(f"recovery {verb}" for verb in ("list", "resume", "discard")),
-            *("login", "logout", "profile list", "profile show", "serve", "token new"),
+            *("login", "logout", "profile list", "profile show", "graphs list", "mcp"),
+            *("blob get", "blob stat", "serve", "token new"),
         ]
     )
 
@@ -104,5 +105,6 @@ def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
     seen = {name for name, _ in ANSWERS}
     assert set(LEAVES) - seen == {
         *("demo", "optimize", "recovery resume", "recovery discard", "warm-up"),
-        *("cleanup", "storage", "clone", "push", "pull", "serve", "token new"),
+        *("cleanup", "storage", "clone", "push", "pull"),
+        *("blob get", "blob stat", "serve", "token new", "graphs list", "mcp"),
     }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import NotFound
 
 if TYPE_CHECKING:
+    from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
 
 
@@ -28,7 +29,7 @@ def end_cleanly_on_sigterm() -> None:
 
 
 @contextlib.contextmanager
-def outcome_on_interrupt(graph: Graph, branch: str) -> Iterator[None]:
+def outcome_on_interrupt(graph: Graph | RemoteGraph, branch: str) -> Iterator[None]:
     """Say whether an interrupted write was published: it is, or is not, never in part."""
     before, started = _head(graph, branch), dt.datetime.now(dt.UTC)
     try:
@@ -37,10 +38,14 @@ def outcome_on_interrupt(graph: Graph, branch: str) -> Iterator[None]:
         raise type(stop)(_outcome(graph, branch, before, started)) from None
 
 
-def _outcome(graph: Graph, branch: str, before: str | None, started: dt.datetime) -> str:
+def _outcome(graph: Graph | RemoteGraph, branch: str, before: str | None, started: dt.datetime) -> str:
+    from omnigraph.graph import Graph
+
     after = _head(graph, branch)
     if after != before:
         return f"{branch} has moved to commit {after}; see 'omnigraph commit list' for whether that was this command"
+    if not isinstance(graph, Graph):
+        return "the server has not published it so far, and may still do so; see 'omnigraph commit list'"
     for plan in graph.recovery.list():
         if plan.branch == branch and plan.at >= started:
             return (
@@ -50,7 +55,7 @@ def _outcome(graph: Graph, branch: str, before: str | None, started: dt.datetime
     return "nothing was published"
 
 
-def _head(graph: Graph, branch: str) -> str | None:
+def _head(graph: Graph | RemoteGraph, branch: str) -> str | None:
     try:
         return graph.commit(branch).id
     except NotFound:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from omnigraph.cli.commands import (
+    agents,
     blobs,
     branches,
     copies,
@@ -89,6 +90,7 @@ for module in (
     copies,
     servers,
     serving,
+    agents,
 ):
     module.register(cli)
 

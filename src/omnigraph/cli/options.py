@@ -63,7 +63,8 @@ def command(
     """Register a command; it gets `settings` and `out`. One that is `served` works on a graph of a server too. Its docstring is the help: what it does, then after `\\b` its
     examples, then after `\\b` the JSON it prints."""
     taken = ["as_json", "quiet", "debug"]
-    taken += ["store", "profile"] * graph + ["server", "graph"] * served + ["actor"] * writes + ["yes"] * destroys
+    taken += ["store"] * graph + ["server"] * served + ["graph"] * (graph and served) + ["profile"] * (graph or served)
+    taken += ["actor"] * writes + ["yes"] * destroys
 
     def register(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
@@ -99,7 +100,7 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
         server=merged.get("server"),
         graph=merged.get("graph"),
         profile=merged.get("profile"),
-        actor=merged.get("actor") or config.actor,
+        as_actor=merged.get("actor"),
         as_json=bool(merged["as_json"]),
         quiet=bool(merged["quiet"]),
         yes=bool(merged.get("yes")),

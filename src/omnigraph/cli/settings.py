@@ -13,6 +13,8 @@ from omnigraph.cli.config import Config, Profile
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
+    from omnigraph.client.connection import Connection
+    from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
 
 
@@ -43,7 +45,7 @@ class Settings:
     server: str | None = None
     graph: str | None = None
     profile: str | None = None
-    actor: str | None = None
+    as_actor: str | None = None
     as_json: bool = False
     quiet: bool = False
     yes: bool = False
@@ -89,6 +91,13 @@ class Settings:
             return self._store(profile.store)
         raise UsageError(f"profile '{name}' is one of a cluster", hint="use it with --cluster commands")
 
+    def server_place(self) -> Server:
+        """The server, for a command that is about one."""
+        place = self.place()
+        if isinstance(place, Store):
+            raise UsageError("no server was named", hint="pass --server NAME|URL")
+        return place
+
     def _store(self, address: str) -> Store:
         if address.startswith(("http://", "https://")):
             raise UsageError(
@@ -125,6 +134,40 @@ class Settings:
             raise UsageError("this command works on storage, not through a server", hint="pass --store URI")
         return open_graph(place.uri)
 
+    def reach(self, positional: str | None = None) -> Graph | RemoteGraph:
+        """The graph, in storage or through a server."""
+        place = self.place(positional)
+        if isinstance(place, Store):
+            return self.open(positional)
+        connection = self.connect(place)
+        if place.graph is None:
+            raise UsageError("no graph of the server was named", hint=f"pass --graph ID{_graphs_of(connection)}")
+        from omnigraph.client.graph import RemoteGraph
+
+        return RemoteGraph(connection, place.graph)
+
+    def connect(self, place: Server) -> Connection:
+        """A connection to a server, with the token that is kept for it."""
+        from omnigraph.client.connection import Connection
+        from omnigraph.client.credentials import token_for
+
+        return Connection(place.url, token_for(place.url, self.config.servers))
+
+    @property
+    def actor(self) -> str | None:
+        """Who makes a change in storage."""
+        return self.as_actor or self.config.actor
+
+    def actor_for(self, graph: Graph | RemoteGraph) -> str | None:
+        """Who makes a change: on a server, whoever the token says."""
+        from omnigraph.graph import Graph
+
+        if isinstance(graph, Graph):
+            return self.actor
+        if self.as_actor is not None:
+            raise UsageError("--as is for storage", hint="a server knows the actor by the token")
+        return None
+
     def warn_about_schema(self, file: str, *, is_first: bool) -> None:
         """What looks wrong in a schema that compiles."""
         if self.quiet:
@@ -149,6 +192,18 @@ class Settings:
 
         if not click.confirm(f"{verb} on {uri} destroys data. Go on?", err=True):
             raise UsageError("not confirmed; nothing was done")
+
+
+def _graphs_of(connection: Connection) -> str:
+    """The graphs that the server names, for a hint; a server need not."""
+    from omnigraph.client.connection import listed_graphs
+    from omnigraph.errors import OmnigraphError
+
+    try:
+        graphs = listed_graphs(connection)
+    except OmnigraphError:
+        return ""
+    return f"; the server has: {', '.join(each['graph_id'] for each in graphs) or 'none'}"
 
 
 def _way(uri: str) -> str:

@@ -257,7 +257,10 @@ def _annotations(value: Mapping[str, Any]) -> tuple[Annotation, ...]:
 
 
 def _constraints(value: Mapping[str, Any]) -> tuple[Constraint, ...]:
-    return tuple(
-        Constraint(item["kind"], tuple(item["fields"]), item.get("minimum"), item.get("maximum"), item.get("pattern"))
-        for item in value.get("constraints", ())
+    return tuple(constraint_from_json(item) for item in value.get("constraints", ()))
+
+
+def constraint_from_json(value: Mapping[str, Any]) -> Constraint:
+    return Constraint(
+        value["kind"], tuple(value["fields"]), value.get("minimum"), value.get("maximum"), value.get("pattern")
     )

@@ -75,7 +75,7 @@ class Result:
     def rows(self) -> list[dict[str, Value]]:
         """Rows as Python values: int, float, str, bool, date, datetime (UTC), list, dict for a whole entity."""
         lists = [python_values(column) for column in self._table.columns]
-        names = [column.name for column in self.columns]
+        names = self._table.column_names
         return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
 
     def __len__(self) -> int:

@@ -52,6 +52,7 @@ class Application:
         self, source: ServedSource, served: Served, settings: ServerSettings | None = None, log: Log | None = None
     ) -> None:
         self.service = Service(source, served, settings or ServerSettings())
+        self.service.application = self
         self._log = log or Log()
         self._handlers = all_handlers()
         self._router = Router(ROUTES)

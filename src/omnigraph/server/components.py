@@ -324,4 +324,13 @@ _ERRORS: dict[str, Schema] = {
     ),
 }
 
-COMPONENTS: dict[str, Schema] = {**_ENUMS, **_REQUESTS, **_ANSWERS, **_ERRORS}
+_MCP: dict[str, Schema] = {
+    "McpMessage": shape(
+        {"jsonrpc": enum("2.0")},
+        {"id": {"type": ["string", "integer", "null"]}, "method": TEXT, "params": ANY_OBJECT, "result": ANY_OBJECT,
+         "error": shape({"code": INTEGER, "message": TEXT})},
+    ),
+    "McpRefusal": {"anyOf": [ref("Error"), ref("McpMessage")]},
+}  # fmt: skip
+
+COMPONENTS: dict[str, Schema] = {**_ENUMS, **_REQUESTS, **_ANSWERS, **_ERRORS, **_MCP}

@@ -27,6 +27,7 @@ STATUS_TEXTS = {
     403: "A policy does not allow it.",
     404: "There is no such thing, or none that the caller may see.",
     405: "The path takes other methods.",
+    406: "The client does not take JSON.",
     409: "It contradicts the state of the graph, or another write.",
     410: "Cleanup has removed what was asked for.",
     412: "The branch is not at the expected commit, or the Blob is another one.",

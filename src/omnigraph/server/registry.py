@@ -39,6 +39,8 @@ class ServedGraph:
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
     is_in_cluster: bool = False
     """Its schema belongs to a cluster file, and is changed there."""
+    allows_adhoc: bool = True
+    """Whether agents may give queries as text; without it, they have the stored ones."""
 
     @property
     def uri(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from omnigraph.server.components import COUNT, ref
 from omnigraph.server.route import BYTES, NDJSON, PLAIN, Body, Parameter, Response, Route, json_answer, of_graph
+from omnigraph.server.routes_mcp import MCP
 from omnigraph.server.routes_ours import OURS
 
 
@@ -125,5 +126,5 @@ CONTRACT: tuple[Route, ...] = (
           _ndjson("As an export, then one line with the baseline."), body=Body("BaselineRequest", is_required=False)),
 )  # fmt: skip
 
-ROUTES: tuple[Route, ...] = (*CONTRACT, *OURS)
+ROUTES: tuple[Route, ...] = (*CONTRACT, *OURS, *MCP)
 """All of them."""

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from starlette.types import ASGIApp
+
 from omnigraph.errors import TooManyRequests
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.pools import Pools
@@ -57,6 +59,8 @@ class Service:
         self.admission = Admission(settings.limits)
         self.replays = Replays()
         self.is_draining = False
+        self.application: ASGIApp | None = None
+        """The whole server, for routes that call other routes."""
         self.served = served
         self.metrics.serving(served)
         self._source = source

@@ -40,7 +40,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_branch(group: click.Group) -> None:
-    @command(group, "create", writes=True)
+    @command(group, "create", served=True, writes=True)
     @click.option("--from", "base", default="main", show_default=True, help="Branch, tag, commit id or branch~N.")
     @click.argument("name")
     def create(settings: Settings, out: Output, base: str, name: str) -> None:
@@ -57,11 +57,12 @@ def _register_branch(group: click.Group) -> None:
 
         uri = settings.uri()
         settings.announce("branch create", uri)
-        settings.open().branches.create(name, base)
-        value = present({"uri": uri, "name": name, "from": base, "actor_id": settings.actor})
+        graph = settings.reach()
+        graph.branches.create(name, base)
+        value = present({"uri": uri, "name": name, "from": base, "actor_id": settings.actor_for(graph)})
         out.done(value, f"created branch {name} from {base}")
 
-    @command(group, "list")
+    @command(group, "list", served=True)
     def list_branches(settings: Settings, out: Output) -> None:
         """The branches, main first.
 
@@ -71,10 +72,10 @@ def _register_branch(group: click.Group) -> None:
         \b
         JSON: {branches: [name]}
         """
-        names = [branch.name for branch in settings.open().branches.list()]
+        names = [branch.name for branch in settings.reach().branches.list()]
         out.show({"branches": names}, "\n".join(names))
 
-    @command(group, "delete", writes=True, destroys=True)
+    @command(group, "delete", served=True, writes=True, destroys=True)
     @click.option("--force", is_flag=True, help="Also when no other branch or tag reaches all of its commits.")
     @click.argument("name")
     def delete(settings: Settings, out: Output, force: bool, name: str) -> None:
@@ -92,12 +93,13 @@ def _register_branch(group: click.Group) -> None:
         uri = settings.uri()
         settings.announce("branch delete", uri)
         settings.confirm_destruction("branch delete", uri)
-        settings.open().branches.delete(name, force=force)
-        out.done(present({"uri": uri, "name": name, "actor_id": settings.actor}), f"deleted branch {name}")
+        graph = settings.reach()
+        graph.branches.delete(name, force=force)
+        out.done(present({"uri": uri, "name": name, "actor_id": settings.actor_for(graph)}), f"deleted branch {name}")
 
 
 def _register_merge(group: click.Group) -> None:
-    @command(group, "merge", writes=True)
+    @command(group, "merge", served=True, writes=True)
     @click.option("--into", "target", default="main", show_default=True, help="The branch that receives the changes.")
     @click.option(
         "--strategy",
@@ -147,7 +149,7 @@ def _register_merge(group: click.Group) -> None:
 
         uri = settings.uri()
         settings.announce("branch merge", uri)
-        graph = settings.open()
+        graph = settings.reach()
         try:
             with outcome_on_interrupt(graph, target):
                 result = graph.branches.merge(
@@ -158,7 +160,7 @@ def _register_merge(group: click.Group) -> None:
                     dry_run=dry_run,
                     engine=engine,
                     delete_branch=delete_branch,
-                    actor=settings.actor,
+                    actor=settings.actor_for(graph),
                     message=message,
                 )
         except MergeConflicts as error:
@@ -211,7 +213,7 @@ def _shown(property: PropertyConflict, side: str) -> Any:
 
 
 def _register_tag(group: click.Group) -> None:
-    @command(group, "create")
+    @command(group, "create", served=True)
     @click.option("--at", "revision", default="main", show_default=True, help="Branch, tag, commit id or branch~N.")
     @click.argument("name")
     def create(settings: Settings, out: Output, revision: str, name: str) -> None:
@@ -225,10 +227,10 @@ def _register_tag(group: click.Group) -> None:
         """
         uri = settings.uri()
         settings.announce("tag create", uri)
-        commit = settings.open().tags.create(name, revision).head
+        commit = settings.reach().tags.create(name, revision).head
         out.done({"name": name, "graph_commit_id": commit.id}, f"tagged {commit.id} as {name}")
 
-    @command(group, "list")
+    @command(group, "list", served=True)
     def list_tags(settings: Settings, out: Output) -> None:
         """The tags and their commits.
 
@@ -240,11 +242,11 @@ def _register_tag(group: click.Group) -> None:
         """
         from omnigraph.wire.history import tag_json
 
-        rows = [tag_json(tag) for tag in settings.open().tags.list()]
+        rows = [tag_json(tag) for tag in settings.reach().tags.list()]
         shown = [{"tag": row["name"], "commit": row["graph_commit_id"], "branch": row["graph_branch"]} for row in rows]
         out.table(shown, ["tag", "commit", "branch"], value={"tags": rows})
 
-    @command(group, "delete")
+    @command(group, "delete", served=True)
     @click.argument("name")
     def delete(settings: Settings, out: Output, name: str) -> None:
         """Remove a tag; the commit stays.
@@ -257,5 +259,5 @@ def _register_tag(group: click.Group) -> None:
         """
         uri = settings.uri()
         settings.announce("tag delete", uri)
-        settings.open().tags.delete(name)
+        settings.reach().tags.delete(name)
         out.done({"name": name}, f"deleted tag {name}")

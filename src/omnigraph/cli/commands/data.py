@@ -28,7 +28,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_load(cli: click.Group) -> None:
-    @command(cli, "load", writes=True, destroys=True)
+    @command(cli, "load", served=True, writes=True, destroys=True)
     @click.option(
         "--data",
         required=True,
@@ -106,7 +106,7 @@ def _register_load(cli: click.Group) -> None:
         settings.announce("load", address)
         if mode == "overwrite":
             settings.confirm_destruction("load --mode overwrite", address)
-        graph = settings.open(uri)
+        graph = settings.reach(uri)
         with outcome_on_interrupt(graph, branch):
             receipt = graph.load(
                 list(data),
@@ -120,7 +120,7 @@ def _register_load(cli: click.Group) -> None:
                 encoding=encoding,
                 delimiter=delimiter,
                 rejects=rejects,
-                actor=settings.actor,
+                actor=settings.actor_for(graph),
                 message=message,
                 once=once,
                 show_progress=not (settings.quiet or settings.as_json),
@@ -147,7 +147,7 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
 
 
 def _register_export(cli: click.Group) -> None:
-    @command(cli, "export")
+    @command(cli, "export", served=True)
     @revision_options
     @click.option("--type", "types", multiple=True, metavar="TYPE", help="Export only this type; may repeat.")
     @click.option("--format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True)
@@ -183,7 +183,7 @@ def _register_export(cli: click.Group) -> None:
         \b
         JSON (with --out): {target, entities}
         """
-        count = settings.open(uri).export(
+        count = settings.reach(uri).export(
             target or "-",
             format=format,  # type: ignore[arg-type]
             revision=revision,

@@ -38,7 +38,7 @@ def register(cli: click.Group) -> None:
         settings.warn_about_schema(schema, is_first=True)
         out.done({"uri": uri, "graph_id": graph.id}, f"initialized {uri}")
 
-    @command(cli, "snapshot")
+    @command(cli, "snapshot", served=True)
     @revision_options
     @uri_argument
     def snapshot(settings: Settings, out: Output, revision: str, as_of: str | None, uri: str | None) -> None:
@@ -54,7 +54,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.history import snapshot_json
 
-        value = snapshot_json(revision, settings.open(uri).snapshot(revision, as_of=as_of))
+        value = snapshot_json(revision, settings.reach(uri).snapshot(revision, as_of=as_of))
         title = f"{revision} at commit {value['graph_commit_id']} (version {value['graph_version']})"
         columns = ["entity_kind", "type_name", "table_version", "entity_count"]
         out.table(value["tables"], columns, value=value, title=title)

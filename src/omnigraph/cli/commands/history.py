@@ -56,7 +56,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_list(group: click.Group) -> None:
-    @command(group, "list")
+    @command(group, "list", served=True)
     @revision_options
     @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
     @click.option("--before", metavar="ID", help="Start after this commit (for the next page).")
@@ -86,7 +86,7 @@ def _register_list(group: click.Group) -> None:
         """
         from omnigraph.wire.history import commit_json
 
-        graph = settings.open(uri)
+        graph = settings.reach(uri)
         if draw and not out.as_json:
             from omnigraph.cli.commit_graph import draw_commits
 
@@ -111,7 +111,7 @@ def _listed(commit: Commit) -> dict[str, Any]:
 
 
 def _register_show(group: click.Group) -> None:
-    @command(group, "show")
+    @command(group, "show", served=True)
     @click.argument("commit")
     def show(settings: Settings, out: Output, commit: str) -> None:
         """One commit: where it stands, who made it and when.
@@ -125,13 +125,13 @@ def _register_show(group: click.Group) -> None:
         """
         from omnigraph.wire.history import commit_json
 
-        found = settings.open().commit(commit)
+        found = settings.reach().commit(commit)
         value = commit_json(found)
         shown = {**value, "created_at": f"{time_text(found.at)} UTC"}
         width = max(len(name) for name in shown)
         out.show(value, "\n".join(f"{name.ljust(width)}  {item}" for name, item in shown.items()))
 
-    @command(group, "changes")
+    @command(group, "changes", served=True)
     @click.argument("commit")
     @click.option("--limit", type=click.IntRange(1, 8192), default=1000, show_default=True, help="Changes per page.")
     @click.option("--page-token", metavar="TOKEN", help="One page, from where another ended.")
@@ -158,7 +158,7 @@ def _register_show(group: click.Group) -> None:
         """
         from omnigraph.wire.changes import commit_page_json
 
-        graph = settings.open()
+        graph = settings.reach()
         token = page_token
         shown: list[EntityChange] = []
         steps: list[MigrationStep] = []
@@ -195,7 +195,7 @@ def _print_changes(changes: Iterable[EntityChange], *, quiet: bool) -> None:
 
 
 def _register_diff(cli: click.Group) -> None:
-    @command(cli, "diff")
+    @command(cli, "diff", served=True)
     @click.argument("a")
     @click.argument("b")
     @engine_option("local")
@@ -219,7 +219,7 @@ def _register_diff(cli: click.Group) -> None:
         \b
         JSON: {from, to, changes: [{kind, type: {id, name}, id, op, before?, after?}]}
         """
-        found = settings.open().diff(
+        found = settings.reach().diff(
             a,
             b,
             kinds=kinds or None,
@@ -236,7 +236,7 @@ def _register_diff(cli: click.Group) -> None:
 
 
 def _register_feed(group: click.Group) -> None:
-    @command(group, "poll")
+    @command(group, "poll", served=True)
     @branch_option
     @click.option("--cursor", metavar="TOKEN", help="Go on after this cursor.")
     @click.option("--start", metavar="now|beginning|after:ID", help="Where to start without a cursor (default: now).")
@@ -262,7 +262,7 @@ def _register_feed(group: click.Group) -> None:
         \b
         JSON: {blocks: [{cause, schema_steps?, changes}], cursor, caught_up}
         """
-        graph = settings.open()
+        graph = settings.reach()
         changes = partial(graph.changes, branch, kinds=kinds or None, types=types or None, ops=ops or None)
         page = changes(since=cursor, start=start, max_commits=limit)
         blocks = list(page.blocks)
@@ -281,7 +281,7 @@ def _register_feed(group: click.Group) -> None:
                 click.echo(change_text(change))
         click.echo(f"cursor {page.cursor}" + (" (caught up)" if page.caught_up else ""))
 
-    @command(group, "baseline")
+    @command(group, "baseline", served=True)
     @branch_option
     @click.option(
         "--out", "target", required=True, metavar="PATH", help="Where to write the snapshot (JSON lines); - is stdout."
@@ -308,7 +308,7 @@ def _register_feed(group: click.Group) -> None:
         """
         from omnigraph.wire.changes import baseline_json
 
-        done = settings.open().baseline(
+        done = settings.reach().baseline(
             target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None, force=force
         )
         if target == "-":

@@ -64,7 +64,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_query(cli: click.Group) -> None:
-    @command(cli, "query")
+    @command(cli, "query", served=True)
     @asks
     @revision_options
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
@@ -98,7 +98,7 @@ def _register_query(cli: click.Group) -> None:
         """
         from omnigraph.wire.reads import explanation_json, result_json
 
-        graph = settings.open()
+        graph = settings.reach()
         if explain:
             explanation = graph.explain(asked.source, asked.values, name=asked.name, revision=revision, as_of=as_of)
             out.show(explanation_json(explanation), str(explanation))
@@ -121,7 +121,7 @@ def _register_query(cli: click.Group) -> None:
 
 
 def _register_mutate(cli: click.Group) -> None:
-    @command(cli, "mutate", writes=True)
+    @command(cli, "mutate", served=True, writes=True)
     @asks
     @branch_option
     @click.option("--if-commit", metavar="ID", help="Only if the branch is at this commit; exit code 4 otherwise.")
@@ -151,14 +151,14 @@ def _register_mutate(cli: click.Group) -> None:
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import receipt_json
 
-        graph = settings.open()
+        graph = settings.reach()
         with outcome_on_interrupt(graph, branch):
             receipt = graph.mutate(
                 asked.source,
                 asked.values,
                 name=asked.name,
                 branch=branch,
-                actor=settings.actor,
+                actor=settings.actor_for(graph),
                 message=message,
                 if_commit=if_commit,
                 once=once,
@@ -174,7 +174,7 @@ def _register_mutate(cli: click.Group) -> None:
 
 
 def _register_lint(cli: click.Group) -> None:
-    @command(cli, "lint")
+    @command(cli, "lint", served=True)
     @click.option("--query", "query", required=True, metavar="FILE", help="A .gq file.")
     @click.option("--schema", metavar="FILE", help="A .pg file (default: the graph's own schema).")
     @uri_argument
@@ -196,7 +196,7 @@ def _register_lint(cli: click.Group) -> None:
         if schema is not None:
             report, source = lint_text(Path(query), Path(schema)), {"kind": "file", "path": schema}
         else:
-            graph = settings.open(uri)
+            graph = settings.reach(uri)
             report, source = graph.lint(Path(query)), {"kind": "graph", "uri": graph.uri}
         out.show(lint_json(report, source), str(report))
         if report.status == "error":

@@ -20,7 +20,7 @@ def register(cli: click.Group) -> None:
         omnigraph schema show ./people
         """
 
-    @command(schema, "show")
+    @command(schema, "show", served=True)
     @revision_options
     @uri_argument
     def show(settings: Settings, out: Output, revision: str, as_of: str | None, uri: str | None) -> None:
@@ -34,7 +34,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.schemas import schema_json
 
-        found = settings.open(uri).snapshot(revision, as_of=as_of).schema
+        found = settings.reach(uri).snapshot(revision, as_of=as_of).schema
         out.show(schema_json(found), found.source.rstrip("\n"))
 
     @command(schema, "plan")
@@ -100,7 +100,7 @@ def register(cli: click.Group) -> None:
         steps = settings.open().diff_schema(a, b)
         out.show(migration_json(steps), str(steps) or "the schemas are the same")
 
-    @command(schema, "apply", writes=True, destroys=True)
+    @command(schema, "apply", served=True, writes=True, destroys=True)
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
     @click.option("--with", "migration", metavar="FILE", help="Mutations to run in the same commit, a .gq file.")
     @click.option("--dry-run", is_flag=True, help="Look at the data, and change nothing.")
@@ -133,7 +133,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.schemas import schema_receipt_json
 
-        graph = settings.open(uri)
+        graph = settings.reach(uri)
         if not dry_run:
             settings.announce("schema apply", graph.uri)
         if allow_data_loss and not dry_run:
@@ -145,7 +145,7 @@ def register(cli: click.Group) -> None:
             allow_data_loss=allow_data_loss,
             dry_run=dry_run,
             engine=engine,
-            actor=settings.actor,
+            actor=settings.actor_for(graph),
             message=message,
         )
         settings.warn_about_schema(desired, is_first=False)

@@ -28,6 +28,29 @@ def register(cli: click.Group) -> None:
 
     _register_profile(profile)
 
+    @cli.group()
+    def graphs() -> None:
+        """The graphs of a server.
+
+        \b
+        omnigraph graphs list --server production
+        """
+
+    @command(graphs, "list", graph=False, served=True)
+    def list_graphs(settings: Settings, out: Output) -> None:
+        """The graphs that a server has, and where each is kept.
+
+        \b
+        omnigraph graphs list --server production
+
+        \b
+        JSON: {graphs: [{graph_id, uri}]}
+        """
+        from omnigraph.client.connection import listed_graphs
+
+        found = listed_graphs(settings.connect(settings.server_place()))
+        out.show({"graphs": found}, "\n".join(f"{each['graph_id']}\t{each['uri']}" for each in found))
+
 
 def _register_login(cli: click.Group) -> None:
     @command(cli, "login", graph=False)
@@ -36,10 +59,9 @@ def _register_login(cli: click.Group) -> None:
     def login(settings: Settings, out: Output, token: str | None, name: str) -> None:
         """Keep the token of a server of the config file. Only its owner can read the file.
 
-        A token on the command line is seen by everybody who can list processes: give it on standard input.
+        A token on the command line is seen by everybody who can list processes: give it on standard input, or when asked.
 
         \b
-        omnigraph login production < token.txt
         omnigraph login production
 
         \b

@@ -1,14 +1,21 @@
-"""The steps of a schema change as JSON."""
+"""The steps of a schema change as JSON, and back."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from omnigraph.language.catalog import Constraint
-from omnigraph.language.catalog_json import constraint_json
-from omnigraph.language.schema.migration_steps import MigrationStep
-from omnigraph.values.types import PropertyType
+from omnigraph.language.catalog_json import constraint_from_json, constraint_json
+from omnigraph.language.schema.migration_steps import STEP_ORDER, MigrationStep
+from omnigraph.values.types import PropertyType, Scalar
+
+_STEPS = {step.kind: step for step in STEP_ORDER}
+_CORE = re.compile(
+    r"(?P<open>\[)?(?:enum\((?P<enum>[^)]*)\)|Vector\((?P<dimension>\d+)\)|(?P<scalar>\w+))\]?(?P<nullable>\?)?"
+)
 
 
 def step_json(step: MigrationStep) -> dict[str, Any]:
@@ -28,3 +35,37 @@ def _content(content: Any) -> Any:
     if isinstance(content, Constraint):
         return constraint_json(content)
     return list(content) if isinstance(content, tuple) else content
+
+
+def step_from_json(value: Mapping[str, Any]) -> MigrationStep:
+    """The step that `step_json` wrote."""
+    kind = _STEPS[value["kind"]]
+    given = {}
+    for field in fields(kind):
+        name = field.name.rstrip("_")
+        if name in value:
+            given[field.name] = _from_content(value[name], str(field.type))
+    return cast(MigrationStep, kind(**given))
+
+
+def _from_content(content: Any, annotation: str) -> Any:
+    if annotation == "PropertyType":
+        return property_type(content)
+    if annotation == "Constraint":
+        return constraint_from_json(content)
+    return tuple(content) if isinstance(content, list) else content
+
+
+def property_type(text: str) -> PropertyType:
+    """The type that `str` of it says. ValueError for any other text."""
+    found = _CORE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not the type of a property")
+    scalar = Scalar.VECTOR if found["dimension"] else Scalar.STRING if found["enum"] else Scalar(found["scalar"])
+    return PropertyType(
+        scalar,
+        nullable=found["nullable"] is not None,
+        is_list=found["open"] is not None,
+        enum=tuple(found["enum"].split(", ")) if found["enum"] else (),
+        dimension=int(found["dimension"]) if found["dimension"] else None,
+    )

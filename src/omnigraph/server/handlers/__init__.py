@@ -6,7 +6,7 @@ from importlib import import_module
 
 from omnigraph.server.handlers.binding import HANDLERS, Handler, handles
 
-_MODULES = ("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs")
+_MODULES = ("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs", "mcp")
 
 
 def all_handlers() -> dict[str, Handler]:

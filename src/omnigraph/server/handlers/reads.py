@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from omnigraph.errors import LimitExceeded
+from omnigraph.server.arrow import ARROW, arrow_answer
 from omnigraph.server.calls import Answer, Call
 from omnigraph.server.handlers.binding import handles
+from omnigraph.server.headers import accepts
 from omnigraph.server.shapes import read_shape, snapshot_shape
 from omnigraph.wire.schemas import schema_json
 
@@ -46,6 +48,9 @@ def run_query(call: Call, text: str, name: str | None, *, names_commit: bool = T
             timeout=limits.query_seconds,
             cancel=call.cancellation,
         )
+    if accepts(call.request.headers, ARROW):
+        with call.timed("encode"):
+            return arrow_answer(result, call.request.headers)
     _check_size("rows", result.num_rows, limits.result_rows)
     _check_size("bytes", result.to_arrow().nbytes, limits.result_bytes)
     snapshot = call.body.get("snapshot")

@@ -1,0 +1,57 @@
+"""mcp: a graph as tools for agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from omnigraph.cli.options import command
+from omnigraph.cli.output import Output
+from omnigraph.cli.settings import Server, Settings
+from omnigraph.errors import UsageError
+
+
+def register(cli: click.Group) -> None:
+    @command(cli, "mcp", served=True, writes=True)
+    @click.option(
+        "--queries", metavar="DIR", help="Stored queries, a tool each: a folder of .gq files, or one of them."
+    )
+    def mcp(settings: Settings, out: Output, queries: str | None) -> None:
+        """Serve a graph to an agent by the Model Context Protocol, over standard input and output, until the input ends.
+
+        In storage the agent may do everything that whoever starts it may; through a server, what the token may.
+
+        \b
+        omnigraph mcp --store ./people --queries ./queries --as assistant
+        omnigraph mcp --server production --graph people
+
+        \b
+        JSON: messages of the protocol
+        """
+        from omnigraph.extras import load_extra
+
+        load_extra("mcp", "mcp", extra="server")
+        place = settings.place()
+        if isinstance(place, Server):
+            _relay(settings, place, queries)
+            return
+        from omnigraph.mcp.serving import Desk
+        from omnigraph.mcp.stdio import serve_stdio
+        from omnigraph.server.in_process import store_backend
+
+        backend = store_backend(place.uri, None if queries is None else Path(queries), settings.actor)
+        serve_stdio(Desk(backend, backend.operations))
+
+
+def _relay(settings: Settings, place: Server, queries: str | None) -> None:
+    if queries is not None:
+        raise UsageError("--queries is for storage", hint="a server has its own stored queries")
+    if settings.as_actor is not None:
+        raise UsageError("--as is for storage", hint="a server knows the actor by the token")
+    if place.graph is None:
+        raise UsageError("no graph of the server was named", hint="pass --graph ID")
+    from omnigraph.client.credentials import token_for
+    from omnigraph.mcp.relay import relay_stdio
+
+    relay_stdio(f"{place.uri}/mcp", token_for(place.url, settings.config.servers))

@@ -1,0 +1,92 @@
+"""The branches of a served graph."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from omnigraph.client import decoding
+from omnigraph.client.calling import checked_methods
+from omnigraph.client.connection import segment
+from omnigraph.client.refusals import ENGINE, no_actor, only_default
+from omnigraph.client.state import COMMIT_HEADER, RemoteState, without_nulls
+from omnigraph.errors import MergeConflicts
+from omnigraph.graph.branches import Branch
+from omnigraph.history import MAIN
+
+if TYPE_CHECKING:
+    from omnigraph.merge import By, MergeResult, Strategy
+    from omnigraph.pipeline.engines import Engine
+
+
+@checked_methods
+class RemoteBranches:
+    """The branches of a served graph."""
+
+    def __init__(self, state: RemoteState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"<branches of {self._state.uri}>"
+
+    def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Branch:
+        """A branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time."""
+        body = without_nulls({"name": name, "from": self._state.at(revision, as_of)})
+        reply = self._state.connection.send("POST", f"{self._state.path}/branches", body=body, repeat="unsent")
+        return Branch(name, self._state.commit(reply.headers[COMMIT_HEADER]))
+
+    def list(self) -> list[Branch]:
+        """The branches, main first, then by name."""
+        names = self._state.get("/branches").json()["branches"]
+        ordered = sorted(names, key=lambda name: (name != MAIN, name))
+        return [Branch(name, self._state.commit(self._state.commit_id(name))) for name in ordered]
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`."""
+        path = f"{self._state.path}/branches/{segment(name)}"
+        self._state.connection.send("DELETE", path, query={"force": force}, repeat="unsent")
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a branch now."""
+        return name in self._state.get("/branches").json()["branches"]
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        strategy: Strategy = "fail",
+        by: By = "row",
+        dry_run: bool = False,
+        delete_branch: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        engine: Engine = "local",
+    ) -> MergeResult:
+        """Bring a branch's changes into another, as one commit with two parents. MergeConflicts, with every conflict, when the
+        branches contradict each other."""
+        no_actor(actor)
+        only_default("engine", engine, "local", ENGINE)
+        body = {
+            "source": source,
+            "target": into,
+            "strategy": strategy,
+            "by": by,
+            "dry_run": dry_run,
+            "delete_branch": delete_branch,
+            "message": message,
+        }
+        path = f"{self._state.path}/branches/merge"
+        try:
+            value = self._state.connection.send("POST", path, body=without_nulls(body), repeat="unsent").json()
+        except MergeConflicts as error:
+            self._type_values(error, into)
+            raise
+        has_values = any(each.get("properties") for each in value.get("conflicts", ()))
+        return decoding.merge_result(value, self._state.catalog(into) if has_values else None)
+
+    def _type_values(self, error: MergeConflicts, target: str) -> None:
+        """The values in conflict as the target's schema types them."""
+        if any(conflict.properties for conflict in error.conflicts):
+            catalog = self._state.catalog(target)
+            error.conflicts = tuple(decoding.merge_conflict(each.to_json(), catalog) for each in error.conflicts)

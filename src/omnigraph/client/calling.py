@@ -1,0 +1,18 @@
+"""Where calls enter: arguments are checked as those of a graph that was opened are."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TypeVar
+
+from omnigraph.graph.arguments import checked
+
+C = TypeVar("C", bound=type)
+
+
+def checked_methods(public: C) -> C:
+    """Every public method of a class, with its arguments checked before it is called."""
+    for name, member in list(vars(public).items()):
+        if inspect.isfunction(member) and not name.startswith("_"):
+            setattr(public, name, checked(member))
+    return public

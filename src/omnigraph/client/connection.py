@@ -1,0 +1,226 @@
+"""Requests to a server: sent, repeated where that is safe, and answered with a value or a typed error."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from omnigraph.client.credentials import check_token, check_url
+from omnigraph.client.problems import error_of
+from omnigraph.errors import MissingExtra, OmnigraphError, QueryTimeout, ServerUnavailable, UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+
+Repeat = Literal["always", "unsent"]
+"""When a request may be sent again: always (it reads, or it carries a key), or only if it did not reach the server."""
+
+ATTEMPTS = 4
+INITIAL_PAUSE_S = 0.1
+MAX_PAUSE_S = 5.0
+"""A server that asks for a longer pause is not asked again."""
+CONNECT_TIMEOUT_S = 10.0
+_LATER = frozenset({429, 502, 503, 504})
+
+Query = Mapping[str, str | int | bool | Sequence[str] | None]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A successful answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+    def json(self) -> Any:
+        try:
+            return json.loads(self.data)
+        except ValueError:
+            raise ServerUnavailable("the server did not answer in JSON") from None
+
+
+class Connection:
+    """One server, with the token for it. Safe to share between threads."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 120.0,
+        transport: httpx.BaseTransport | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        try:
+            import httpx
+        except ModuleNotFoundError:
+            raise MissingExtra(
+                "a served graph needs httpx, which is not installed", hint="pip install 'omnigraph[client]'"
+            ) from None
+        if timeout <= 0:
+            raise UsageError(f"a timeout is positive, not {timeout:g}")
+        self.url = check_url(url)
+        self._pause = pause
+        self._timeout = timeout
+        headers = {} if token is None else {"Authorization": f"Bearer {check_token(token)}"}
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=headers,
+            timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT_S),
+            transport=transport,
+            # A token goes to its own server, wherever an answer points.
+            follow_redirects=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.url}>"
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Mapping[str, Any] | None = None,
+        content: Callable[[], Iterator[bytes]] | None = None,
+        content_type: str = JSON,
+        headers: Mapping[str, str] | None = None,
+        accept: str = JSON,
+        repeat: Repeat = "always",
+        timeout: float | None = None,
+    ) -> Reply:
+        """The answer. The error that the body names for a refusal; ServerUnavailable when there is no answer.
+
+        `content` gives the pieces of a large body, anew for each attempt. QueryTimeout when a `timeout` of the caller's own
+        has passed.
+        """
+
+        def once() -> Reply:
+            with self._opened(
+                method, path, query, body, content, content_type, {**(headers or {}), "Accept": accept}, timeout
+            ) as response:
+                return Reply(response.status_code, response.headers, response.read())
+
+        return self._repeating(once, repeat)
+
+    @contextmanager
+    def stream(
+        self, method: str, path: str, *, query: Query | None = None, body: Mapping[str, Any] | None = None
+    ) -> Iterator[Iterator[bytes]]:
+        """The pieces of an answer, as they come. An answer that breaks off is ServerUnavailable."""
+        with self._opened(
+            method, path, query, body, None, JSON, {"Accept": f"{NDJSON}, {JSON};q=0.5"}, None
+        ) as response:
+            yield self._pieces(response)
+
+    def _pieces(self, response: httpx.Response) -> Iterator[bytes]:
+        import httpx
+
+        try:
+            yield from response.iter_bytes()
+        except httpx.TransportError as error:
+            raise self._no_answer("the answer broke off", error) from None
+
+    @contextmanager
+    def _opened(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: Mapping[str, Any] | None,
+        content: Callable[[], Iterator[bytes]] | None,
+        content_type: str,
+        headers: Mapping[str, str],
+        timeout: float | None,
+    ) -> Iterator[httpx.Response]:
+        """A response whose status is a success; anything else is an error."""
+        import httpx
+
+        data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        sent = data if content is None else content()
+        typed = {} if sent is None else {"Content-Type": content_type}
+        limit = httpx.Timeout(self._timeout if timeout is None else timeout, connect=CONNECT_TIMEOUT_S)
+        try:
+            with self._http.stream(
+                method, path, params=tuple(_pairs(query)), content=sent, headers={**headers, **typed}, timeout=limit
+            ) as response:
+                if response.status_code >= 300:
+                    raise error_of(response.status_code, response.read(), response.headers)
+                yield response
+        except httpx.TimeoutException as error:
+            if timeout is not None:
+                raise QueryTimeout(timeout) from None
+            raise self._no_answer("no answer in time", error) from None
+        except httpx.TransportError as error:
+            raise self._no_answer("no answer", error) from None
+
+    def _no_answer(self, what: str, error: Exception) -> ServerUnavailable:
+        import httpx
+
+        unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        told = str(error) or type(error).__name__
+        return ServerUnavailable(f"{what} from {self.url}: {told}", is_sent=not unsent)
+
+    def _repeating(self, once: Callable[[], Reply], repeat: Repeat) -> Reply:
+        pause = INITIAL_PAUSE_S
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return once()
+            except OmnigraphError as error:
+                wait = _wait_before_repeating(error, repeat, pause)
+                if wait is None or attempt == ATTEMPTS:
+                    raise
+            self._pause(wait)
+            pause = min(pause * 4, MAX_PAUSE_S)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _wait_before_repeating(error: OmnigraphError, repeat: Repeat, pause: float) -> float | None:
+    """Seconds, or None for an error that is final."""
+    if isinstance(error, QueryTimeout) or not error.retry:
+        return None
+    if repeat == "unsent" and not (isinstance(error, ServerUnavailable) and not error.is_sent):
+        return None
+    asked: float | None = getattr(error, "retry_after_s", None)
+    if asked is not None and asked > MAX_PAUSE_S:
+        return None
+    return max(asked or 0.0, pause * random.uniform(0.5, 1.0))
+
+
+def _pairs(query: Query | None) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for name, value in (query or {}).items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            pairs.append((name, "true" if value else "false"))
+        elif isinstance(value, str | int):
+            pairs.append((name, str(value)))
+        else:
+            pairs += [(name, item) for item in value]
+    return pairs
+
+
+def segment(text: str) -> str:
+    """A name as one segment of a path."""
+    return quote(text, safe="")
+
+
+def listed_graphs(connection: Connection) -> list[dict[str, str]]:
+    """The graphs of a server: {graph_id, uri}."""
+    graphs: list[dict[str, str]] = connection.send("GET", "/graphs").json()["graphs"]
+    return graphs

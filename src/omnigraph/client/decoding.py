@@ -1,0 +1,183 @@
+"""Answers of a server as the values that the library gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+from omnigraph.errors import ServerUnavailable
+from omnigraph.history import MAIN, Commit, CommitRef
+from omnigraph.language.catalog import Catalog, EntityType
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.language.schema.merging import SchemaConflict, Statement
+from omnigraph.language.schema.migration import MigrationPlan
+from omnigraph.language.schema.step_json import step_from_json
+from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
+from omnigraph.pipeline.evolve.apply import SchemaReceipt
+from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+from omnigraph.values.arrow import with_zone
+from omnigraph.values.entities import Entity
+from omnigraph.values.json_values import Unfit, typed_value
+from omnigraph.write import Receipt, TypeCounts
+
+UNKNOWN_POSITION = -1
+"""A server does not say where in its storage a commit stands."""
+
+Json = Mapping[str, Any]
+
+
+def commit(value: Json) -> Commit:
+    """A commit. Of its parents a server says the ids only."""
+    seq = value["graph_manifest_version"]
+    parents = [value.get("parent_commit_id"), value.get("merged_parent_commit_id")]
+    return Commit(
+        ref=_ref(value["graph_commit_id"], value.get("graph_branch") or MAIN, seq),
+        parents=tuple(_ref(id, "", seq - 1 if at == 0 else UNKNOWN_POSITION) for at, id in enumerate(parents) if id),
+        kind=value.get("kind", "mutation"),
+        at_us=value["created_at"],
+        actor=value.get("actor_id"),
+        message=value.get("message"),
+    )
+
+
+def _ref(id: str, branch: str, seq: int) -> CommitRef:
+    return CommitRef(id, branch, "", seq, UNKNOWN_POSITION)
+
+
+def optional_commit(value: Json | None) -> Commit | None:
+    return None if value is None else commit(value)
+
+
+def receipt(value: Json, *, repeated: bool) -> Receipt:
+    types = {key: TypeCounts(**counts) for key, counts in value["types"].items()}
+    made = optional_commit(value["commit"])
+    return Receipt(value["branch"], made, types, value["actor_id"], value["query_name"], repeated)
+
+
+def load_receipt(value: Json, *, repeated: bool) -> LoadReceipt:
+    types = {
+        f"{kind}:{each['name']}": LoadCounts(each["inserted"], each["updated"], each["unchanged"], each["deleted"])
+        for kind, member in (("node", "nodes"), ("edge", "edges"))
+        for each in value[member]
+    }
+    return LoadReceipt(
+        branch=value["branch"],
+        mode=value["mode"],
+        types=types,
+        commit=optional_commit(value["commit"]),
+        actor=value["actor_id"],
+        base_branch=value["base_branch"],
+        branch_created=value["branch_created"],
+        repeated=repeated,
+    )
+
+
+def schema_receipt(value: Json, source: str) -> SchemaReceipt:
+    """`source` is the text of the schema that was applied."""
+    plan = MigrationPlan(tuple(step_from_json(step) for step in value["steps"]), compile_schema(source))
+    return SchemaReceipt(MAIN, plan, optional_commit(value.get("commit")))
+
+
+# ---------------------------------------------------------------- entities and changes
+
+
+def entity(value: Json, declared: EntityType | None, id: str) -> Entity:
+    """An image {properties, endpoints?} as an entity, its values typed as the schema declares them."""
+    if declared is None:
+        raise ServerUnavailable("the server answered with an entity of a type that its schema does not have")
+    ends = value.get("endpoints") or {}
+    found: Entity = {"id": id, **ends}
+    for name, item in value["properties"].items():
+        found[name] = property_value(declared, name, item)
+    return found
+
+
+def property_value(declared: EntityType, name: str, value: Any) -> Any:
+    property = declared.properties.get(name)
+    if property is None:
+        return value
+    try:
+        return with_zone(typed_value(value, property.type))
+    except Unfit as unfit:
+        raise ServerUnavailable(f"the server's value does not fit: {unfit.about(f'{declared.name}.{name}')}") from None
+
+
+def change(value: Json, catalog: Catalog) -> EntityChange:
+    kind, name = value["kind"], value["type"]["name"]
+    declared = (catalog.nodes if kind == "node" else catalog.edges).get(name)
+    images = {side: None if side not in value else entity(value[side], declared, value["id"]) for side in _SIDES}
+    return EntityChange(kind, name, value["type"]["id"], value["id"], value["op"], images["before"], images["after"])
+
+
+_SIDES = ("before", "after")
+
+
+def commit_page(value: Json, of: Commit, catalog: Catalog) -> CommitPage:
+    return CommitPage(of, _changes(value, catalog), value.get("next_page_token"), schema_steps=_steps(value))
+
+
+def feed_page(value: Json, blocks: Iterable[CommitChanges]) -> FeedPage:
+    return FeedPage(tuple(blocks), value.get("next_page_token"), value.get("cursor"), value.get("caught_up"))
+
+
+def block(value: Json, of: Commit, catalog: Catalog) -> CommitChanges:
+    return CommitChanges(of, _changes(value, catalog), schema_steps=_steps(value))
+
+
+def _changes(value: Json, catalog: Catalog) -> tuple[EntityChange, ...]:
+    return tuple(change(each, catalog) for each in value["changes"])
+
+
+def _steps(value: Json) -> tuple[Any, ...]:
+    return tuple(step_from_json(step) for step in value.get("schema_steps", ()))
+
+
+def baseline(value: Json, entities: int) -> Baseline:
+    return Baseline(entities, value["snapshot_commit_id"], value["resume_cursor"])
+
+
+# ---------------------------------------------------------------- merges
+
+
+def merge_result(value: Json, catalog: Catalog | None = None) -> MergeResult:
+    return MergeResult(
+        source=value["source"],
+        target=value["target"],
+        outcome=value["outcome"],
+        commit=optional_commit(value.get("commit")),
+        bases=tuple(value.get("bases", ())),
+        types={key: TypeSummary(**counts) for key, counts in value.get("changes", {}).items()},
+        conflicts=tuple(merge_conflict(each, catalog) for each in value.get("conflicts", ())),
+        dry_run=value.get("dry_run", False),
+        hint=value.get("hint"),
+        branch_deleted=value.get("branch_deleted"),
+        branch_delete_error=value.get("branch_delete_error"),
+        schema_conflicts=tuple(schema_conflict(each) for each in value.get("schema_conflicts", ())),
+        schema_steps=_steps(value),
+    )
+
+
+def merge_conflict(value: Json, catalog: Catalog | None = None) -> MergeConflict:
+    """With a catalog, values are typed; without one they are as JSON has them."""
+    kind, name = value["entity_kind"], value["type_name"]
+    types: Mapping[str, EntityType] = (
+        {} if catalog is None else cast("Mapping[str, EntityType]", catalog.nodes if kind == "node" else catalog.edges)
+    )
+    properties = tuple(_property_conflict(each, types.get(name)) for each in value.get("properties", ()))
+    return MergeConflict(kind, name, value.get("entity_id"), value["kind"], value["message"], properties)
+
+
+def _property_conflict(value: Json, declared: EntityType | None) -> PropertyConflict:
+    sides = {}
+    for side in ("base", "ours", "theirs"):
+        if side not in value:
+            sides[side] = NO_VALUE
+        else:
+            sides[side] = value[side] if declared is None else property_value(declared, value["name"], value[side])
+    return PropertyConflict(value["name"], **sides)
+
+
+def schema_conflict(value: Json) -> SchemaConflict:
+    ours, theirs = (Statement(**value[side]) if side in value else None for side in ("ours", "theirs"))
+    return SchemaConflict(value["kind"], value["entity"], value["message"], ours, theirs)

@@ -1,0 +1,418 @@
+"""A graph that a server serves: the methods of a graph that was opened, over HTTP."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from omnigraph.client import decoding
+from omnigraph.client.branches import RemoteBranches
+from omnigraph.client.calling import checked_methods
+from omnigraph.client.connection import ARROW, NDJSON, Connection
+from omnigraph.client.refusals import ENGINE, PROPERTIES, REFUSED, no_actor, not_served, only_default
+from omnigraph.client.results import served_result
+from omnigraph.client.sources import record_lines
+from omnigraph.client.state import RemoteState, key_of, without_nulls
+from omnigraph.client.streams import write_baseline, write_export
+from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.graph.snapshots import GraphSnapshot, TypeState
+from omnigraph.graph.texts import read_source
+from omnigraph.history import MAIN, Commit, Once
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.query.lint import LintReport, lint_queries
+from omnigraph.values.json_values import json_value
+
+if TYPE_CHECKING:
+    from omnigraph.changes import Baseline, CommitPage, FeedPage
+    from omnigraph.deadlines import Cancellation
+    from omnigraph.pipeline.choices import FileFormat, LoadMode
+    from omnigraph.pipeline.engines import Engine
+    from omnigraph.pipeline.evolve.apply import SchemaReceipt
+    from omnigraph.pipeline.load.inputs import Sources
+    from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.read import Result
+    from omnigraph.write import Receipt
+
+MAX_COMMITS = 128
+"""Commits that a poll of changes covers."""
+
+
+@checked_methods
+class RemoteGraph:
+    """A graph of a server. Safe to share between threads.
+
+    It has the methods of a graph that was opened, and gives the same values and raises the same errors; what takes storage is
+    refused with UsageError, and says so. Reads are repeated when the server does not answer; so are writes, which carry a key
+    under which the server makes them once. The actor of what it writes is that of the token.
+    """
+
+    def __init__(self, connection: Connection, graph: str) -> None:
+        self._state = RemoteState(connection, graph)
+
+    def __repr__(self) -> str:
+        return f"<RemoteGraph {self.uri}>"
+
+    def __enter__(self) -> RemoteGraph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        reason = REFUSED.get(name)
+        if reason is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        if name in PROPERTIES:
+            raise not_served(name, reason)
+
+        def refused(*_arguments: Any, **_options: Any) -> Any:
+            raise not_served(name, reason)
+
+        return refused
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self._state.connection.close()
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph on its server."""
+        return self._state.uri
+
+    @property
+    def schema(self) -> Catalog:
+        """The schema at the head of main."""
+        return self._state.catalog(MAIN)
+
+    @property
+    def branches(self) -> RemoteBranches:
+        """Make, list, delete and merge branches."""
+        return RemoteBranches(self._state)
+
+    # ------------------------------------------------------------ writing
+
+    def mutate(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        once: Once | None = None,
+    ) -> Receipt:
+        """Run a mutation as one commit; the receipt names it, or None when nothing changed."""
+        no_actor(actor)
+        text, _ = read_source(gq, ".gq")
+        body = {"query": text, "name": name, "params": _params(params), "branch": branch, "message": message}
+        reply = self._state.write("/mutate", body, once, if_commit)
+        return decoding.receipt(reply.json(), repeated=once is not None and _is_replayed(reply.headers))
+
+    def load(
+        self,
+        sources: Sources,
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        from_: str | None = None,
+        new_branch: bool = False,
+        type: str | None = None,
+        format: FileFormat | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        rejects: str | Path | None = None,
+        engine: Engine = "spark",
+        actor: str | None = None,
+        message: str | None = None,
+        once: Once | None = None,
+        show_progress: bool = False,
+    ) -> LoadReceipt:
+        """Load files of JSON lines as one commit, or nothing; they are sent to the server as they are."""
+        no_actor(actor)
+        only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
+        only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
+        lines = record_lines(sources, type=type, format=format, encoding=encoding, delimiter=delimiter)
+        headers = {"Idempotency-Key": key_of(once)}
+        if message is not None:
+            headers["Omnigraph-Message"] = _percent_encoded(message)
+        reply = self._state.connection.send(
+            "POST",
+            f"{self._state.path}/load/ndjson",
+            query={"branch": branch, "from": from_, "mode": mode},
+            content=lines,
+            content_type=NDJSON,
+            headers=headers,
+        )
+        return decoding.load_receipt(reply.json(), repeated=once is not None and _is_replayed(reply.headers))
+
+    def apply_schema(
+        self,
+        schema: str | Path,
+        *,
+        branch: str = MAIN,
+        with_: str | Path | None = None,
+        allow_data_loss: bool = False,
+        dry_run: bool = False,
+        engine: Engine = "local",
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+    ) -> SchemaReceipt:
+        """Change main to another schema, as one commit, or nothing when there is nothing to change."""
+        no_actor(actor)
+        only_default("branch", branch, MAIN, "a server changes the schema of main")
+        only_default("with_", with_, None, "a server changes the schema alone")
+        only_default("dry_run", dry_run, False, "a server changes the schema or refuses to")
+        only_default("engine", engine, "local", ENGINE)
+        text, _ = read_source(schema, ".pg")
+        body = {"schema_source": text, "allow_data_loss": allow_data_loss, "message": message}
+        return decoding.schema_receipt(self._state.write("/schema/apply", body, None, if_commit).json(), text)
+
+    # ------------------------------------------------------------ reading
+
+    def query(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        schema_of: str | None = None,
+        engine: Engine = "local",
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> Result:
+        """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout."""
+        only_default("schema_of", schema_of, None, "a server asks through the snapshot's own schema")
+        only_default("engine", engine, "local", ENGINE)
+        only_default("cancel", cancel, None, "give a timeout")
+        text, _ = read_source(gq, ".gq")
+        at = self._state.at(revision, as_of)
+        body = without_nulls({"query": text, "name": name, "params": _params(params), "snapshot": at})
+        path = f"{self._state.path}/query"
+        started = perf_counter()
+        reply = self._state.connection.send("POST", path, body=body, accept=ARROW, timeout=timeout)
+        return served_result(self._state, reply, text, perf_counter() - started)
+
+    def export(
+        self,
+        target: str | Path | IO[bytes],
+        *,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        types: Sequence[str] | None = None,
+        format: FileFormat = "jsonl",
+        force: bool = False,
+        engine: Engine = "local",
+    ) -> int:
+        """Write the graph, or some types of it, as JSON lines; the number of entities. It is written as it comes."""
+        only_default("format", format, "jsonl", "a server exports JSON lines")
+        only_default("engine", engine, "local", ENGINE)
+        body = without_nulls({"snapshot": self._state.at(revision, as_of), "type_names": _listed(types)})
+        with self._state.connection.stream("POST", f"{self._state.path}/export", body=body) as pieces:
+            return write_export(pieces, target, force=force)
+
+    def export_stream(
+        self,
+        *,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        types: Sequence[str] | None = None,
+        format: str = "jsonl",
+    ) -> Iterator[bytes]:
+        """The same as bytes in chunks, as the server sends them."""
+        only_default("format", format, "jsonl", "a server exports JSON lines")
+        body = without_nulls({"snapshot": self._state.at(revision, as_of), "type_names": _listed(types)})
+        return self._streamed("/export", body)
+
+    def _streamed(self, path: str, body: dict[str, Any]) -> Iterator[bytes]:
+        with self._state.connection.stream("POST", self._state.path + path, body=body) as pieces:
+            yield from pieces
+
+    def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
+        """What a revision holds: its commit, its schema, and the number of entities of each type."""
+        value = self._state.get("/snapshot", snapshot=self._state.at(revision, as_of)).json()
+        commit_id = value["graph_commit_id"]
+        types = tuple(
+            TypeState(
+                each["entity_kind"],
+                each["type_name"],
+                each["entity_count"],
+                each["published_dataset_version"],
+                each["dataset_path"],
+            )
+            for each in value["datasets"]
+        )
+        return GraphSnapshot(self._state.commit(commit_id), self._state.catalog(commit_id), types)
+
+    def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:
+        """Check every query of a `.gq` text or file against the schema: mistakes, and advice."""
+        text, file = read_source(gq, ".gq")
+        return lint_queries(text, self._state.catalog(revision, as_of), file)
+
+    # ------------------------------------------------------------ history
+
+    def commits(
+        self,
+        revision: str = MAIN,
+        *,
+        as_of: str | dt.datetime | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        actor: str | None = None,
+    ) -> list[Commit]:
+        """The commits up to a revision, newest first; with `before`, those older than that commit."""
+        if limit < 1:
+            raise UsageError(f"a page has at least one commit, not {limit}")
+        if as_of is None:
+            try:
+                return self._log(revision, limit, before, actor)
+            except BranchNotFound:
+                if revision == MAIN:
+                    raise
+        newest = self.commit(revision, as_of=as_of)
+        if before is not None:
+            return self._log(newest.ref.branch, limit, before, actor)
+        first = [newest] if actor is None or newest.actor == actor else []
+        rest = limit - len(first)
+        return first + (self._log(newest.ref.branch, rest, newest.id, actor) if rest else [])
+
+    def _log(self, branch: str, limit: int, before: str | None, actor: str | None) -> list[Commit]:
+        found: list[Commit] = []
+        while len(found) < limit:
+            page = self._state.get(
+                "/commits", branch=branch, limit=min(limit - len(found), 1_000), before=before, actor=actor
+            ).json()
+            found += [decoding.commit(each) for each in page["commits"]]
+            before = page.get("next_page_token")
+            if before is None:
+                break
+        return found
+
+    def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
+        """The commit of a revision."""
+        return self._state.commit(self._state.commit_id(revision, as_of))
+
+    # ------------------------------------------------------------ changes
+
+    def commit_changes(
+        self,
+        revision: str,
+        *,
+        limit: int = 1_000,
+        page_token: str | None = None,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> CommitPage:
+        """Exactly what a commit changed against its first parent, a page at a time."""
+        of = self.commit(revision)
+        value = self._state.get(
+            f"/commits/{of.id}/changes", limit=limit, page_token=page_token, **_filters(types, kinds, ops)
+        ).json()
+        return decoding.commit_page(value, of, self._state.catalog(of.id))
+
+    def changes(
+        self,
+        branch: str = MAIN,
+        since: str | None = None,
+        *,
+        start: str | None = None,
+        page_token: str | None = None,
+        limit: int = 1_000,
+        max_commits: int = MAX_COMMITS,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> FeedPage:
+        """What the commits of a branch changed, in order: after a cursor, from a start, or the next page of a poll."""
+        only_default("max_commits", max_commits, MAX_COMMITS, f"a poll of a server covers {MAX_COMMITS} commits")
+        value = self._state.get(
+            "/changes",
+            branch=branch,
+            cursor=since,
+            start=start,
+            page_token=page_token,
+            limit=limit,
+            **_filters(types, kinds, ops),
+        ).json()
+        blocks = []
+        for each in value["blocks"]:
+            id = each["cause"]["graph_commit_id"]
+            blocks.append(decoding.block(each, self._state.commit(id), self._state.catalog(id)))
+        return decoding.feed_page(value, blocks)
+
+    def baseline(
+        self,
+        out: str | Path | IO[bytes],
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        force: bool = False,
+    ) -> Baseline:
+        """The branch's head as JSON lines, and the cursor that goes on from it."""
+        with self._state.connection.stream(
+            "POST", f"{self._state.path}/changes/baseline", body=self._baseline_body(branch, types, kinds, ops)
+        ) as pieces:
+            return write_baseline(pieces, out, force=force)
+
+    def baseline_stream(
+        self,
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> Iterator[bytes]:
+        """A baseline as bytes in chunks, as the server sends them."""
+        return self._streamed("/changes/baseline", self._baseline_body(branch, types, kinds, ops))
+
+    def _baseline_body(
+        self,
+        branch: str,
+        types: Iterable[str] | None,
+        kinds: Iterable[str] | None,
+        ops: Iterable[str] | None,
+    ) -> dict[str, Any]:
+        return without_nulls({"branch": branch, **_filters(types, kinds, ops)})
+
+
+def _filters(
+    types: Iterable[str] | None, kinds: Iterable[str] | None, ops: Iterable[str] | None
+) -> dict[str, list[str] | None]:
+    return {"type": _listed(types), "kind": _listed(kinds), "op": _listed(ops)}
+
+
+def _listed(words: Iterable[str] | None) -> list[str] | None:
+    return None if words is None else list(words)
+
+
+def _params(params: Mapping[str, object] | None) -> dict[str, Any] | None:
+    """Parameters as JSON."""
+    if params is None:
+        return None
+    try:
+        return {name: json_value(value) for name, value in params.items()}
+    except TypeError as error:
+        raise UsageError(f"a parameter has no JSON: {error}") from None
+
+
+def _is_replayed(headers: Mapping[str, str]) -> bool:
+    return headers.get("idempotent-replayed") == "true"
+
+
+def _percent_encoded(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text)

@@ -1,0 +1,61 @@
+"""What a served graph does not do, and why. One table: a method of a graph is served, or it stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph.errors import UsageError
+
+_STORAGE = "it works on storage: open the graph with og.open, or run the command with --store"
+_TRANSACTION = (
+    "the statements of a transaction see each other, which takes storage: use mutate, whose statements are one commit"
+)
+_SPARK = "Spark reads and writes storage: open the graph with og.open"
+
+REFUSED: Mapping[str, str] = {
+    "transaction": _TRANSACTION,
+    "begin": _TRANSACTION,
+    "stream_into": _SPARK,
+    "spark": _SPARK,
+    "as_": "the actor of a served graph is that of its token",
+    "id": "a server names its graphs; only storage has the graph's own id",
+    "recovery": _STORAGE,
+    "tags": _STORAGE,
+    "entity": _STORAGE,
+    "history": _STORAGE,
+    "diff": _STORAGE,
+    "explain": _STORAGE,
+    "blob": _STORAGE,
+    "wait_for_change": _STORAGE,
+    "ensure_indexes": _STORAGE,
+    "optimize": _STORAGE,
+    "verify": _STORAGE,
+    "repair": _STORAGE,
+    "cleanup": _STORAGE,
+    "storage": _STORAGE,
+    "push": _STORAGE,
+    "pull": _STORAGE,
+    "plan_schema": _STORAGE,
+    "broken_queries": _STORAGE,
+    "diff_schema": _STORAGE,
+}
+
+PROPERTIES = frozenset({"id", "recovery", "tags"})
+"""Those of them that are not called."""
+
+
+def not_served(what: str, reason: str) -> UsageError:
+    return UsageError(f"a served graph has no '{what}'", hint=reason)
+
+
+def only_default(what: str, value: object, default: object, reason: str) -> None:
+    """UsageError for an option that a server has no use for."""
+    if value != default:
+        raise UsageError(f"a served graph takes no '{what}'", hint=reason)
+
+
+def no_actor(actor: str | None) -> None:
+    only_default("actor", actor, None, "the actor of a served graph is that of its token")
+
+
+ENGINE = "the work is done by the server"

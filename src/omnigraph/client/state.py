@@ -1,0 +1,127 @@
+"""What the methods of a served graph share: the connection, the graph's name there, and the schemas that were read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.client import decoding
+from omnigraph.client.connection import Connection, Reply, segment
+from omnigraph.errors import CommitNotFound, UsageError
+from omnigraph.history import MAIN, Commit, KeyName
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.schema.compiler import compile_schema
+
+if TYPE_CHECKING:
+    from omnigraph.history import Once
+
+COMMIT_HEADER = "omnigraph-graph-commit"
+_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+MAX_CATALOGS = 64
+MAX_COMMITS = 1_024
+"""So many of each are kept."""
+
+
+class RemoteState:
+    """One graph of a server."""
+
+    def __init__(self, connection: Connection, graph: str) -> None:
+        self.connection = connection
+        self.graph = graph
+        self.path = f"/graphs/{segment(graph)}"
+        self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
+        self._commits: OrderedDict[str, Commit] = OrderedDict()
+        """Both by commit id."""
+
+    @property
+    def uri(self) -> str:
+        return self.connection.url + self.path
+
+    def get(self, path: str, **query: Any) -> Reply:
+        return self.connection.send("GET", self.path + path, query=query)
+
+    def read(self, path: str, body: dict[str, Any]) -> Reply:
+        """A read that is asked for with a body."""
+        return self.connection.send("POST", self.path + path, body=without_nulls(body))
+
+    def write(self, path: str, body: dict[str, Any], once: Once | None, if_commit: str | None = None) -> Reply:
+        """A write under a key, so that it can be repeated: the caller's, or one of its own."""
+        headers = {"Idempotency-Key": key_of(once)}
+        if if_commit is not None:
+            headers["If-Match"] = f'"{if_commit}"'
+        return self.connection.send("POST", self.path + path, body=without_nulls(body), headers=headers)
+
+    # ------------------------------------------------------------ revisions and schemas
+
+    def at(self, revision: str, as_of: str | dt.datetime | None) -> str | None:
+        """A revision as a request names it; None for the head of main."""
+        if as_of is not None:
+            return self._head_at(revision, as_of)
+        return None if revision == MAIN else revision
+
+    def _head_at(self, branch: str, as_of: str | dt.datetime) -> str:
+        until = as_of if isinstance(as_of, str) else _utc_text(as_of)
+        page = self.get("/commits", branch=branch, until=until, limit=1).json()["commits"]
+        if not page:
+            raise CommitNotFound(f"branch '{branch}' has no commit at {until}")
+        return str(page[0]["graph_commit_id"])
+
+    def commit_id(self, revision: str, as_of: str | dt.datetime | None = None) -> str:
+        """The commit that a revision names."""
+        wanted = self.at(revision, as_of)
+        if wanted is not None and _COMMIT_ID.fullmatch(wanted):
+            return wanted
+        return self._schema_reply(wanted).headers[COMMIT_HEADER]
+
+    def commit(self, id: str) -> Commit:
+        """A commit by its id: it never changes, so one that was read is not read again."""
+        if id not in self._commits:
+            self._commits[id] = decoding.commit(self.get(f"/commits/{segment(id)}").json())
+            while len(self._commits) > MAX_COMMITS:
+                self._commits.popitem(last=False)
+        return self._commits[id]
+
+    def catalog(self, revision: str, as_of: str | dt.datetime | None = None) -> Catalog:
+        """The schema of a revision."""
+        wanted = self.at(revision, as_of)
+        known = None if wanted is None else self._catalogs.get(wanted)
+        if known is not None:
+            return known
+        reply = self._schema_reply(wanted)
+        return self._catalogs[reply.headers[COMMIT_HEADER]]
+
+    def _schema_reply(self, revision: str | None) -> Reply:
+        reply = self.get("/schema", snapshot=revision)
+        commit = reply.headers[COMMIT_HEADER]
+        if commit not in self._catalogs:
+            source = reply.json()["schema_source"]
+            same = next((each for each in self._catalogs.values() if each.source == source), None)
+            self._catalogs[commit] = same or compile_schema(source)
+            while len(self._catalogs) > MAX_CATALOGS:
+                self._catalogs.popitem(last=False)
+        return reply
+
+
+def without_nulls(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def key_of(once: Once | None) -> str:
+    """The Idempotency-Key of a write."""
+    if once is None:
+        return secrets.token_hex(16)
+    KeyName.of(once)  # What is no write key is refused as everywhere.
+    if not isinstance(once, str):
+        raise UsageError("a served graph takes no sequence as write key", hint='once="a-text"')
+    if _KEY.fullmatch(once) is None:
+        raise UsageError("the write key of a served graph is 1 to 128 visible ASCII characters")
+    return once
+
+
+def _utc_text(at: dt.datetime) -> str:
+    zoned = at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at.astimezone(dt.UTC)
+    return zoned.isoformat()

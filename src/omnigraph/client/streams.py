@@ -1,0 +1,43 @@
+"""Answers that are written to a file as they come. The file appears when all of it is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from omnigraph.changes import Baseline
+from omnigraph.client import decoding
+from omnigraph.errors import ServerUnavailable
+from omnigraph.storage.outputs import Target, outputs
+
+MAX_LAST_LINE = 64 * 1024
+
+
+def write_export(pieces: Iterator[bytes], target: Target, *, force: bool) -> int:
+    """The number of lines."""
+    lines = 0
+    with outputs([target], {}, replace=force) as (file,), file.open() as out:
+        for piece in pieces:
+            out.write(piece)
+            lines += piece.count(b"\n")
+    return lines
+
+
+def write_baseline(pieces: Iterator[bytes], target: Target, *, force: bool) -> Baseline:
+    """The baseline that the last line names. Without such a line the answer is not whole."""
+    lines = 0
+    tail = b""
+    with outputs([target], {}, replace=force) as (file,), file.open() as out:
+        for piece in pieces:
+            out.write(piece)
+            lines += piece.count(b"\n")
+            tail = (tail + piece)[-MAX_LAST_LINE:]
+        return decoding.baseline(_last(tail), lines - 1)
+
+
+def _last(tail: bytes) -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads(tail.splitlines()[-1])["baseline"]
+        return found
+    except (IndexError, KeyError, TypeError, ValueError):
+        raise ServerUnavailable("the baseline broke off before its last line") from None

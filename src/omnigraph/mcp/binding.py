@@ -1,0 +1,166 @@
+"""A tool of the table together with its operation: what it tells an agent, and the request that a call of it makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import UsageError
+from omnigraph.mcp.operations import Operation, Schema
+from omnigraph.mcp.stored import StoredTool
+from omnigraph.mcp.tools import MAX_ROWS, ToolFacts
+
+IF_COMMIT = "if_graph_commit"
+KEY = "idempotency_key"
+LIMIT = "limit"
+CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
+
+_OWN: Mapping[str, Schema] = {
+    IF_COMMIT: {"type": "string", "description": "Only if the branch is at this commit."},
+    KEY: {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 128,
+        "description": "Repeated with the same key and the same arguments, the write is not made again.",
+    },
+    LIMIT: {
+        "type": "integer",
+        "minimum": 1,
+        "default": MAX_ROWS,
+        "description": "At most so many in the answer, which has at most 64 KiB.",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a call of a tool asks of the server."""
+
+    operation: Operation
+    arguments: Mapping[str, Any]
+    headers: Mapping[str, str]
+    limit: int
+
+
+@dataclass(frozen=True)
+class BoundTool:
+    """A tool that can be called."""
+
+    name: str
+    description: str
+    hint: str
+    operation: Operation
+    schemas: Mapping[str, Schema]
+    required: tuple[str, ...]
+    facts: ToolFacts | None = None
+    stored: StoredTool | None = None
+    if_commit: Operation | None = None
+
+    @property
+    def rows(self) -> str | None:
+        return "rows" if self.facts is None else self.facts.rows
+
+    @property
+    def is_paged(self) -> bool:
+        return self.facts is not None and self.facts.is_paged
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "object", "properties": dict(self.schemas), "additionalProperties": False}
+        return {**schema, "required": list(self.required)} if self.required else schema
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """An answer that is cut says so in `truncated`; a query that returns rows or a receipt has either."""
+        answer = self.operation.answer
+        return None if answer is None or answer.get("type") != "object" else dict(answer)
+
+    def request(self, given: Mapping[str, Any]) -> Request:
+        """UsageError for an argument that is not the tool's, and without one that it needs."""
+        arguments = self._named(given)
+        limit = arguments.pop(LIMIT, None) if LIMIT not in self._parameters else None
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            raise UsageError(f"'{LIMIT}' must be a positive integer")
+        headers = {}
+        operation = self.operation
+        if (key := arguments.pop(KEY, None)) is not None and KEY not in self._parameters:
+            headers["Idempotency-Key"] = _header(KEY, key)
+        if (head := arguments.pop(IF_COMMIT, None)) is not None and self.if_commit is not None:
+            operation = self.if_commit
+            headers["Omnigraph-If-Graph-Commit"] = _header(IF_COMMIT, head)
+        if self.is_paged:
+            arguments[LIMIT] = limit or MAX_ROWS
+        return Request(operation, self._placed(arguments), headers, limit or MAX_ROWS)
+
+    @property
+    def _parameters(self) -> frozenset[str]:
+        """Of a stored query: its parameters come before arguments of the same name."""
+        return frozenset() if self.stored is None else frozenset(self.stored.input_schemas())
+
+    def _named(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments under their names; commitId is commit_id. null is the same as leaving one out."""
+        arguments: dict[str, Any] = {}
+        for spelled, value in given.items():
+            name = spelled if spelled in self.schemas else CAMEL.sub("_", spelled).lower()
+            if name not in self.schemas:
+                raise UsageError(f"'{self.name}' takes no '{spelled}'", hint=f"it takes: {', '.join(self.schemas)}")
+            if name in arguments:
+                raise UsageError(f"'{name}' is given twice")
+            if value is not None or name in self._parameters:
+                arguments[name] = value
+        missing = [name for name in self.required if name not in arguments]
+        if missing:
+            raise UsageError(f"'{self.name}' needs '{missing[0]}'")
+        return arguments
+
+    def _placed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if self.stored is not None:
+            places = {name: arguments[name] for name in self.stored.places if name in arguments}
+            return {"name": self.stored.query, "params": self.stored.values(arguments), **places,
+                    "expect_mutation": self.stored.is_mutation}  # fmt: skip
+        assert self.facts is not None
+        renamed = {self.facts.renamed.get(name, name): value for name, value in arguments.items()}
+        return {**renamed, **self.facts.fixed}
+
+
+def _header(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]{1,128}", value):
+        raise UsageError(f"'{name}' must be 1 to 128 visible ASCII characters")
+    return value
+
+
+def bind(facts: Iterable[ToolFacts], operations: Mapping[str, Operation]) -> list[BoundTool]:
+    """The tools, in their order."""
+    bound = []
+    for each in facts:
+        operation = operations[each.operation]
+        names = [(name, each.renamed.get(name, name)) for name in each.arguments]
+        schemas = {name: operation.members[member] for name, member in names}
+        required = tuple(name for name, member in names if member in operation.required)
+        schemas |= _own_arguments(each.hint, has_condition=each.if_commit is not None, has_limit=each.rows is not None)
+        condition = None if each.if_commit is None else operations[each.if_commit]
+        bound.append(
+            BoundTool(each.name, each.description, each.hint, operation, schemas, required, each, if_commit=condition)
+        )
+    return bound
+
+
+INVOKE = "cluster_invoke_query"
+INVOKE_IF = "cluster_invoke_query_if_graph_commit"
+
+
+def bind_stored(tool: StoredTool, operations: Mapping[str, Operation]) -> BoundTool:
+    hint = "destroys" if tool.is_mutation else "reads"
+    operation = operations[INVOKE]
+    schemas = {name: operation.members[name] for name in tool.places}
+    schemas |= _own_arguments(hint, has_condition=tool.is_mutation, has_limit=not tool.is_mutation)
+    schemas |= tool.input_schemas()
+    condition = operations[INVOKE_IF] if tool.is_mutation else None
+    return BoundTool(tool.name, tool.description, hint, operation, schemas, tuple(tool.required), None, tool, condition)
+
+
+def _own_arguments(hint: str, *, has_condition: bool, has_limit: bool) -> dict[str, Schema]:
+    names = [IF_COMMIT] * has_condition + [KEY] * (hint != "reads") + [LIMIT] * has_limit
+    return {name: _OWN[name] for name in names}

@@ -1,0 +1,64 @@
+"""What a tool calls: an operation of the server, and whoever carries it out.
+
+Tools know operations only. The server carries them out itself, `omnigraph mcp --store` with a server inside its own process,
+`omnigraph mcp --server` over the network; so a tool answers, refuses and fails exactly as its route does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Schema = Mapping[str, Any]
+"""A JSON schema."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route as tools see it. `members` are the arguments that it takes, by name, wherever they stand in the request."""
+
+    id: str
+    method: str
+    path: str
+    action: str | None
+    """What a policy is asked; None for what everybody may."""
+    in_path: tuple[str, ...] = ()
+    in_query: tuple[str, ...] = ()
+    in_body: tuple[str, ...] = ()
+    members: Mapping[str, Schema] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
+    answer: Schema | None = None
+    """The schema of its JSON answer, complete in itself."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to an operation."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+
+class Backend(Protocol):
+    """Carries out operations on behalf of one caller, on one graph."""
+
+    async def call(
+        self, operation: Operation, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> Answer: ...
+
+    async def may(self, action: str) -> bool:
+        """Whether the caller may do this on some branch."""
+
+    async def stored_queries(self) -> list[Mapping[str, Any]]:
+        """The stored queries that the caller may run, as the server lists them."""

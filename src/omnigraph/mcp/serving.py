@@ -1,0 +1,246 @@
+"""The protocol's side: which tools and resources a caller sees, and what a call of one answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import mcp.types as protocol
+from mcp import MCPError
+from mcp.server import Server
+
+from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.mcp.binding import LIMIT, BoundTool, Request, bind, bind_stored
+from omnigraph.mcp.operations import Answer, Backend, Operation
+from omnigraph.mcp.resources import MARKDOWN, PAGES, PAGES_URI, RESOURCES, Resource, page_text
+from omnigraph.mcp.results import MAX_TEXT, Fitted, cut_text, fitted, json_text, size_of
+from omnigraph.mcp.stored import stored_tools
+from omnigraph.mcp.tools import TOOLS, Scope, ToolFacts
+from omnigraph.version import VERSION
+
+INVALID_PARAMS = -32602
+FORBIDDEN = 403
+
+INSTRUCTIONS = """\
+A typed property graph that works like Git: branches, commits, merges.
+- Read the schema first (schema_get); names of types and properties are exact.
+- Give values as params. Do not build them into the text of a query.
+- A search or ranking needs `limit` in the query; `limit` and `offset` give pages.
+- A write answers with its commit. No commit: nothing changed.
+- For a change of many things: branches_create, load, check with query and merge_preview or commits_changes, branches_merge.
+- To change what you have read, give if_graph_commit, the commit you read; when the branch has moved on, read again.
+- Give a write an idempotency_key, so that you may repeat it after a failure.
+- Repeat only what says `retry`; other errors say what to change.
+"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The tools of one caller: a server's own, a graph's, or both."""
+
+    backend: Backend
+    operations: Mapping[str, Operation]
+    scopes: frozenset[Scope] = frozenset({"server", "graph"})
+    allows_text: bool = True
+    """Whether queries may be given as text; without it, only stored queries are tools."""
+    name: str = field(default="omnigraph")
+
+    def server(self) -> Server[Any]:
+        """A server of the protocol, for one caller."""
+        return Server(
+            self.name,
+            version=VERSION,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_read_resource=self._read_resource,
+        )
+
+    # ------------------------------------------------------------ tools
+
+    async def tools(self) -> list[BoundTool]:
+        """The tools that the caller may use."""
+        chosen = [each for each in TOOLS if self._offers(each)]
+        bound = [tool for tool in bind(chosen, self.operations) if await self._may(tool.operation.action)]
+        return bound + await self._stored()
+
+    def _offers(self, facts: ToolFacts) -> bool:
+        is_known = facts.operation in self.operations
+        return facts.scope in self.scopes and is_known and (self.allows_text or not facts.takes_text)
+
+    async def _stored(self) -> list[BoundTool]:
+        if "graph" not in self.scopes:
+            return []
+        queries = await self.backend.stored_queries()
+        # A name is taken by a tool that the caller does not see, too: what a tool is called does not tell who may what.
+        tools = stored_tools(queries, {each.name for each in TOOLS})
+        return [bind_stored(tool, self.operations) for tool in tools]
+
+    async def tool(self, name: str) -> BoundTool:
+        """A tool that the caller may use; one that the caller may not use is as unknown as one that is not there."""
+        facts = next((each for each in TOOLS if each.name == name), None)
+        if facts is None:
+            found = next((tool for tool in await self._stored() if tool.name == name), None)
+        else:
+            found = bind([facts], self.operations)[0] if self._offers(facts) else None
+            if found is not None and not await self._may(found.operation.action):
+                found = None
+        if found is None:
+            raise _unknown_tool()
+        return found
+
+    async def _may(self, action: str | None) -> bool:
+        return action is None or await self.backend.may(action)
+
+    async def _list_tools(self, _context: Any, _params: Any) -> protocol.ListToolsResult:
+        return protocol.ListToolsResult(tools=[_described(tool) for tool in await self.tools()])
+
+    async def _call_tool(self, _context: Any, params: protocol.CallToolRequestParams) -> protocol.CallToolResult:
+        tool = await self.tool(params.name)
+        try:
+            request = tool.request(params.arguments or {})
+            answer = await self.backend.call(request.operation, request.arguments, request.headers)
+        except OmnigraphError as error:
+            return _failed(400, _error_body(error), None)
+        if answer.status == FORBIDDEN:
+            raise _unknown_tool()
+        if not answer.is_success:
+            return _failed(answer.status, _body_of(answer), answer.headers.get("x-request-id"))
+        return await self._shown(tool, request, answer)
+
+    async def _shown(self, tool: BoundTool, request: Request, answer: Answer) -> protocol.CallToolResult:
+        value = answer.json()
+        if tool.facts is not None and tool.facts.is_text:
+            (text,) = value.values()
+            shown, left_out = cut_text(text)
+            lines = [shown] + ([f"… {left_out} more bytes"] if left_out else [])
+            return _result(lines, dict.fromkeys(value, shown))
+        if tool.is_paged:
+            request, value = await self._smaller_page(request, value)
+        part = fitted(value, tool.rows, request.limit)
+        if part.is_whole:
+            return _result([json_text(part.value)], part.value)
+        note = _note(tool, part)
+        whole = {**part.value, "truncated": note}
+        return _result([json_text(part.value), note], whole)
+
+    async def _smaller_page(self, request: Request, value: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+        """A page that fits: what does not fit stays for the next one, so that no token skips it."""
+        while (size := size_of(value)) > MAX_TEXT and request.limit > 1:
+            limit = max(1, min(request.limit // 2, request.limit * MAX_TEXT // size))
+            request = replace(request, limit=limit, arguments={**request.arguments, LIMIT: limit})
+            answer = await self.backend.call(request.operation, request.arguments, request.headers)
+            if not answer.is_success:
+                break
+            value = answer.json()
+        return request, value
+
+    # ------------------------------------------------------------ resources
+
+    async def _resources(self) -> list[Resource]:
+        known = [each for each in RESOURCES if each.operation in self.operations]
+        scoped = [each for each in known if self._scope_of(each) in self.scopes]
+        return [each for each in scoped if await self._may(self.operations[each.operation].action)]
+
+    def _scope_of(self, resource: Resource) -> Scope:
+        return "graph" if "{graph_id}" in self.operations[resource.operation].path else "server"
+
+    async def _list_resources(self, _context: Any, _params: Any) -> protocol.ListResourcesResult:
+        found = [
+            protocol.Resource(name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type)
+            for each in await self._resources()
+        ]
+        found += [
+            protocol.Resource(name=f"best-practices/{page}", uri=f"{PAGES_URI}{page}", mime_type=MARKDOWN)
+            for page in ("index", *PAGES)
+        ]
+        return protocol.ListResourcesResult(resources=found)
+
+    async def _read_resource(
+        self, _context: Any, params: protocol.ReadResourceRequestParams
+    ) -> protocol.ReadResourceResult:
+        uri = str(params.uri)
+        if uri.startswith(PAGES_URI):
+            try:
+                return _contents(uri, page_text(uri.removeprefix(PAGES_URI)), MARKDOWN)
+            except KeyError:
+                raise _unknown_resource() from None
+        for resource in await self._resources():
+            if resource.uri == uri:
+                answer = await self.backend.call(self.operations[resource.operation], {})
+                if answer.is_success:
+                    value = answer.json()
+                    text = json_text(value) if resource.member is None else value[resource.member]
+                    return _contents(uri, text, resource.mime_type)
+        raise _unknown_resource()
+
+
+def _described(tool: BoundTool) -> protocol.Tool:
+    return protocol.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=protocol.ToolAnnotations(
+            read_only_hint=tool.hint == "reads",
+            destructive_hint=tool.hint.startswith("destroys"),
+            idempotent_hint=tool.hint in ("reads", "destroys once"),
+            open_world_hint=False,
+        ),
+    )
+
+
+def _note(tool: BoundTool, part: Fitted) -> str:
+    if part.left_out and tool.stored is not None:
+        return (
+            f"… {part.left_out} more {tool.rows} are not shown: raise limit (at most 64 KiB are shown), or ask for less"
+        )
+    if part.left_out:
+        return (
+            f"… {part.left_out} more {tool.rows} are not shown: raise limit (at most 64 KiB are shown), or page in the query "
+            "with order, limit and offset"
+        )
+    return "… long texts are cut to fit 64 KiB: ask for less"
+
+
+def _result(texts: list[str], value: dict[str, Any]) -> protocol.CallToolResult:
+    content = [protocol.TextContent(type="text", text=text) for text in texts]
+    return protocol.CallToolResult(content=list(content), structured_content=value)
+
+
+def _failed(status: int, body: Mapping[str, Any], request_id: str | None) -> protocol.CallToolResult:
+    """The error body of the server, with the status and the request's id."""
+    value = {**body, "status": status} | ({} if request_id is None else {"request_id": request_id})
+    text = protocol.TextContent(type="text", text=json_text(fitted(value, None, 0).value))
+    return protocol.CallToolResult(content=[text], is_error=True)
+
+
+def _body_of(answer: Answer) -> Mapping[str, Any]:
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    return body if isinstance(body, dict) else {"error": "the server did not answer in JSON", "code": "internal"}
+
+
+def _error_body(error: OmnigraphError) -> Mapping[str, Any]:
+    """In the shape of the server's, for arguments that never reach it."""
+    told = error.to_json()
+    problem = {"code": error.code, "retry": error.retry, "outcome": error.outcome}
+    code = "bad_request" if isinstance(error, UsageError) else "internal"
+    return {"error": error.message, "code": code, "problem": problem | ({"hint": told["hint"]} if error.hint else {})}
+
+
+def _unknown_tool() -> MCPError:
+    return MCPError(INVALID_PARAMS, "unknown tool")
+
+
+def _unknown_resource() -> MCPError:
+    return MCPError(INVALID_PARAMS, "unknown resource")
+
+
+def _contents(uri: str, text: str, mime_type: str) -> protocol.ReadResourceResult:
+    contents = protocol.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
+    return protocol.ReadResourceResult(contents=[contents])

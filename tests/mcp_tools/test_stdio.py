@@ -1,0 +1,56 @@
+"""`omnigraph mcp` as an agent starts it: a program that speaks over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import mcp
+import pytest
+from mcp_tools.conftest import answer
+
+import omnigraph as og
+from omnigraph.cli.main import run
+
+
+def program(*arguments: str) -> mcp.StdioServerParameters:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OMNIGRAPH_")}
+    return mcp.StdioServerParameters(
+        command=sys.executable, args=["-m", "omnigraph.cli.main", "mcp", *arguments], env=environment
+    )
+
+
+def test_a_graph_in_storage_is_asked_and_changed(folder: Path) -> None:
+    async def conversation() -> None:
+        server = program("--store", str(folder / "things"), "--queries", str(folder / "queries"), "--as", "assistant")
+        async with mcp.Client(server) as client:
+            assert {"query", "mutate", "all", "graphs_list"} <= {
+                tool.name for tool in (await client.list_tools()).tools
+            }
+            assert (await answer(client, "add", name="d"))["commit"]["actor_id"] == "assistant"
+            assert len((await answer(client, "all"))["rows"]) == 4
+
+    asyncio.run(conversation())
+    assert og.open(folder / "things").commit().actor == "assistant"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--store", "nothing"], "nothing"),
+        (["--server", "http://127.0.0.1:1", "--graph", "people", "--as", "ada"], "--as is for storage"),
+        (["--server", "http://127.0.0.1:1", "--graph", "people", "--queries", "."], "--queries is for storage"),
+        (["--server", "http://127.0.0.1:1"], "no graph of the server was named"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_anything_else(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert run(["mcp", *arguments]) != 0
+    found = capsys.readouterr()
+    assert said in found.err
+    assert found.out == ""
