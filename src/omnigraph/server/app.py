@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from omnigraph.errors import (
     Contention,
@@ -64,6 +64,10 @@ class Application:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
+        with self.service.metrics.in_flight(is_named="authorization" in request.headers):
+            await self._exchange(request, scope, receive, send)
+
+    async def _exchange(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _Exchange(self.service, request, self._log)
         try:
             response = await self._respond(exchange)
@@ -73,7 +77,7 @@ class Application:
         response.headers["X-Request-Id"] = exchange.request_id
         response.headers.update(checked.cors_headers(request.headers, self.service.settings))
         try:
-            await response(scope, receive, send)
+            await response(scope, receive, exchange.counting(send))
         except OmnigraphError as error:  # in the middle of a stream: the connection is cut, and no line says why
             self._log.write("stream_broken", request_id=exchange.request_id, error=error.message)
             raise
@@ -184,6 +188,16 @@ class _Exchange:
         self.route: Route | None = None
         self.call: Call | None = None
         self.answer: Answer | None = None
+        self.bytes = 0
+
+    def counting(self, send: Send) -> Send:
+        """The same, with the bytes of the answer's body counted."""
+
+        async def counted(message: Message) -> None:
+            self.bytes += len(message.get("body", b""))
+            await send(message)
+
+        return counted
 
     def response(self, answer: Answer, held: contextlib.ExitStack) -> Response:
         """`held` is let go when the answer is complete: at the end of a stream, or now."""
@@ -264,6 +278,8 @@ class _Exchange:
         route = "-" if self.route is None else self.route.path
         self.service.metrics.answered(route, self.request.method, status, seconds)
         answer, call = self.answer, self.call
+        if answer is not None and answer.made is not None and call is not None:
+            self.service.metrics.committed(call.of_graph.id, answer.made.ref.branch, answer.made.kind)
         self.log.write(
             "request",
             request_id=self.request_id,
@@ -274,6 +290,7 @@ class _Exchange:
             status=status,
             ms=round(seconds * 1000, 1),
             rows=None if answer is None else answer.rows,
+            bytes=self.bytes,
             commit=None if answer is None else answer.commit,
         )
 

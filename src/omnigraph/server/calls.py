@@ -23,6 +23,7 @@ from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.history import Commit
     from omnigraph.server.service import Service
 
 T = TypeVar("T")
@@ -165,3 +166,5 @@ class Answer:
     """What If-None-Match is compared with; a branch's head is its commit id."""
     rows: int | None = None
     """For the log."""
+    made: Commit | None = None
+    """The commit that this request has made, for the metrics."""

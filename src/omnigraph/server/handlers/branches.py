@@ -56,4 +56,4 @@ def merge_branches(call: Call) -> Answer:
         message=call.message,
     )
     commit = None if result.commit is None else result.commit.id
-    return Answer(merge_shape(result, call.actor_id), commit=commit)
+    return Answer(merge_shape(result, call.actor_id), commit=commit, made=result.commit)

@@ -59,10 +59,10 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
         receipt = _rebuilt(receipt, place)
     body = load_shape(receipt, from_=from_, actor=call.actor_id)
     commit = None if receipt.commit is None else receipt.commit.id
-    uri = {"uri": call.of_graph.uri} if names_uri else {}
-    return Answer(
-        {**uri, **body}, commit=commit, rows=receipt.total_entities, headers=REPLAYED if receipt.repeated else {}
-    )
+    body = {**({"uri": call.of_graph.uri} if names_uri else {}), **body}
+    if receipt.repeated:
+        return Answer(body, commit=commit, headers=REPLAYED)
+    return Answer(body, commit=commit, rows=receipt.total_entities, made=receipt.commit)
 
 
 def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omnigraph.changes import FeedPage
 from omnigraph.errors import CommitNotFound, LimitExceeded, PolicyDenied
 from omnigraph.server.calls import Answer, Call
 from omnigraph.server.handlers.binding import handles
@@ -75,7 +76,16 @@ def poll_changes(call: Call) -> Answer:
         kinds=query.get("kind"),
         ops=query.get("op"),
     )
+    _note_lag(call, page)
     return Answer(feed_json(page), rows=sum(len(block.changes) for block in page.blocks))
+
+
+def _note_lag(call: Call, page: FeedPage) -> None:
+    """How far the reader is behind the head."""
+    lag = 0
+    if not page.caught_up and page.blocks:
+        lag = call.graph.commit(call.branch).ref.seq - page.blocks[-1].commit.ref.seq
+    call.service.metrics.lagging(call.of_graph.id, lag)
 
 
 def page_limit(call: Call) -> int:

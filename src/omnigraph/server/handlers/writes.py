@@ -33,7 +33,9 @@ def run_mutation(call: Call, text: str, name: str | None) -> Answer:
         affected = affected_by(call, receipt.commit.id)
     body = change_shape(branch, receipt.query_name or name or "", affected, call.actor_id, receipt.commit)
     commit = None if receipt.commit is None else receipt.commit.id
-    return Answer(body, commit=commit, headers=REPLAYED if receipt.repeated else {})
+    if receipt.repeated:
+        return Answer(body, commit=commit, headers=REPLAYED)
+    return Answer(body, commit=commit, made=receipt.commit)
 
 
 def affected_by(call: Call, commit_id: str) -> tuple[int, int]:
@@ -64,4 +66,4 @@ def apply_schema(call: Call) -> Answer:
         if_commit=call.expected_head,
     )
     commit = receipt.commit or graph.commit()
-    return Answer(schema_apply_shape(graph.uri, receipt, commit.ref.seq), commit=commit.id)
+    return Answer(schema_apply_shape(graph.uri, receipt, commit.ref.seq), commit=commit.id, made=receipt.commit)
