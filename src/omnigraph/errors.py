@@ -40,6 +40,7 @@
     │   ├── WriteKeyReused
     │   ├── SequencePassed
     │   ├── StagedTooLongAgo
+    │   ├── StaleResolution
     │   └── MergeConflicts
     ├── HistoryGap
     ├── SchemaChangeRefused
@@ -589,6 +590,21 @@ class StagedTooLongAgo(Conflict):
 
     def details(self) -> dict[str, Any]:
         return {"branch": self.branch}
+
+
+class StaleResolution(Conflict):
+    """A resolution of a merge was decided about other values than the entity has now, or about an entity that is not in conflict."""
+
+    def __init__(self, type_name: str, entity_id: str) -> None:
+        super().__init__(
+            f"the resolution of {type_name} '{entity_id}' was decided about other values",
+            hint="nothing was published; look at the conflicts again (branch merge --dry-run) and decide anew",
+        )
+        self.type_name = type_name
+        self.entity_id = entity_id
+
+    def details(self) -> dict[str, Any]:
+        return {"type": self.type_name, "id": self.entity_id}
 
 
 class MergeConflicts(Conflict):

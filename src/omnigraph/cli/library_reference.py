@@ -70,7 +70,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "What writes did": (
         *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "MergeResult", "TypeSummary"),
-        *("MergeConflict", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),
+        *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),
     ),
     "History": (
         *("Commit", "CommitRef", "Branch", "Tag", "PreparedWrite", "GraphSnapshot", "TypeState", "EntityVersion"),

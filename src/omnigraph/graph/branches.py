@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from omnigraph.policy import Ask
 from omnigraph.views import Repository
 
 if TYPE_CHECKING:
-    from omnigraph.merge import By, MergeResult, Strategy
+    from omnigraph.merge import By, MergeResult, Resolution, Strategy
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ class GraphBranches:
         delete_branch: bool = False,
         actor: str | None = None,
         message: str | None = None,
+        resolutions: Sequence[Resolution] = (),
+        expect: tuple[str, str] | None = None,
         engine: Engine = "local",
     ) -> MergeResult:
         """Bring a branch's changes into another, as one commit with two parents.
@@ -106,6 +109,10 @@ class GraphBranches:
         MergeConflicts, with every conflict, when the branches contradict each other; nothing is published then. Strategy
         "ours" lets the target win, "theirs" the source; `by="property"` merges an entity property by property. With an
         engine on Spark, rows are compared by Spark's workers: for branches that changed very much.
+
+        `resolutions` decide entities in conflict one by one (`conflict.resolve(...)`), before any strategy; StaleResolution when one was
+        decided about other values than there are now. The commit's message names them. `expect` are the commit ids of the
+        source's and the target's head that were reviewed: PreconditionFailed when either branch has moved.
 
         >>> g.mutate("people.gq", {"name": "Ada", "age": 37}, name="grow", branch="review")
         >>> merged = g.branches.merge("review", actor="ada")
@@ -125,6 +132,8 @@ class GraphBranches:
             delete_branch=delete_branch and refusal is None,
             actor=actor,
             message=message,
+            resolutions=resolutions,
+            expect=expect,
             workers=workers_of(engine, self._repository.store.uri),
         )
         if refusal is None or dry_run:

@@ -3,6 +3,7 @@
 from omnigraph.language.schema.merging import SchemaConflict, Statement, Strategy
 from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, NoValue, PropertyConflict
 from omnigraph.merge.merge import merge_branches
+from omnigraph.merge.resolutions import Resolution, Take
 from omnigraph.merge.result import MergeResult, TypeSummary
 from omnigraph.merge.three_way import By
 
@@ -14,9 +15,11 @@ __all__ = [
     "MergeResult",
     "NoValue",
     "PropertyConflict",
+    "Resolution",
     "SchemaConflict",
     "Statement",
     "Strategy",
+    "Take",
     "TypeSummary",
     "merge_branches",
 ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.projection import kind_of
+from omnigraph.merge.resolutions import Resolution, Take
 from omnigraph.values.arrow import with_zone
-from omnigraph.values.entities import JsonValue, Value
+from omnigraph.values.entities import Entity, JsonValue, Value, entity_value
 from omnigraph.values.json_values import json_value
 
 ConflictKind = Literal[
@@ -65,6 +69,24 @@ class Sides:
     ours: Mapping[str, Any] | None
     theirs: Mapping[str, Any] | None
 
+    @property
+    def images(self) -> dict[str, Entity | None]:
+        """The entity on each side."""
+        return {side: None if row is None else entity_value(row) for side, row in vars(self).items()}
+
+
+NOWHERE: Final = Sides(None, None, None)
+
+
+def digest_of(sides: Sides) -> str:
+    """Equal for equal images, on all three sides."""
+    return _digest(sides.images)
+
+
+def _digest(images: Mapping[str, Entity | None]) -> str:
+    text = json.dumps([json_value(images[side]) for side in ("base", "ours", "theirs")], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class PropertyConflict:
@@ -90,7 +112,8 @@ class PropertyConflict:
 
 @dataclass(frozen=True)
 class MergeConflict:
-    """One entity that a merge could not decide, with what each side has of the properties concerned.
+    """One entity that a merge could not decide: what each side has of the properties concerned, and the entity as a whole at the
+    base, on the target (`ours`) and on the source (`theirs`), None where it is not there.
 
     >>> g.mutate("people.gq", {"name": "Cy", "age": 2}, name="grow")
     >>> (conflict,) = g.branches.merge("spring", dry_run=True).conflicts
@@ -103,6 +126,21 @@ class MergeConflict:
     kind: ConflictKind
     message: str
     properties: tuple[PropertyConflict, ...] = field(default=(), hash=False)
+    base: Entity | None = field(default=None, hash=False)
+    ours: Entity | None = field(default=None, hash=False)
+    theirs: Entity | None = field(default=None, hash=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the three images: a resolution names the one that it was decided about."""
+        return _digest({"base": self.base, "ours": self.ours, "theirs": self.theirs})
+
+    def resolve(self, take: Take, value: Mapping[str, Any] | None = None) -> Resolution:
+        """The decision about this entity, as it is now, for `g.branches.merge(..., resolutions=[...])`.
+
+        >>> assert conflict.resolve("theirs").seen == conflict.digest
+        """
+        return Resolution(self.entity_kind, self.type_name, self.entity_id or "", take, self.digest, value)
 
     @property
     def is_divergence(self) -> bool:
@@ -127,7 +165,7 @@ class MergeConflict:
         return f"<{self.kind} of {self.entity_kind} {self.type_name} {self.entity_id!r}>"
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{entity_kind, type_name, entity_id?, kind, message, properties: [{name, base?, ours?, theirs?}]}.
+        """{entity_kind, type_name, entity_id?, kind, message, properties: [{name, base?, ours?, theirs?}], digest}.
 
         >>> assert conflict.to_json()["properties"] == [{"name": "age", "base": 51, "ours": 2, "theirs": 1}]
         """
@@ -138,6 +176,7 @@ class MergeConflict:
             "kind": self.kind,
             "message": self.message,
             "properties": [each.to_json() for each in self.properties],
+            "digest": self.digest,
         }
 
 
@@ -146,13 +185,14 @@ def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> 
     differing = tuple(each for each in properties_of(entity, rows) if _is_contested(each, rows))
     names = "" if kind == "delete_vs_update" else f" ({', '.join(each.name for each in differing)})"
     message = f"{entity.name} '{id}': {DIVERGENCES[kind]}{names}"
-    return MergeConflict(kind_of(entity), entity.name, id, kind, message, differing)
+    return MergeConflict(kind_of(entity), entity.name, id, kind, message, differing, **rows.images)
 
 
 def with_values(conflict: MergeConflict, entity: EntityType, rows: Sides) -> MergeConflict:
-    """A broken rule with what each side has of the properties concerned."""
+    """A broken rule with what each side has, of the properties concerned and as a whole."""
     names = {each.name for each in conflict.properties}
-    return replace(conflict, properties=tuple(each for each in properties_of(entity, rows) if each.name in names))
+    concerned = tuple(each for each in properties_of(entity, rows) if each.name in names)
+    return replace(conflict, properties=concerned, **rows.images)
 
 
 def properties_of(entity: EntityType, rows: Sides) -> Iterator[PropertyConflict]:

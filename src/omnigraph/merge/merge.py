@@ -11,17 +11,19 @@ settles a rule that the merged whole breaks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 from omnigraph.changes.diff import same_state
 from omnigraph.errors import (
     Contention,
     ExpectedVersionMismatch,
     OmnigraphError,
+    PreconditionFailed,
+    StaleResolution,
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
@@ -34,9 +36,12 @@ from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.merge.bases import Differences, find_bases, state_of, type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import rounded, violations
-from omnigraph.merge.conflicts import MergeConflict, Sides, with_values
+from omnigraph.merge.conflicts import NOWHERE, MergeConflict, Sides, with_values
+from omnigraph.merge.resolutions import Resolution, check_resolutions, described
+from omnigraph.merge.resolving import put_over, state_after, type_of
 from omnigraph.merge.result import (
     MergeResult,
+    Outcome,
     TypeSummary,
     conflict_error,
     conflict_hint,
@@ -47,6 +52,7 @@ from omnigraph.merge.schemas import MergedSchema, merged_schema
 from omnigraph.merge.staging import stage_merge
 from omnigraph.merge.three_way import By
 from omnigraph.merge.type_merge import MergeRule, TypeMerge, merge_type
+from omnigraph.records.rows import Row
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View, encode_catalog
 from omnigraph.workers import IN_PROCESS, Workers
@@ -67,10 +73,15 @@ def merge_branches(
     delete_branch: bool = False,
     actor: str | None = None,
     message: str | None = None,
+    resolutions: Sequence[Resolution] = (),
+    expect: Expected | None = None,
     workers: Workers = IN_PROCESS,
 ) -> MergeResult:
-    """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten."""
+    """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten, unless
+    `expect` says at which commits the two branches have to be."""
     check_attribution(actor, message)
+    check_expected(expect)
+    decided = check_resolutions(resolutions)
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
     if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):
@@ -78,10 +89,14 @@ def merge_branches(
     differences = Differences(workers)
     since = repository.history.clock()
     theirs = repository.history.chain.head(source)
+    if expect is not None:
+        _check_head(theirs, expect[0])
     with repository.history.leases.hold(theirs.head.commit.ref):
         for _ in range(MAX_ATTEMPTS):
             ours = repository.history.chain.head(into)
-            attempt = _Attempt(repository, theirs, ours, strategy, by, differences, since)
+            if expect is not None:
+                _check_head(ours, expect[1])
+            attempt = _Attempt(repository, theirs, ours, strategy, by, differences, since, decided, expect)
             try:
                 result = attempt.run(dry_run=dry_run, actor=actor, message=message)
             except ExpectedVersionMismatch:
@@ -89,6 +104,21 @@ def merge_branches(
                 continue
             return _with_branch_deleted(repository, result, theirs) if delete_branch and not dry_run else result
     raise Contention(f"branch '{into}' moved {MAX_ATTEMPTS} times during the merge", hint="retry when it is quieter")
+
+
+Expected: TypeAlias = tuple[str, str]
+"""The ids of the commits at which the source and the target have to be."""
+
+
+def check_expected(expect: object) -> None:
+    is_pair = isinstance(expect, tuple) and len(expect) == 2 and all(isinstance(each, str) for each in expect)
+    if expect is not None and not is_pair:
+        raise UsageError("'expect' must be two commit ids, of the source's and of the target's head")
+
+
+def _check_head(entry: Entry, expected: str) -> None:
+    if entry.head.commit.id != expected:
+        raise PreconditionFailed(entry.branch, expected, entry.head.commit.id)
 
 
 def _with_branch_deleted(repository: Repository, result: MergeResult, source: Entry) -> MergeResult:
@@ -114,6 +144,8 @@ class _Attempt:
         by: By,
         differences: Differences,
         since: float,
+        resolutions: tuple[Resolution, ...],
+        expect: Expected | None,
     ) -> None:
         self.repository = repository
         self.source, self.target = source, target
@@ -123,48 +155,62 @@ class _Attempt:
         self.differences = differences
         self.since = since
         self.is_fast_forward = target.head.commit.id in {commit.id for commit in self.bases.commits}
+        self.resolutions, self.expect = resolutions, expect
         self._merges: dict[int, TypeMerge] = {}
+        self._states: dict[int, dict[str, Row | None]] = {}
+        """By type and id: what was decided."""
 
     def run(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
-        base_ids = tuple(commit.id for commit in self.bases.commits)
-        if self.source.head.commit.id in base_ids:
-            return MergeResult(self.source.branch, self.target.branch, "already_up_to_date", None, base_ids)
+        is_up_to_date = self.source.head.commit.id in {commit.id for commit in self.bases.commits}
+        if self.resolutions and (is_up_to_date or self.is_fast_forward):
+            raise StaleResolution(self.resolutions[0].type_name, self.resolutions[0].entity_id)
+        if is_up_to_date:
+            return self._result("already_up_to_date", dry_run=dry_run)
         if self.is_fast_forward:
             return self._fast_forward(dry_run=dry_run, actor=actor, message=message)
         views = (self.target_view, self.source_view)
         self.schema = merged_schema(self.bases, *views, self.strategy, self.differences)
         if self.schema.conflicts:
-            return self._stopped_by_schemas(base_ids, dry_run=dry_run)
+            return self._stopped_by_schemas(dry_run=dry_run)
         self._choose_sides()
+        self._take_resolutions()
         conflicts = self._conflicts()
         if conflicts and not dry_run:
             raise conflict_error(self.source.branch, self.target.branch, conflicts, self.by)
         commit = None
         if not dry_run:
             reach(Failpoint.MERGE_BEFORE_STAGE)
-            commit = self._publish(self._merged_tables(), self.schema, actor, message)
-        return MergeResult(
-            self.source.branch,
-            self.target.branch,
+            commit = self._publish(self._merged_tables(), self.schema, actor, described(message, self.resolutions))
+        return self._result(
             "conflicts" if conflicts else "merged",
-            commit,
-            base_ids,
-            self._summaries(),
-            conflicts,
-            dry_run,
-            conflict_hint(self.source.branch, self.target.branch, conflicts, self.by) if conflicts else None,
+            dry_run=dry_run,
+            commit=commit,
+            types=self._summaries(),
+            conflicts=conflicts,
+            hint=conflict_hint(self.source.branch, self.target.branch, conflicts, self.by) if conflicts else None,
             schema_steps=self._schema_steps(self.schema.catalog),
         )
 
-    def _stopped_by_schemas(self, base_ids: tuple[str, ...], *, dry_run: bool) -> MergeResult:
+    def _result(self, outcome: Outcome, *, dry_run: bool, commit: Commit | None = None, **found: Any) -> MergeResult:
+        return MergeResult(
+            self.source.branch,
+            self.target.branch,
+            outcome,
+            commit,
+            tuple(base.id for base in self.bases.commits),
+            dry_run=dry_run,
+            source_commit=self.source.head.commit.id,
+            target_commit=self.target.head.commit.id,
+            **found,
+        )
+
+    def _stopped_by_schemas(self, *, dry_run: bool) -> MergeResult:
         """Rows are not looked at before it is known what they are."""
         source, target, conflicts = self.source.branch, self.target.branch, self.schema.conflicts
         if not dry_run:
             raise schema_conflict_error(source, target, conflicts)
         hint = schema_conflict_hint(source, target, conflicts)
-        return MergeResult(
-            source, target, "conflicts", None, base_ids, dry_run=True, hint=hint, schema_conflicts=conflicts
-        )
+        return self._result("conflicts", dry_run=True, hint=hint, schema_conflicts=conflicts)
 
     def _schema_steps(self, after: Catalog) -> tuple[MigrationStep, ...]:
         before = self.target_view.catalog
@@ -178,14 +224,11 @@ class _Attempt:
         if not dry_run:
             reach(Failpoint.MERGE_BEFORE_STAGE)
             commit = self._publish(tables, schema, actor, message)
-        return MergeResult(
-            self.source.branch,
-            self.target.branch,
+        return self._result(
             "fast_forward",
-            commit,
-            tuple(base.id for base in self.bases.commits),
-            {change.key: TypeSummary("pointer") for change in changes},
             dry_run=dry_run,
+            commit=commit,
+            types={change.key: TypeSummary("pointer") for change in changes},
             schema_steps=self._schema_steps(self.source_view.catalog),
         )
 
@@ -200,6 +243,34 @@ class _Attempt:
         self.incoming = BranchChanges(incoming, current, bases, self.differences)
         self.rule = MergeRule(self.by, self.strategy, "ours")
         self.moved = self._moved_types(self.incoming, self.current)
+
+    def _take_resolutions(self) -> None:
+        """What was decided, checked against what the branches have now. Types that it is about are merged row by row."""
+        catalog = self.schema.catalog
+        of_type = groupby(sorted(self.resolutions, key=lambda each: each.table_key), key=lambda each: each.table_key)
+        for _, members in of_type:
+            resolutions = list(members)
+            entity = type_of(resolutions[0], catalog)
+            known: dict[str, frozenset[str]] = {}
+            for conflict in self._merge_of(entity).conflicts:
+                known[str(conflict.entity_id)] = frozenset([conflict.digest])
+            sides = self._sides_of(entity, [each.entity_id for each in resolutions])
+            has_base = self.bases.agree_on(entity.id)
+            self._states[entity.id] = {
+                each.entity_id: state_after(
+                    each, catalog, sides[each.entity_id], known.get(each.entity_id, frozenset()), has_base=has_base
+                )
+                for each in resolutions
+            }
+            self._merges[entity.id] = self._as_decided(self._merges[entity.id])
+            if entity not in self.moved:
+                self.moved.append(entity)
+
+    def _sides_of(self, entity: EntityType, ids: list[str]) -> dict[str, Sides]:
+        """The rows of some entities on each side; none at a base that merges which crossed do not agree on."""
+        base = self.bases.views[0] if self.bases.agree_on(entity.id) else None
+        rows = [rows_by_id(view, entity, ids) for view in (base, self.current.view, self.incoming.view)]
+        return {id: Sides(*(side.get(id) for side in rows)) for id in ids}
 
     def _moved_types(self, incoming: BranchChanges, current: BranchChanges) -> list[EntityType]:
         """The types that one branch changed and the other does not have already."""
@@ -216,13 +287,18 @@ class _Attempt:
         return not all(same_state(current, state_of(view, type_id)) for view in self.bases.views)
 
     def _takes_pointer(self, entity: EntityType) -> bool:
-        """The target still has the base's rows."""
-        return not self._current_moved(entity.id)
+        """The target still has the base's rows, and nobody decided anything about them."""
+        return not self._current_moved(entity.id) and entity.id not in self._states
 
     def _merge_of(self, entity: EntityType) -> TypeMerge:
         if entity.id not in self._merges:
-            self._merges[entity.id] = merge_type(self.incoming, self.current, entity, self.rule)
+            merge = merge_type(self.incoming, self.current, entity, self.rule)
+            self._merges[entity.id] = self._as_decided(merge)
         return self._merges[entity.id]
+
+    def _as_decided(self, merge: TypeMerge) -> TypeMerge:
+        states = self._states.get(merge.entity.id)
+        return merge if states is None else put_over(merge, states)
 
     def _conflicts(self) -> tuple[MergeConflict, ...]:
         """Every conflict there is: of the row rule, and then of the merged whole."""
@@ -233,9 +309,10 @@ class _Attempt:
             if not self._takes_pointer(entity)
             for conflict in self._merge_of(entity).conflicts
         ]
-        same_schema = self.source_view.snapshot.schema == self.target_view.snapshot.schema
+        # A row that somebody gave may break a rule with any other; else only rows of both sides can.
+        only_of_both = self.source_view.snapshot.schema == self.target_view.snapshot.schema and not self._states
         broken = {
-            *violations(self.moved, self.current, current_moved, self._merge_of, same_schema=same_schema),
+            *violations(self.moved, self.current, current_moved, self._merge_of, same_schema=only_of_both),
             *rounded(self.source_view, self.incoming, self.moved, self._merge_of),
         }
         if self.schema.has_rules_beyond(self.target_view.catalog):
@@ -250,7 +327,7 @@ class _Attempt:
 
         def merge_of(entity: EntityType) -> TypeMerge:
             if entity.id not in merges:
-                merges[entity.id] = merge_type(self.current, self.incoming, entity, rule)
+                merges[entity.id] = self._as_decided(merge_type(self.current, self.incoming, entity, rule))
             return merges[entity.id]
 
         moved = self._moved_types(self.current, self.incoming)
@@ -262,12 +339,9 @@ class _Attempt:
         types = {(kind_of(entity), entity.name): entity for entity in self.current.view.catalog.tables.values()}
         for (kind, name), members in groupby(conflicts, key=lambda each: (each.entity_kind, each.type_name)):
             entity, broken = types[kind, name], list(members)
-            ids = [each.entity_id for each in broken if each.entity_id is not None and each.properties]
-            base = self.bases.views[0] if self.bases.agree_on(entity.id) else None
-            rows = [rows_by_id(view, entity, ids) for view in (base, self.current.view, self.incoming.view)]
+            sides = self._sides_of(entity, [each.entity_id for each in broken if each.entity_id is not None])
             for each in broken:
-                sides = Sides(*(found.get(each.entity_id or "") for found in rows))
-                yield with_values(each, entity, sides)
+                yield with_values(each, entity, sides.get(each.entity_id or "", NOWHERE))
 
     # ------------------------------------------------------------ the result
 
@@ -328,7 +402,13 @@ class _Attempt:
         target = self.target_view.snapshot
         relied = self._relied_on()
         moved = [key for key in sorted(relied or ()) if snapshot.table(key) != target.table(key)]
-        if relied is None or moved or snapshot.schema != target.schema or self._has_merged_since(snapshot):
+        if (
+            relied is None
+            or moved
+            or self.expect
+            or snapshot.schema != target.schema
+            or self._has_merged_since(snapshot)
+        ):
             raise ExpectedVersionMismatch(moved[0] if moved else "branch", plan.base.seq, snapshot.commit.ref.seq)
         return plan
 
@@ -363,7 +443,8 @@ class _Attempt:
         for entity in self.current.view.catalog.tables.values():
             theirs, ours = (state_of(view, entity.id) for view in (self.incoming.view, self.current.view))
             origins = [state_of(view, entity.id) for view in self.bases.views]
-            if same_state(theirs, ours) or all(same_state(theirs, origin) for origin in origins):
+            is_old = same_state(theirs, ours) or all(same_state(theirs, origin) for origin in origins)
+            if is_old and entity.id not in self._states:
                 continue
             if entity.id not in merged:
                 result[entity.table_key] = TypeSummary("pointer")

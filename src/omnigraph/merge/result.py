@@ -59,6 +59,9 @@ class MergeResult:
     conflicts: tuple[MergeConflict, ...] = ()
     dry_run: bool = False
     hint: str | None = None
+    source_commit: str = ""
+    target_commit: str = ""
+    """The ids of the heads that were merged: `expect=(source_commit, target_commit)` merges these and no others."""
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
     schema_conflicts: tuple[SchemaConflict, ...] = ()

@@ -65,14 +65,16 @@ def _counts_of(receipt: LoadReceipt, prefix: str) -> list[JsonObject]:
 
 
 def merge_json(result: MergeResult) -> JsonObject:
-    """{source, target, outcome, bases, changes: {key: {way, inserted?, updated?, deleted?}}, conflicts, schema_conflicts?,
-    schema_steps?, actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}."""
+    """{source, target, outcome, bases, source_commit, target_commit, changes: {key: {way, inserted?, updated?, deleted?}},
+    conflicts, schema_conflicts?, schema_steps?, actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}."""
     return present(
         {
             "source": result.source,
             "target": result.target,
             "outcome": result.outcome,
             "bases": list(result.bases),
+            "source_commit": result.source_commit,
+            "target_commit": result.target_commit,
             "changes": {key: present(dataclasses.asdict(each)) for key, each in sorted(result.types.items())},
             "conflicts": [conflict.to_json() for conflict in result.conflicts],
             "schema_conflicts": [conflict.to_json() for conflict in result.schema_conflicts] or None,

@@ -13,7 +13,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import MergeConflict, PropertyConflict, SchemaConflict
+    from omnigraph import MergeConflict, PropertyConflict, Resolution, SchemaConflict
 
 
 def register(cli: click.Group) -> None:
@@ -119,6 +119,12 @@ def _register_merge(group: click.Group) -> None:
     @engine_option("local")
     @click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    @click.option(
+        "--resolutions",
+        metavar="FILE",
+        help="What becomes of entities in conflict: JSON, [{entity_kind, type_name, entity_id, take, seen, value?}]. "
+        "take is ours, theirs, base, delete or value; seen is the conflict's digest (--dry-run --json).",
+    )
     @click.argument("source")
     def merge(
         settings: Settings,
@@ -130,6 +136,7 @@ def _register_merge(group: click.Group) -> None:
         engine: str,
         delete_branch: bool,
         message: str | None,
+        resolutions: str | None,
         source: str,
     ) -> None:
         """Merge a branch into another one, as one commit or not at all. Exit code 1 on conflicts.
@@ -137,10 +144,11 @@ def _register_merge(group: click.Group) -> None:
         \b
         omnigraph branch merge review --store ./people
         omnigraph branch merge review --strategy theirs --by property --dry-run --store ./people
+        omnigraph branch merge review --resolutions decided.json --store ./people
 
         \b
         JSON: {source, target, outcome, bases, changes, conflicts: [{entity_kind, type_name, entity_id?, kind, message,
-               properties: [{name, base?, ours?, theirs?}]}], schema_conflicts?: [{kind, entity, message, ours?: {text, line},
+               properties: [{name, base?, ours?, theirs?}], digest}], source_commit, target_commit, schema_conflicts?: [{kind, entity, message, ours?: {text, line},
                theirs?}], schema_steps?, actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
@@ -162,6 +170,7 @@ def _register_merge(group: click.Group) -> None:
                     delete_branch=delete_branch,
                     actor=settings.actor_for(graph),
                     message=message,
+                    resolutions=[] if resolutions is None else _read_resolutions(resolutions),
                 )
         except MergeConflicts as error:
             if not out.as_json:
@@ -177,6 +186,23 @@ def _register_merge(group: click.Group) -> None:
             raise click.exceptions.Exit(1)
         verb = "would merge" if dry_run else "merged"
         out.done(value, f"{verb} {source} into {target}: {result.outcome}")
+
+
+def _read_resolutions(file: str) -> list[Resolution]:
+    """A JSON file with a list of resolutions."""
+    import json
+
+    from omnigraph import Resolution
+    from omnigraph.errors import UsageError
+
+    try:
+        with open(file, encoding="utf-8") as text:
+            members = json.load(text)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"'{file}' is no JSON file that can be read: {error}") from error
+    if not isinstance(members, list):
+        raise UsageError(f"'{file}' must hold a list", hint="[{entity_kind, type_name, entity_id, take, seen, value?}]")
+    return [Resolution.from_json(each) for each in members]
 
 
 def _print_conflicts(
