@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.client import decoding
@@ -15,7 +16,7 @@ from omnigraph.graph.branches import Branch
 from omnigraph.history import MAIN
 
 if TYPE_CHECKING:
-    from omnigraph.merge import By, MergeResult, Strategy
+    from omnigraph.merge import By, MergeResult, Resolution, Strategy
     from omnigraph.pipeline.engines import Engine
 
 
@@ -61,10 +62,14 @@ class RemoteBranches:
         delete_branch: bool = False,
         actor: str | None = None,
         message: str | None = None,
+        resolutions: Sequence[Resolution] = (),
+        expect: tuple[str, str] | None = None,
         engine: Engine = "local",
     ) -> MergeResult:
         """Bring a branch's changes into another, as one commit with two parents. MergeConflicts, with every conflict, when the
         branches contradict each other."""
+        from omnigraph.merge.resolutions import check_resolutions
+
         no_actor(actor)
         only_default("engine", engine, "local", ENGINE)
         body = {
@@ -75,6 +80,8 @@ class RemoteBranches:
             "dry_run": dry_run,
             "delete_branch": delete_branch,
             "message": message,
+            "resolutions": [each.to_json() for each in check_resolutions(resolutions)] or None,
+            "expect": None if expect is None else {"source": expect[0], "target": expect[1]},
         }
         path = f"{self._state.path}/branches/merge"
         try:

@@ -151,6 +151,8 @@ def merge_result(value: Json, catalog: Catalog | None = None) -> MergeResult:
         conflicts=tuple(merge_conflict(each, catalog) for each in value.get("conflicts", ())),
         dry_run=value.get("dry_run", False),
         hint=value.get("hint"),
+        source_commit=value.get("source_commit", ""),
+        target_commit=value.get("target_commit", ""),
         branch_deleted=value.get("branch_deleted"),
         branch_delete_error=value.get("branch_delete_error"),
         schema_conflicts=tuple(schema_conflict(each) for each in value.get("schema_conflicts", ())),
@@ -165,7 +167,12 @@ def merge_conflict(value: Json, catalog: Catalog | None = None) -> MergeConflict
         {} if catalog is None else cast("Mapping[str, EntityType]", catalog.nodes if kind == "node" else catalog.edges)
     )
     properties = tuple(_property_conflict(each, types.get(name)) for each in value.get("properties", ()))
-    return MergeConflict(kind, name, value.get("entity_id"), value["kind"], value["message"], properties)
+    images = {
+        side: entity(value[side], types.get(name), value["entity_id"])
+        for side in ("base", "ours", "theirs")
+        if side in value
+    }
+    return MergeConflict(kind, name, value.get("entity_id"), value["kind"], value["message"], properties, **images)
 
 
 def _property_conflict(value: Json, declared: EntityType | None) -> PropertyConflict:

@@ -185,14 +185,18 @@ def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> 
     differing = tuple(each for each in properties_of(entity, rows) if _is_contested(each, rows))
     names = "" if kind == "delete_vs_update" else f" ({', '.join(each.name for each in differing)})"
     message = f"{entity.name} '{id}': {DIVERGENCES[kind]}{names}"
-    return MergeConflict(kind_of(entity), entity.name, id, kind, message, differing, **rows.images)
+    images = rows.images
+    return MergeConflict(
+        kind_of(entity), entity.name, id, kind, message, differing, images["base"], images["ours"], images["theirs"]
+    )
 
 
 def with_values(conflict: MergeConflict, entity: EntityType, rows: Sides) -> MergeConflict:
     """A broken rule with what each side has, of the properties concerned and as a whole."""
     names = {each.name for each in conflict.properties}
     concerned = tuple(each for each in properties_of(entity, rows) if each.name in names)
-    return replace(conflict, properties=concerned, **rows.images)
+    images = rows.images
+    return replace(conflict, properties=concerned, base=images["base"], ours=images["ours"], theirs=images["theirs"])
 
 
 def properties_of(entity: EntityType, rows: Sides) -> Iterator[PropertyConflict]:

@@ -12,11 +12,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from omnigraph.errors import UsageError
 from omnigraph.history.attribution import MAX_MESSAGE_BYTES
+from omnigraph.values.entities import JsonValue
+from omnigraph.values.json_values import json_value
 
 Take: TypeAlias = Literal["ours", "theirs", "base", "delete", "value"]
 TAKES: tuple[Take, ...] = get_args(Take)
 MAX_NAMED = 100
 _MEMBERS = {"entity_kind", "type_name", "entity_id", "take", "seen", "value"}
+_ENDS = ("from", "to")
 _IMAGE_MEMBERS = {"properties", "endpoints"}
 
 
@@ -73,6 +76,18 @@ class Resolution:
             raise UsageError(f"a resolution needs '{missing[0]}'")
         value = members.get("value")
         return cls(**{**members, "value": None if value is None else _entity(value)})
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """What `from_json` takes.
+
+        >>> assert og.Resolution.from_json(decided.to_json()) == decided
+        """
+        members = {name: getattr(self, name) for name in ("entity_kind", "type_name", "entity_id", "take", "seen")}
+        if self.value is None:
+            return members
+        ends = {name: self.value[name] for name in _ENDS if name in self.value and self.entity_kind == "edge"}
+        properties = {name: json_value(each) for name, each in self.value.items() if name not in ends}
+        return {**members, "value": {"properties": properties, **({"endpoints": ends} if ends else {})}}
 
 
 def _entity(image: object) -> dict[str, Any]:
