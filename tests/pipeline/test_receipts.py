@@ -57,6 +57,12 @@ def test_a_merge_of_what_is_there_commits_nothing(
     assert data_files(tmp_path / "graph") == files, "what was written to compare is gone"
 
 
+def test_rows_in_any_order_are_compared_with_those_of_their_id(graph: og.Graph, write: Write) -> None:
+    people = [person(name, age=age) for age, name in enumerate("abcd")]
+    graph.load(write("first.jsonl", *people), mode="append", engine="local")
+    assert graph.load(write("turned.jsonl", *people[1:], people[0]), mode="merge", engine="local").commit is None
+
+
 def data_files(folder: Path) -> set[Path]:
     return set(folder.glob("*/*/data/*"))
 

@@ -13,17 +13,22 @@ if TYPE_CHECKING:
 
 def differing(old: pa.Table, new: pa.Table, entity: EntityType) -> pa.Array:
     """Ids of the entities in both whose values differ."""
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     ids = old.column("id").combine_chunks().cast(pa.utf8())
     ids = ids.filter(pc.is_in(ids, value_set=new.column("id").combine_chunks().cast(pa.utf8())))
-    before, after = aligned(old, ids), aligned(new, ids)
-    different = np.zeros(len(ids), bool)
+    return ids.filter(pa.array(differs(aligned(old, ids), aligned(new, ids), entity)))
+
+
+def differs(before: pa.Table, after: pa.Table, entity: EntityType) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Row by row, whether the values of an entity are others."""
+    import numpy as np
+
+    different = np.zeros(before.num_rows, bool)
     for name in value_columns(entity):
         different |= ~equal_values(before.column(name), after.column(name))
-    return ids.filter(pa.array(different))
+    return different
 
 
 def value_columns(entity: EntityType) -> list[str]:

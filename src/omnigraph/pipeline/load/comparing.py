@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.equality import differing, value_columns
+from omnigraph.changes.equality import differs, value_columns
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.tables import Table
-from omnigraph.tables.table import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +22,7 @@ MAX_TASK_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Comparison:
-    """A task: rows of one type at two places, as pairs of addresses."""
+    """A task: rows of one type at two places, as pairs of addresses in the order of the old ones."""
 
     target: Target
     key: str
@@ -49,15 +48,18 @@ def unchanged_rows(
 
 
 def compare(task: Comparison) -> np.ndarray[Any, Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    """The old addresses of the pairs whose values are the same."""
+    import numpy as np
 
     entity = task.target.catalog.tables[task.key]
-    columns = ["id", *value_columns(entity)]
-    old = rows_at(task.target.open(task.old), task.pairs.column("old").to_numpy(), columns)
-    new = rows_at(task.target.open(task.new), task.pairs.column("new").to_numpy(), columns)
-    changed = pc.is_in(old.column("id"), value_set=pa.array(differing(old, new, entity), pa.utf8()))
-    same: np.ndarray[Any, Any] = old.column(ROW_ADDRESS).filter(pc.invert(changed)).to_numpy()
+    old_places, new_places = (task.pairs.column(side).to_numpy() for side in ("old", "new"))
+    old = rows_at(task.target.open(task.old), old_places, value_columns(entity))
+    new = rows_at(task.target.open(task.new), new_places, value_columns(entity))
+    # Rows come in the order of their addresses; the pairs are in that of the old ones.
+    order = np.argsort(new_places)
+    if not np.array_equal(order, np.arange(len(order))):
+        new = new.take(np.argsort(order))
+    same: np.ndarray[Any, Any] = old_places[~differs(old, new, entity)]
     return same
 
 
