@@ -103,7 +103,7 @@ class Oracle:
 
     def grouped(self, plan: p.ReadPlan, matches: list[Match]) -> list[dict[str, Any]]:
         groups: dict[str, list[Match]] = {}
-        plain_ones = [one.expression for one in plan.projections if not isinstance(one.expression, p.Aggregate)]
+        plain_ones = [one.expression for one in plan.projections if not holds_aggregate(one.expression)]
         for match in matches:
             key = repr([self.group_key(one, match) for one in plain_ones])
             groups.setdefault(key, []).append(match)
@@ -111,14 +111,12 @@ class Oracle:
             groups[""] = []
         rows = []
         for members in groups.values():
-            values = [
-                self.aggregate(one.expression, members)
-                if isinstance(one.expression, p.Aggregate)
-                else self.value(one.expression, members[0])
-                for one in plan.projections
-            ]
+            self.members, first = members, members[0] if members else {}
+            if not all(self.value(one, first) is True for one in plan.having):
+                continue
+            values = [self.value(one.expression, first) for one in plan.projections]
             shown = [
-                value if isinstance(one.expression, p.Aggregate) else self.shown(one.expression, members[0])
+                self.shown(one.expression, first) if isinstance(one.expression, p.EntityRef) else value
                 for one, value in zip(plan.projections, values, strict=True)
             ]
             keys = []
@@ -126,7 +124,7 @@ class Oracle:
                 place = next(i for i, one in enumerate(plan.projections) if one.expression == order.expression)
                 keys.append((values[place], down(order)))
             for one, value in zip(plan.projections, values, strict=True):
-                if not isinstance(one.expression, p.Aggregate):
+                if not holds_aggregate(one.expression):
                     keys.append((tuple(value) if isinstance(value, list) else value, False))
             names = [one.name for one in plan.projections]
             rows.append({"out": dict(zip(names, shown, strict=True)), "keys": keys})
@@ -146,8 +144,19 @@ class Oracle:
         values = [v for v in (self.value(one.operand, m) for m in members) if v is not None]
         if one.function == "count":
             return len({repr(v) for v in values}) if one.distinct else len(values)
+        if one.function == "collect":
+            return sorted(dict.fromkeys(values) if one.distinct else values)
+        if one.function in ("first", "last"):
+            pairs = [(self.value(one.argument, m), self.value(one.operand, m)) for m in members]
+            pairs = sorted(pair for pair in pairs if None not in pair)
+            return None if not pairs else pairs[0][1] if one.function == "first" else pairs[-1][1]
         if not values:
             return None
+        if one.function in ("median", "percentile"):
+            ranked = sorted(map(float, values))
+            place = (len(ranked) - 1) * (0.5 if one.argument is None else self.value(one.argument, {}))
+            low, high = ranked[math.floor(place)], ranked[math.ceil(place)]
+            return low + (high - low) * (place - math.floor(place))
         if one.function == "sum":
             return sum(values) if one.type.scalar.is_integer else float(sum(values))
         if one.function == "avg":
@@ -234,6 +243,8 @@ class Oracle:
             case p.Choice(branches, otherwise, type):
                 chosen = next((v for c, v in branches if self.value(c, match) is True), otherwise)
                 return None if chosen is None else in_type(self.value(chosen, match), type)
+            case p.Aggregate():
+                return self.aggregate(e, self.members)
             case p.ItemRef(variable, _):
                 return match[variable]
             case p.Quantified(kind, item, items, condition, _):
@@ -396,6 +407,10 @@ def operate(op: str, left: Any, right: Any) -> Any:
         case "ends_with":
             return left[len(left) - len(right) :] == right if len(right) <= len(left) else False
     raise AssertionError(op)
+
+
+def holds_aggregate(expression: p.Expression) -> bool:
+    return isinstance(expression, p.Aggregate) or any(map(holds_aggregate, p.children(expression)))
 
 
 def in_type(value: Any, type: PropertyType) -> Any:

@@ -139,13 +139,39 @@ class Writer:
         choices = [
             (f"${v}.{p}", k) for v in people for p, k in (("rank", "n"), ("score", "n"), ("name", "t"), ("tier", "e"))
         ]
+        choices += [
+            (text.format(v), k)
+            for v in people
+            for text, k in (
+                ("coalesce(${}.rank, 0)", "n"),
+                ("abs(${}.rank)", "n"),
+                ("floor(${}.score)", "n"),
+                ("length(${}.note)", "n"),
+                ("size(${}.tags)", "n"),
+                ("upper(${}.name)", "t"),
+                ('case when ${0}.rank > 0 then "a" when ${0}.rank < 0 then "b" else "c" end', "t"),
+            )
+        ]
         choices += [(f"${v}.rank", "n") for v in cities] + [(f"${v}.name", "t") for v in cities]
         choices += [(f"${v}.weight", "n") for v in edges]
         return self.draw(st.sampled_from(choices))
 
     def condition(self, people: list[str], cities: list[str], edges: list[str], depth: int) -> str:
         kind = self.pick(
-            ["compare", "compare", "compare", "null", "in", "list", "search", "block", "block", "logic", "pair"]
+            [
+                "compare",
+                "compare",
+                "compare",
+                "null",
+                "in",
+                "list",
+                "items",
+                "search",
+                "block",
+                "block",
+                "logic",
+                "pair",
+            ]
         )
         if kind == "block" and depth > 0:
             return self.block(people, depth)
@@ -157,6 +183,11 @@ class Writer:
             return f"${self.pick(people)} {self.pick(['=', '!='])} ${self.pick(people)}"
         if kind == "list":
             return f'${self.pick(people)}.tags contains "{self.pick(["p", "q"])}"'
+        if kind == "items":
+            quantifier = self.pick(["any", "all"])
+            return (
+                f'{quantifier}($t in ${self.pick(people)}.tags where $t = lower(${self.pick(people)}.tier) or $t = "p")'
+            )
         if kind == "search":
             return f'search(${self.pick(people)}.note, "{self.pick(["red", "red fox", "blue", ""])}")'
         left, type_ = self.value(people, cities, edges)
@@ -198,6 +229,7 @@ class Writer:
             f"${v}.name" for v in cities
         ]
         columns += [f"${v}.weight" for v in edges]
+        columns += [f"coalesce(${v}.rank, 0) + 1" for v in people] + [f"substring(${v}.note, 2, 3)" for v in people]
         chosen = self.draw(st.lists(st.sampled_from(columns), unique=True, min_size=1, max_size=3))
         if self.draw(st.integers(0, 2)) == 0:
             return self.aggregated(people, edges, chosen)
@@ -211,12 +243,17 @@ class Writer:
     def aggregated(self, people: list[str], edges: list[str], keys: list[str]) -> str:
         functions = [f"count(${v})" for v in people + edges] + [f"count(distinct ${v})" for v in people]
         functions += [f"{f}(${v}.rank)" for v in people for f in ("sum", "avg", "min", "max", "count", "count")]
+        functions += [f"{f}(${v}.rank)" for v in people for f in ("collect", "median")]
+        functions += [f"{f}(${v}.name by ${v}.score)" for v in people for f in ("first", "last")]
+        functions += [f"percentile(${v}.rank, 0.3) + count(${v})" for v in people]
+        functions += [f"coalesce(sum(${v}.rank), 0) / count(distinct ${v})" for v in people]
         chosen = self.draw(st.lists(st.sampled_from(functions), min_size=1, max_size=3))
         kept = keys[: self.draw(st.integers(0, len(keys)))]
         shown = [f"{key} as k{place}" for place, key in enumerate(kept)]
         shown += [f"{function} as f{place}" for place, function in enumerate(chosen)]
         names = [one.rpartition(" ")[2] for one in shown]
-        return f"return {{ {', '.join(shown)} }} {self.ordered(names)} {self.cut()}"
+        counted = f"having {{ count(${self.pick(people)}) > 1 }}" if self.draw(st.integers(0, 3)) == 0 else ""
+        return f"return {{ {', '.join(shown)} }} {counted} {self.ordered(names)} {self.cut()}"
 
     def ordered(self, names: list[str]) -> str:
         chosen = self.draw(st.lists(st.sampled_from(names), unique=True, max_size=2))

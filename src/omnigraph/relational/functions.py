@@ -37,6 +37,14 @@ _ADDED = {
     "second": ("to_seconds(b)", "make_dt_interval(0, 0, 0, b)"),
 }
 
+
+def _percentile(values: str, size: str, item: str) -> str:
+    """Between the two values nearest to the place, in proportion: with the same steps, the same digits on both engines."""
+    place = f"(({size.format(values)} - 1) * b)"
+    low, high = (item.format(f"({values})", f"CAST({side}({place}) AS INT)") for side in ("floor", "ceil"))
+    return f"{low} + ({high} - {low}) * ({place} - floor({place}))"
+
+
 TEXTS: dict[str, tuple[str, str]] = {
     "upper": ("upper(a)", f"array_join(transform({_LETTERS}, letter -> {_UPPER_LETTER}), '')"),
     "lower": ("lower(a)", f"array_join(transform({_LETTERS}, letter -> {_LOWER_LETTER}), '')"),
@@ -77,6 +85,26 @@ TEXTS: dict[str, tuple[str, str]] = {
         "CASE WHEN a IS NULL THEN NULL ELSE CASE list_max(list_transform(a, lambda item: CASE b WHEN FALSE THEN 2 "
         "WHEN TRUE THEN 0 ELSE 1 END)) WHEN 2 THEN FALSE WHEN 1 THEN NULL ELSE TRUE END END",
         "forall(a, item -> b)",
+    ),
+    "collect": (
+        "coalesce(list(a ORDER BY a) FILTER (WHERE a IS NOT NULL), [])",
+        "array_sort(collect_list(a))",
+    ),
+    "collect_distinct": (
+        "coalesce(list(DISTINCT a ORDER BY a) FILTER (WHERE a IS NOT NULL), [])",
+        "array_sort(collect_set(a))",
+    ),
+    "percentile": (
+        _percentile("list(a ORDER BY a) FILTER (WHERE a IS NOT NULL)", "len({})", "{}[{} + 1]"),
+        _percentile("array_sort(collect_list(a))", "size({})", "get({}, {})"),
+    ),
+    "first": (
+        "first(a ORDER BY b, a) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)",
+        "min_by(a, struct(b, a)) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)",
+    ),
+    "last": (
+        "first(a ORDER BY b DESC, a DESC) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)",
+        "max_by(a, struct(b, a)) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)",
     ),
     "size": ("len(a)", "CAST(size(a) AS BIGINT)"),
     **{f"truncated_{unit}": (f"date_trunc('{unit}', a)", f"date_trunc('{unit}', a)") for unit in _ADDED},

@@ -60,6 +60,13 @@ SOFT_KEYWORDS = [
     "end",
     "any",
     "all",
+    "having",
+    "collect",
+    "median",
+    "percentile",
+    "first",
+    "last",
+    "by",
 ]
 
 RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")

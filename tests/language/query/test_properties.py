@@ -97,9 +97,17 @@ def _grown(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Expr]:
         st.builds(syntax.Quantifier, st.sampled_from(["any", "all"]), variables, inner, inner, at, at),
         st.builds(syntax.Call, calls, st.lists(inner, min_size=1, max_size=3).map(tuple), at),
         st.builds(
-            syntax.AggregateCall, st.sampled_from(["count", "sum", "avg", "min", "max"]), inner, st.just(False), at
+            syntax.AggregateCall,
+            st.sampled_from(["count", "sum", "avg", "min", "max", "collect", "median"]),
+            inner,
+            st.just(False),
+            st.none(),
+            at,
         ),
-        st.builds(syntax.AggregateCall, st.just("count"), inner, st.just(True), at),
+        st.builds(syntax.AggregateCall, st.sampled_from(["count", "collect"]), inner, st.just(True), st.none(), at),
+        st.builds(
+            syntax.AggregateCall, st.sampled_from(["percentile", "first", "last"]), inner, st.just(False), inner, at
+        ),
         st.builds(
             syntax.Block,
             st.sampled_from(["not", "exists", "count"]),
@@ -151,6 +159,7 @@ reads = st.builds(
         st.builds(syntax.ReturnItem, expressions, st.one_of(st.none(), any_names), st.just(AT)), min_size=1, max_size=3
     ).map(tuple),
     st.booleans(),
+    st.lists(expressions, max_size=2).map(tuple),
     st.lists(
         st.builds(syntax.OrderItem, expressions, st.sampled_from([None, "asc", "desc"]), st.just(AT)), max_size=2
     ).map(tuple),
@@ -248,6 +257,12 @@ TOKENS = [
     "coalesce",
     "30 days",
     "any",
+    "having",
+    "collect",
+    "median",
+    "percentile",
+    "first",
+    "by",
     "{",
     "}",
     "(",

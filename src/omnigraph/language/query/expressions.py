@@ -18,7 +18,7 @@ from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import compared, fitted, temporal_constant, untyped_constant
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
-Place = OneOf["match", "return", "order", "where", "insert"]
+Place = OneOf["match", "return", "having", "order", "where", "insert"]
 BlockChecker = Callable[[tuple[syntax.Clause, ...], Scope, Position], plan.Pattern]
 
 
@@ -501,25 +501,51 @@ class ExpressionChecker:
 
     def _aggregate(self, aggregate: syntax.AggregateCall) -> plan.Aggregate:
         function = aggregate.function
-        if self.place not in ("return", "order"):
+        if self.place not in ("return", "having", "order"):
             hint = "use a `count { … }` block" if self.place == "match" else None
             raise self.checking.refuse("T37", f"{function} cannot stand in `{self.place}`", aggregate.at, hint)
         operand = self._aggregated(aggregate)
         if function == "count":
             return plan.Aggregate("count", operand, aggregate.distinct, PropertyType(Scalar.I64))
         type_ = type_of(operand)
+        if function in ("collect", "first", "last") and not isinstance(operand, plan.EntityRef) and _is_plain(type_):
+            argument = None if aggregate.argument is None else self._ordering(aggregate, aggregate.argument)
+            collected = PropertyType(type_.scalar, is_list=True)
+            given = collected if function == "collect" else replace(type_, nullable=True)
+            return plan.Aggregate(function, operand, aggregate.distinct, given, argument)
         allowed = type_.scalar.is_numeric
         if function in ("min", "max"):
             allowed = allowed or type_.scalar in (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
         if isinstance(operand, plan.EntityRef) or type_.is_list or not allowed:
             what = "an entity" if isinstance(operand, plan.EntityRef) else str(type_)
-            raise self.checking.refuse("T8", f"{function} cannot be taken of {what}", aggregate.operand.at)
-        return plan.Aggregate(function, operand, False, _aggregate_type(function, type_))
+            hint = (
+                f"name a property: {function}(${operand.variable}.…)" if isinstance(operand, plan.EntityRef) else None
+            )
+            raise self.checking.refuse("T8", f"{function} cannot be taken of {what}", aggregate.operand.at, hint)
+        fraction = None if aggregate.argument is None else self._fraction(aggregate.argument)
+        return plan.Aggregate(function, operand, False, _aggregate_type(function, type_), fraction)
+
+    def _fraction(self, written: syntax.Expr) -> plan.Constant:
+        fraction = self.check(written)
+        value = fraction.value if isinstance(fraction, plan.Constant) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            hint = "the middle is percentile(…, 0.5), which is median(…)"
+            raise self.checking.refuse(
+                "T8", "the second argument of percentile is a number from 0 to 1", written.at, hint
+            )
+        return plan.Constant(float(value), PropertyType(Scalar.F64))
+
+    def _ordering(self, aggregate: syntax.AggregateCall, written: syntax.Expr) -> plan.Expression:
+        order = self.check(written)
+        if isinstance(order, plan.EntityRef) or not _is_plain(order.type):
+            raise self.checking.refuse("T8", f"{aggregate.function} needs a value to go by", written.at)
+        return order
 
     def _aggregated(self, aggregate: syntax.AggregateCall) -> plan.Expression:
         if isinstance(aggregate.operand, syntax.Variable) and self.scope.edge(aggregate.operand.name) is not None:
             return plan.EntityRef(aggregate.operand.name)
-        for node, _ in syntax.walk(aggregate.operand):
+        inside = [aggregate.operand] if aggregate.argument is None else [aggregate.operand, aggregate.argument]
+        for node, _ in (found for part in inside for found in syntax.walk(part)):
             if isinstance(node, syntax.AggregateCall):
                 raise self.checking.refuse("T37", "an aggregate cannot stand inside another", node.at)
             if isinstance(node, syntax.Call):

@@ -247,7 +247,8 @@ class _Builder(Transformer[Token, Any]):
         distinct = isinstance(rest[0], Token)
         items = tuple(part for part in rest if isinstance(part, syntax.ReturnItem))
         tail: dict[str, Any] = dict(part for part in rest if isinstance(part, tuple))
-        return syntax.ReadBody(clauses, items, distinct, tail.get("order", ()), tail.get("limit"), tail.get("offset"))
+        having, order = tail.get("having", ()), tail.get("order", ())
+        return syntax.ReadBody(clauses, items, distinct, having, order, tail.get("limit"), tail.get("offset"))
 
     def block(self, *clauses: syntax.Clause) -> tuple[syntax.Clause, ...]:
         return clauses
@@ -257,6 +258,12 @@ class _Builder(Transformer[Token, Any]):
 
     def aliased_item(self, expression: Any, _as: Token, alias: Token) -> syntax.ReturnItem:
         return syntax.ReturnItem(expression, str(alias), expression.at)
+
+    def having(self, _having: Token, *conditions: Any) -> tuple[str, Any]:
+        return "having", conditions
+
+    def kept(self, condition: Any) -> Any:
+        return condition
 
     def order(self, _order: Token, *keys: syntax.OrderItem) -> tuple[str, Any]:
         return "order", keys
@@ -408,10 +415,16 @@ class _Builder(Transformer[Token, Any]):
         return syntax.Quantifier(str(kind), _named(variable), items, condition, _at(kind), _at(variable))  # type: ignore[arg-type]  # any or all
 
     def aggregate(self, function: Any, operand: Any) -> syntax.AggregateCall:
-        return syntax.AggregateCall(str(function), operand, False, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
+        return syntax.AggregateCall(str(function), operand, False, None, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
 
     def aggregate_distinct(self, function: Any, _distinct: Token, operand: Any) -> syntax.AggregateCall:
-        return syntax.AggregateCall("count", operand, True, _at(function))
+        return syntax.AggregateCall(str(function), operand, True, None, _at(function))  # type: ignore[arg-type]  # count or collect
+
+    def percentile(self, function: Any, operand: Any, fraction: Any) -> syntax.AggregateCall:
+        return syntax.AggregateCall("percentile", operand, False, fraction, _at(function))
+
+    def aggregate_by(self, function: Any, operand: Any, _by: Token, order: Any) -> syntax.AggregateCall:
+        return syntax.AggregateCall(str(function), operand, False, order, _at(function))  # type: ignore[arg-type]  # first or last
 
     def blocked(self, kind: Any, clauses: tuple[syntax.Clause, ...]) -> syntax.Block:
         return syntax.Block(str(kind), clauses, _at(kind))  # type: ignore[arg-type]  # the grammar allows these only

@@ -23,7 +23,7 @@ BinaryOp = OneOf[
     "and", "or", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "contains", "starts_with", "ends_with", "in"
 ]  # fmt: skip
 UnaryOp = OneOf["not", "-", "is_null", "is_not_null"]
-AggregateFunction = OneOf["count", "sum", "avg", "min", "max"]
+AggregateFunction = OneOf["count", "sum", "avg", "min", "max", "collect", "median", "percentile", "first", "last"]
 
 BOOL = PropertyType(Scalar.BOOL)
 NULLABLE_BOOL = PropertyType(Scalar.BOOL, nullable=True)
@@ -176,10 +176,17 @@ class Rrf:
 
 @dataclass(frozen=True)
 class Aggregate:
+    """A value of a group of rows; rows in which the operand is null do not count. `collect` gives the values in ascending
+    order. `median` and `percentile` lie between the two nearest values, in proportion. `first` and `last` give the value
+    at the smallest and at the largest `argument`; rows without it do not count, and of several the smallest, or largest,
+    value is taken. For `percentile` the argument is a number from 0 to 1.
+    """
+
     function: AggregateFunction
     operand: Expression
     distinct: bool
     type: PropertyType
+    argument: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -225,8 +232,10 @@ Expression = (
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The expressions directly inside; a block has none (its pattern is another scope)."""
     match expression:
-        case Unary(_, operand, _) | Aggregate(_, operand, _, _):
+        case Unary(_, operand, _):
             return (operand,)
+        case Aggregate():
+            return (expression.operand,) if expression.argument is None else (expression.operand, expression.argument)
         case Binary(_, left, right, _):
             return (left, right)
         case ListOf(items, _) | Call(_, items, _):
@@ -252,6 +261,11 @@ def walk(expression: Expression) -> Iterator[Expression]:
         current = stack.pop()
         yield current
         stack.extend(reversed(children(current)))
+
+
+def is_aggregated(expression: Expression) -> bool:
+    """Is there an aggregate in it?"""
+    return any(isinstance(inner, Aggregate) for inner in walk(expression))
 
 
 # ---------------------------------------------------------------- patterns
@@ -353,8 +367,9 @@ class ReadPlan:
     """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order (empty in a
     grouped or distinct read, where the projections complete it).
 
-    `grouped`: some projection is an aggregate; then the other projections are the group key and the group key completes
-    the order. `limit` and `offset` are integer constants or parameters.
+    `grouped`: some projection has an aggregate in it; then the projections without one are the group key, which completes
+    the order, and outside their aggregates the others mention nothing else. `having` keeps the groups for which all its
+    conditions are true. `limit` and `offset` are integer constants or parameters.
     """
 
     name: str
@@ -370,6 +385,7 @@ class ReadPlan:
     offset: Constant | Parameter | None
     reads: tuple[str, ...]
     """Table keys the query may inspect, sorted."""
+    having: tuple[Expression, ...] = ()
     description: str | None = None
     instruction: str | None = None
 

@@ -59,6 +59,8 @@ def _read(body: syntax.ReadBody) -> str:
         alias = "" if item.alias is None else f" as {item.alias}"
         lines.append(f"    {expressions.text(item.expression)}{alias},")
     lines.append("  }")
+    if body.having:
+        lines.append(f"  having {{ {', '.join(map(expressions.text, body.having))} }}")
     if body.order:
         keys = [
             expressions.text(key.expression) + ("" if key.direction is None else f" {key.direction}")
@@ -167,12 +169,18 @@ class _Expressions:
                 items, condition = self._inside(expression.items, _SUM), self.text(expression.condition)
                 return f"{expression.kind}({self._sigil}{expression.variable} in {items} where {condition})", _PRIMARY
             case syntax.AggregateCall():
-                distinct = "distinct " if expression.distinct else ""
-                return f"{expression.function}({distinct}{self.text(expression.operand)})", _PRIMARY
+                return self._aggregate(expression), _PRIMARY
             case syntax.Block():
                 return f"{expression.kind} {{ {' '.join(self.clauses(expression.clauses, ''))} }}", _PRIMARY
             case _:
                 return self._print_operator(expression)
+
+    def _aggregate(self, expression: syntax.AggregateCall) -> str:
+        operand = ("distinct " if expression.distinct else "") + self.text(expression.operand)
+        if expression.argument is not None:
+            between = ", " if expression.function == "percentile" else " by "
+            operand += between + self.text(expression.argument)
+        return f"{expression.function}({operand})"
 
     def _case(self, expression: syntax.CaseExpression) -> str:
         parts = [f"when {self.text(one.condition)} then {self.text(one.value)}" for one in expression.branches]

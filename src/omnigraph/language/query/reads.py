@@ -99,9 +99,10 @@ class _ReadChecker:
         body, scope = self._body, self._scope
         pattern = check_pattern(body.clauses, scope)
         projections = self._projections()
-        grouped = any(isinstance(projection.expression, plan.Aggregate) for projection in projections)
+        grouped = any(plan.is_aggregated(projection.expression) for projection in projections)
         if grouped:
             self._check_group_key(projections)
+        having = self._having(projections, grouped)
         order = self._order(projections, grouped)
         self._check_rankings(projections, order)
         entities = ({*scope.nodes} | {*scope.edges}) - scope.anonymous
@@ -118,6 +119,7 @@ class _ReadChecker:
             limit=self._cut("limit", body.limit),
             offset=self._cut("offset", body.offset),
             reads=tuple(sorted(self._checking.reads)),
+            having=having,
             description=query.description,
             instruction=query.instruction,
         )
@@ -146,15 +148,15 @@ class _ReadChecker:
         return tuple(projections)
 
     def _refuse_nested(self, expression: plan.Expression, written: syntax.Expr) -> None:
-        """An aggregate or a ranking is a column of its own, whether it was written there or stands behind an alias."""
+        """A ranking is a column of its own, and no aggregate stands inside another, whether it was written there or stands
+        behind an alias."""
         if isinstance(expression, plan.Rrf):
             return
         for inside in plan.children(expression):
             for inner in plan.walk(inside):
-                if isinstance(inner, plan.Aggregate):
-                    hint = "return the aggregate as a column of its own"
+                if isinstance(inner, plan.Aggregate) and isinstance(expression, plan.Aggregate):
                     at = _place_of(written, syntax.AggregateCall)
-                    raise self._checking.refuse("T37", "an aggregate cannot stand inside an expression", at, hint)
+                    raise self._checking.refuse("T37", "an aggregate cannot stand inside another", at)
                 if isinstance(inner, plan.Nearest | plan.Bm25 | plan.Rrf):
                     hint = "return the score as a column of its own"
                     at = _place_of(written, syntax.Call)
@@ -165,16 +167,52 @@ class _ReadChecker:
             expression = projection.expression
             if _is_ranking(expression):
                 raise self._checking.refuse("T34", "a ranking cannot stand beside an aggregate", item.at)
-            if not any(isinstance(inner, _ROW_DEPENDENT) for inner in plan.walk(expression)):
+            if plan.is_aggregated(expression):
+                self._check_grouped(expression, projections, item.expression)
+            elif not any(isinstance(inner, _ROW_DEPENDENT) for inner in plan.walk(expression)):
                 message = "a column beside an aggregate is a group key, and this one is the same for every row"
                 raise self._checking.refuse("T9", message, item.at, "return a property or a variable, or leave it out")
+
+    def _check_grouped(
+        self, expression: plan.Expression, projections: tuple[plan.Projection, ...], written: syntax.Expr
+    ) -> None:
+        """Outside its aggregates it mentions nothing but the group key."""
+        keys = [projection.expression for projection in projections if not plan.is_aggregated(projection.expression)]
+        stack = [expression]
+        while stack:
+            current = stack.pop()
+            if current in keys or isinstance(current, plan.Aggregate):
+                if isinstance(current, plan.Aggregate):
+                    self._refuse_nested(current, written)
+                continue
+            if isinstance(current, plan.PropertyRef | plan.EntityRef):
+                name = f"${current.variable}" + (f".{current.column}" if isinstance(current, plan.PropertyRef) else "")
+                hint = f"return {name} as a column too, or put it into an aggregate"
+                raise self._checking.refuse("T9", f"{name} may differ within a group", written.at, hint)
+            stack.extend(plan.children(current))
+
+    def _having(self, projections: tuple[plan.Projection, ...], grouped: bool) -> tuple[plan.Expression, ...]:
+        checker = ExpressionChecker(self._scope, "having", columns=self._aliases(projections))
+        conditions = []
+        for written in self._body.having:
+            condition = checker.condition(written)
+            if not grouped:
+                hint = "a condition on rows belongs in `match`"
+                raise self._checking.refuse(
+                    "T46", "`having` filters groups, and nothing is aggregated here", written.at, hint
+                )
+            self._check_grouped(condition, projections, written)
+            conditions.append(condition)
+        return tuple(conditions)
+
+    def _aliases(self, projections: tuple[plan.Projection, ...]) -> dict[str, plan.Expression]:
+        pairs = zip(self._body.items, projections, strict=True)
+        return {item.alias: projection.expression for item, projection in pairs if item.alias is not None}
 
     # ------------------------------------------------------------ order
 
     def _order(self, projections: tuple[plan.Projection, ...], grouped: bool) -> tuple[plan.OrderKey, ...]:
-        pairs = zip(self._body.items, projections, strict=True)
-        columns = {item.alias: projection.expression for item, projection in pairs if item.alias is not None}
-        checker = ExpressionChecker(self._scope, "order", columns=columns)
+        checker = ExpressionChecker(self._scope, "order", columns=self._aliases(projections))
         returned = [projection.expression for projection in projections]
         keys: list[plan.OrderKey] = []
         for item in self._body.order:
@@ -185,7 +223,7 @@ class _ReadChecker:
                 what = "aggregates" if grouped else "`distinct`"
                 message = f"in a query with {what} only returned columns can order the rows"
                 raise self._checking.refuse("T36", message, item.at, "return it, and order by its alias")
-            if not grouped and isinstance(expression, plan.Aggregate):
+            if not grouped and plan.is_aggregated(expression):
                 raise self._checking.refuse("T37", "an aggregate orders only a query that returns one", item.at)
             keys.append(plan.OrderKey(expression, item.direction == "desc"))
         return tuple(keys)

@@ -51,4 +51,5 @@ RULES: dict[str, str] = {
     "T43": "an unknown function, or arguments that it does not take",
     "T44": "values of `coalesce` or `case` that have no common type",
     "T45": "a duration where no date or instant is added to",
+    "T46": "`having` without an aggregate",
 }

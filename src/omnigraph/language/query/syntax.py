@@ -24,7 +24,7 @@ LiteralKind = OneOf["string", "integer", "float", "bool", "null", "date", "datet
 ComparisonOp = OneOf["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "ends_with", "in"]
 ArithmeticOp = OneOf["+", "-", "*", "/", "%"]
 CallName = OneOf["search", "all_words", "phrase", "fuzzy", "match_text", "nearest", "bm25", "rrf"]
-AggregateName = OneOf["count", "sum", "avg", "min", "max"]
+AggregateName = OneOf["count", "sum", "avg", "min", "max", "collect", "median", "percentile", "first", "last"]
 BlockKind = OneOf["not", "exists", "count"]
 
 
@@ -171,9 +171,12 @@ class Quantifier:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
+    """`argument` is the fraction of `percentile`, and the order of `first` and `last`."""
+
     function: AggregateName
     operand: Expr
     distinct: bool
+    argument: Expr | None
     at: Position = field(compare=False, repr=False)
 
 
@@ -299,6 +302,7 @@ class ReadBody:
     clauses: tuple[Clause, ...]
     items: tuple[ReturnItem, ...]
     distinct: bool
+    having: tuple[Expr, ...]
     order: tuple[OrderItem, ...]
     limit: Literal | Variable | None
     offset: Literal | Variable | None
@@ -372,14 +376,14 @@ _PARTS: dict[type, tuple[str, ...]] = {
     WhenBranch: ("condition", "value"),
     CaseExpression: ("branches", "otherwise"),
     Quantifier: ("items", "condition"),
-    AggregateCall: ("operand",),
+    AggregateCall: ("operand", "argument"),
     Block: ("clauses",),
     Assignment: ("value",),
     BindingClause: ("properties",),
     FilterClause: ("condition",),
     ReturnItem: ("expression",),
     OrderItem: ("expression",),
-    ReadBody: ("clauses", "items", "order", "limit", "offset"),
+    ReadBody: ("clauses", "items", "having", "order", "limit", "offset"),
     MutationBody: ("statements",),
     InsertStatement: ("assignments", "clauses"),
     UpdateStatement: ("assignments", "where"),

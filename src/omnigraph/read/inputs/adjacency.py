@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.usage import all_patterns
-from omnigraph.language.query.plan import Direction, ReadPlan
+from omnigraph.language.query.plan import Aggregate, Direction, ReadPlan, is_aggregated
 from omnigraph.read.inputs.scans import read_table
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.tables.ascending import distinct, union
@@ -207,7 +207,10 @@ class Compact:
 
 
 def has_ordinals(plan: ReadPlan) -> bool:
-    """Ordinals are per table: a variable over several types has none."""
+    """Ordinals are per table: a variable over several types has none. An id that is computed with must be read."""
+    computed = [p.expression for p in plan.projections if not isinstance(p.expression, Aggregate)]
+    if plan.having or any(is_aggregated(expression) for expression in computed):
+        return False
     return all(len(binding.types) == 1 for pattern in all_patterns(plan.pattern) for binding in pattern.bindings)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from omnigraph.expressions.sql import ExpressionCompiler, Known, sql_type
+from omnigraph.expressions.sql import F64, ExpressionCompiler, Known, cast, literal, sql_type
 from omnigraph.expressions.usage import blocks
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import (
@@ -21,9 +21,11 @@ from omnigraph.language.query.plan import (
     PropertyRef,
     ReadPlan,
     Rrf,
+    is_aggregated,
 )
 from omnigraph.read.sql.patterns import Context, Relation
 from omnigraph.read.sql.shapes import Keys, Output, Ranked, RelationalQuery, common
+from omnigraph.relational.functions import neutral
 from omnigraph.relational.sql import column, named, table
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -76,7 +78,8 @@ class _ReadCompiler:
 
     def _uses(self) -> list[Expression]:
         """What the pattern's rows must carry besides keys: a key that is only returned needs no column of its own."""
-        returned = (*(p.expression for p in self.plan.projections), *(k.expression for k in self.plan.order))
+        plan = self.plan
+        returned = (*(p.expression for p in plan.projections), *plan.having, *(k.expression for k in plan.order))
         return [expression for expression in returned if not self._is_key(expression)]
 
     def _is_key(self, expression: Expression) -> bool:
@@ -97,15 +100,25 @@ class _ReadCompiler:
         if isinstance(expression, Rrf):
             assert self.fused is not None
             return self.fused.copy()
-        if isinstance(expression, Aggregate):
-            return self._aggregate(expression)
-        return self.relation.compiler().compile(expression)
+        return self.context.expressions(self.relation.column, self._other).compile(expression)
+
+    def _other(self, expression: Expression) -> exp.Expression:
+        return self._aggregate(expression) if isinstance(expression, Aggregate) else self.relation.other(expression)
 
     def _aggregate(self, aggregate: Aggregate) -> exp.Expression:
         if aggregate.function == "count":
             return self._count(aggregate, self._value(aggregate.operand))
-        operand = self.relation.compiler().compile(aggregate.operand)
+        compiler = self.relation.compiler()
+        operand = compiler.compile(aggregate.operand)
         match aggregate.function:
+            case "collect":
+                return cast(neutral("collect_distinct" if aggregate.distinct else "collect", operand), aggregate.type)
+            case "median" | "percentile":
+                fraction = literal(0.5, F64) if aggregate.argument is None else compiler.compile(aggregate.argument)
+                return neutral("percentile", cast(operand, F64), fraction)
+            case "first" | "last":
+                assert aggregate.argument is not None, "checked"
+                return neutral(aggregate.function, operand, compiler.compile(aggregate.argument))
             case "min":
                 return exp.Min(this=operand)
             case "max":
@@ -138,8 +151,10 @@ class _ReadCompiler:
             self._project(index, projection.expression)
         values = [named(value.copy(), f"r{index}") for index, value in enumerate(self.values)]
         select = self.relation.select.select(*values, copy=False)
-        if self.plan.grouped and self.groups:
-            return select.group_by(*(group.copy() for group in self.groups), copy=False)
+        if self.plan.grouped:
+            if self.groups:
+                select = select.group_by(*(group.copy() for group in self.groups), copy=False)
+            return select.having(*map(self._value, self.plan.having), copy=False) if self.plan.having else select
         return select.distinct(copy=False) if self.plan.distinct and not self.plan.grouped else select
 
     def _add(self, value: exp.Expression) -> str:
@@ -148,7 +163,7 @@ class _ReadCompiler:
 
     def _project(self, index: int, expression: Expression) -> None:
         description = self.plan.columns[index]
-        is_group = self.plan.grouped and not isinstance(expression, Aggregate)
+        is_group = self.plan.grouped and not is_aggregated(expression)
         value = self._value(expression)
         if is_group:
             self.groups.append(value)
@@ -270,7 +285,7 @@ class _ReadCompiler:
         """Rows that are told apart by their columns are ordered by them, left to right."""
         keys = []
         for output, projection in zip(self.outputs, self.plan.projections, strict=True):
-            if isinstance(projection.expression, Aggregate):
+            if is_aggregated(projection.expression):
                 continue
             keys.append(_ascending(column(output.value, "q")))
             if output.type_column is not None:

@@ -38,6 +38,7 @@ def keys_as_ids(plan: ReadPlan, catalog: Catalog) -> ReadPlan:
         projections=tuple(
             replace(projection, expression=scope.expression(projection.expression)) for projection in plan.projections
         ),
+        having=tuple(scope.expression(condition) for condition in plan.having),
         order=tuple(replace(key, expression=scope.expression(key.expression)) for key in plan.order),
     )
 
@@ -74,8 +75,11 @@ class _Scope:
         match original:
             case PropertyRef(variable, column, _) if self.keys.get(variable) == column:
                 return replace(original, column="id")
-            case Unary() | Aggregate():
+            case Unary():
                 return replace(original, operand=self.expression(original.operand))
+            case Aggregate():
+                argument = None if original.argument is None else self.expression(original.argument)
+                return replace(original, operand=self.expression(original.operand), argument=argument)
             case Binary():
                 return replace(original, left=self.expression(original.left), right=self.expression(original.right))
             case ListOf(items, _):

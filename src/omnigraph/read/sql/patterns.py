@@ -297,15 +297,15 @@ class Relation:
     # ------------------------------------------------------------ conditions and blocks
 
     def compiler(self) -> ExpressionCompiler:
-        return self.context.expressions(self._column, self._other)
+        return self.context.expressions(self.column, self.other)
 
-    def _column(self, ref: PropertyRef) -> exp.Expression:
+    def column(self, ref: PropertyRef) -> exp.Expression:
         slot = self.slots[ref.variable]
         if ref.column == "id" and "id" not in slot.columns:
             return slot.key.copy()
         return slot.columns[ref.column].copy()
 
-    def _other(self, expression: Expression) -> exp.Expression:
+    def other(self, expression: Expression) -> exp.Expression:
         match expression:
             case TextMatch() | Nearest() | Bm25():
                 return self.searched[expression].copy()

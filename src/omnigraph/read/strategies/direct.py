@@ -51,7 +51,7 @@ class DirectForm:
 def direct_form(plan: ReadPlan) -> DirectForm | None:
     """The plan, if it only picks, orders or counts columns of its matches."""
     pattern = plan.pattern
-    if plan.distinct or any(len(binding.types) > 1 for binding in pattern.bindings):
+    if plan.distinct or plan.having or any(len(binding.types) > 1 for binding in pattern.bindings):
         return None
     if not all(is_interpreted(condition) for condition in pattern.filters):
         return None

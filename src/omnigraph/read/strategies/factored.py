@@ -64,7 +64,7 @@ class FactoredForm:
 
 def factored_form(plan: ReadPlan) -> FactoredForm | None:
     pattern = plan.pattern
-    if not plan.grouped or plan.distinct or not pattern.expansions or not _is_tree(plan):
+    if not plan.grouped or plan.distinct or plan.having or not pattern.expansions or not _is_tree(plan):
         return None
     if any(len(binding.types) > 1 for binding in pattern.bindings):
         return None

@@ -24,7 +24,7 @@ def _is_bare_count(plan: ReadPlan) -> bool:
         isinstance(column.expression, Aggregate) and isinstance(column.expression.operand, EntityRef)
         for column in plan.projections
     )
-    return bare and counted and plan.limit is None and plan.offset is None
+    return bare and counted and not plan.having and plan.limit is None and plan.offset is None
 
 
 METADATA = Strategy("metadata", frozenset({"auto"}), _answer)
