@@ -106,6 +106,12 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+def serve() -> None:
+    """`omnigraph-server`: the same as `omnigraph serve`."""
+    sys.argv.insert(1, "serve")
+    main()
+
+
 def run(arguments: list[str]) -> int:
     """One command in this process; its exit code."""
     as_json = "--json" in arguments

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
@@ -22,9 +23,10 @@ from omnigraph.server.logs import Log
 from omnigraph.server.registry import ServedSource
 from omnigraph.server.settings import ServerSettings
 
-LISTENING = "OMNIGRAPH_LISTEN_ADDR="
 BACKLOG = 2048
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LOOK_SECONDS = 0.2
+"""Between two looks at whether a worker has ended before it listened."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,9 @@ def serve(
     announce: Callable[[str], None] = lambda _address: None,
 ) -> int:
     """Serve until a signal ends it; the exit code. `announce` is called with the address once the server listens."""
-    bound = bound_socket(listening.host, listening.port)
-    if listening.workers > 1:
-        return _Supervisor(source, listening, settings, bound, announce).run()
-    worker = _Worker(source, listening, settings, bound, announce)
-    return _run(worker)
+    with bound_socket(listening.host, listening.port) as bound:
+        worker = _Worker(source, listening, settings, bound, announce)
+        return _run(worker) if listening.workers == 1 else _Supervisor(worker).run()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -206,68 +206,65 @@ class _Worker:
 class _Supervisor:
     """Several workers on one socket. Each has the graphs open for itself: any number of processes may write to a graph."""
 
-    def __init__(
-        self,
-        source: ServedSource,
-        listening: Listening,
-        settings: ServerSettings,
-        bound: socket.socket,
-        announce: Callable[[str], None],
-    ) -> None:
-        self._worker = _Worker(source, listening, settings, bound, announce)
-        self._count = listening.workers
-        self._bound = bound
-        self._announce = announce
-        self._log = Log(settings.log_format)
+    def __init__(self, worker: _Worker) -> None:
+        self._worker = worker
         self._children: set[int] = set()
         self._is_stopping = False
+        self._ready, self._told = os.pipe()
 
     def run(self) -> int:
-        ready, told = os.pipe()
         for each in _STOP_SIGNALS:
             signal.signal(each, self._stop)
         signal.signal(signal.SIGHUP, self._forward)
-        for _ in range(self._count):
-            self._start(told)
-        listening = 0
-        while listening < self._count:
-            if os.read(ready, 1) != b"1":
-                break
-            listening += 1
-        if listening == self._count:
-            self._announce(address_of(self._bound))
-        return self._wait(told)
+        for _ in range(self._worker.listening.workers):
+            self._start()
+        if self._all_listen():
+            self._worker.announce(address_of(self._worker.bound))
+        return self._wait()
 
-    def _start(self, told: int) -> None:
+    def _all_listen(self) -> bool:
+        """Wait until every worker says that it listens; False when one has ended, or all are told to."""
+        waiting = len(self._children)
+        while waiting and not self._is_stopping:
+            if select.select([self._ready], [], [], _LOOK_SECONDS)[0]:
+                os.read(self._ready, 1)
+                waiting -= 1
+            elif os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return False
+        return not self._is_stopping
+
+    def _start(self) -> None:
         child = os.fork()
         if child:
             self._children.add(child)
             return
         code = 1
         try:
-            code = _run(replace(self._worker, announce=lambda _address: _tell(told, b"1")))
-            _tell(told, b"0")
+            for each in _STOP_SIGNALS:
+                signal.signal(each, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            code = _run(replace(self._worker, announce=self._tell))
         finally:
             os._exit(code)
 
-    def _wait(self, told: int) -> int:
-        """Until every worker has ended. One that dies by itself is replaced; one that cannot start ends all."""
+    def _tell(self, _address: str) -> None:
+        os.write(self._told, b"1")
+
+    def _wait(self) -> int:
+        """Until every worker has ended. One that a signal kills is replaced; one that cannot start ends all."""
         code = 0
         while self._children:
-            try:
-                child, status = os.wait()
-            except ChildProcessError:
-                break
+            child, status = os.wait()
             self._children.discard(child)
             if self._is_stopping:
                 continue
-            if os.WIFEXITED(status):
-                code = os.WEXITSTATUS(status) or code
-                self._signal(signal.SIGTERM)
-                self._is_stopping = True
+            if os.WIFSIGNALED(status):
+                self._worker.log.write("worker_died", signal=os.WTERMSIG(status))
+                self._start()
             else:
-                self._log.write("worker_died", signal=os.WTERMSIG(status))
-                self._start(told)
+                code = os.WEXITSTATUS(status)
+                self._is_stopping = True
+                self._signal(signal.SIGTERM)
         return code
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
@@ -278,10 +275,6 @@ class _Supervisor:
         self._signal(signal.Signals(number))
 
     def _signal(self, number: signal.Signals) -> None:
-        for child in self._children:
+        for child in tuple(self._children):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
-
-
-def _tell(pipe: int, word: bytes) -> None:
-    os.write(pipe, word)

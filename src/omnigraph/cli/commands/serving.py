@@ -73,7 +73,7 @@ def register(cli: click.Group) -> None:
         JSON with --log-format json, a line for each request on standard error: {time, event, request_id, actor?, graph?,
         method, route, status, ms, rows?, commit?}
         """
-        raise SystemExit(start(**options))
+        raise click.exceptions.Exit(start(**options))
 
     @cli.group()
     def token() -> None:
