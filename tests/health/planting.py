@@ -73,6 +73,4 @@ def put_stale_index(graph: og.Graph, key: str, spec: IndexSpec, branch: str = "m
     )
     staged = Table(table.path, committed)
     digest = version_digest(committed)
-    return put_version(
-        graph, key, Staged(table.path, table.version, staged.version, table.rows, 0, 0, (), (), digest), branch
-    )
+    return put_version(graph, key, Staged(table.path, staged.version, table.rows, 0, 0, (), (), digest), branch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.history import Commit, History, PublishPlan, Snapshot, TableChange, TableState, new_ulid
@@ -114,7 +114,7 @@ class Writer:
     def _change(self, key: str, mode: str, snapshot: Snapshot, staged: Staged) -> TableChange:
         before = snapshot.table(key)
         after = TableState(staged.path, staged.version, (before.generation if before else 0) + 1, staged.rows)
-        return TableChange(key, mode, before, after, staged.to_json())  # type: ignore[arg-type]
+        return TableChange(key, mode, before, after, asdict(staged))  # type: ignore[arg-type]
 
     def _plan(self, snapshot: Snapshot, incarnation: str, branch: str, change: TableChange) -> PublishPlan:
         return PublishPlan(new_ulid(), branch, incarnation, snapshot.commit.ref, snapshot.schema, (change,))
@@ -122,15 +122,13 @@ class Writer:
     def _publish(self, snapshot: Snapshot, incarnation: str, branch: str, change: TableChange) -> Commit:
         from omnigraph.tables import Staged
 
-        self.tables.sync([Staged.from_json(dict(change.staged))])
+        self.tables.sync([Staged(**change.staged)])
         return publish(self.history, self._plan(snapshot, incarnation, branch, change), self.rebase)
 
     def rebase(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
-        from omnigraph.tables import Staged
-
         changes = []
         for change in plan.changes:
-            fragments = Staged.from_json(dict(change.staged)).fragments
+            fragments = tuple(change.staged["fragments"])
             staged = self.tables.stage(self._table(snapshot.table(change.key), change.key), fragments=fragments)
             self.tables.sync([staged])
             changes.append(self._change(change.key, change.mode, snapshot, staged))

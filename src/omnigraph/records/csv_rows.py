@@ -11,6 +11,7 @@ from functools import reduce
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.errors import RecordError, UnreadableInput
+from omnigraph.records.converted import ConvertedBytes
 from omnigraph.records.typed import ENCODING_HINT, Reject
 
 if TYPE_CHECKING:
@@ -196,36 +197,25 @@ _OTHER_BYTE = "\ufdd0"
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 
 
-class _CsvBytes(io.RawIOBase):
+class _CsvBytes(ConvertedBytes):
     """The bytes already taken for the header, then the rest of the file; as UTF-8, whatever they are.
 
     Arrow's reader cannot speak of rows in another encoding, so bytes that are none are replaced by a mark.
     """
 
     def __init__(self, start: bytes, file: IO[bytes]) -> None:
+        super().__init__()
         self.has_other_bytes = False
         self._start = io.BytesIO(start)
         self._file = file
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._ready = b""
         self._quotes = 0
         self._last_line = b""
 
-    def readable(self) -> bool:
-        return True
+    def _read(self, size: int) -> bytes:
+        return self._start.read(size) or self._file.read(size)
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            chunk = self._start.read(len(buffer)) or self._file.read(len(buffer))
-            self._ready = self._valid(chunk)
-            if not chunk:
-                break
-        taken = self._ready[: len(buffer)]
-        self._ready = self._ready[len(taken) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
-
-    def _valid(self, chunk: bytes) -> bytes:
+    def _converted(self, chunk: bytes) -> bytes:
         self._quotes += chunk.count(b'"')
         tail = self._last_line + chunk
         self._last_line = tail[tail.rstrip(b"\r\n").rfind(b"\n") + 1 :]

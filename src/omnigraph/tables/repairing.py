@@ -40,4 +40,4 @@ def stage_without(base: Table, fragments: Collection[int], indexes: Collection[s
     files = (version_file(result.version),)
     lost = base.rows - result.rows
     digest = version_digest(dataset)
-    return result, Staged(base.path, base.version, result.version, result.rows, 0, lost, (), files, digest)
+    return result, Staged(base.path, result.version, result.rows, 0, lost, (), files, digest)

@@ -34,13 +34,12 @@ FIELD_IDS = "field_ids"
 
 @dataclass(frozen=True)
 class Staged:
-    """A new version of a table made from `base_version`. `fragments` can be put on another version; `files` must be durable.
+    """A new version of a table. `fragments` can be put on another version; `files` must be durable.
 
-    Small enough to be kept in a prepared plan: `fragments` are the new data fragments as JSON texts.
+    `fragments` are the new data fragments as JSON texts, small enough to be kept in a prepared plan.
     """
 
     path: str
-    base_version: int
     version: int
     rows: int
     added: int
@@ -49,13 +48,6 @@ class Staged:
     files: tuple[str, ...]
     digest: str | None = None
     """Of the version's manifest, where files carry digests."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self.__dict__, "fragments": list(self.fragments), "files": list(self.files)}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Staged:
-        return cls(**{**value, "fragments": tuple(value["fragments"]), "files": tuple(value["files"])})
 
 
 @dataclass(frozen=True)
@@ -190,7 +182,6 @@ def stage(
     reach(Failpoint.TABLE_STAGED_VERSION)
     return result, Staged(
         path=base.path,
-        base_version=base.version,
         version=result.version,
         rows=rows,
         added=added,
@@ -227,7 +218,7 @@ def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Tab
         rows += added
         files = (*data_files(own), version_file(table.version))
         digest = version_digest(table.dataset)
-        staged = Staged(base.path, base.version, table.version, rows, added, 0, tuple(texts), files, digest)
+        staged = Staged(base.path, table.version, rows, added, 0, tuple(texts), files, digest)
         result.append((table, staged))
     return result
 

@@ -396,7 +396,7 @@ class Tables:
         """A version with the same rows as the one it was made from."""
         self.remember(table)
         digest = version_digest(table.dataset)
-        return Staged(base.path, base.version, table.version, base.rows, 0, 0, (), tuple(files), digest)
+        return Staged(base.path, table.version, base.rows, 0, 0, (), tuple(files), digest)
 
     def sync(self, staged: Iterable[Staged]) -> None:
         """Make every file of these versions durable: on local disk nothing else would. Called before a publish."""

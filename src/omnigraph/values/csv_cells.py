@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import date, datetime
+from datetime import date
 
-from omnigraph.values.json_values import blob_text, json_value
-from omnigraph.values.temporal import instant_text
+from omnigraph.values.json_values import json_value
 from omnigraph.values.types import PropertyType, Scalar
 
 INTEGER = r"-?[0-9]+"
@@ -45,12 +44,8 @@ def cell_text(value: object) -> str:
             return "true" if value else "false"
         case int() | float():
             return repr(value)
-        case datetime():
-            return instant_text(value)
-        case date():
-            return value.isoformat()
-        case bytes():
-            return blob_text(value)
+        case date() | bytes():
+            return str(json_value(value))
         case list():
             return _quoted(json.dumps(json_value(value), ensure_ascii=False))
         case str():

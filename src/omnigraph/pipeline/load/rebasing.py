@@ -85,8 +85,6 @@ class LoadRebase:
         self._runner = runner
         self.checked = checked
         self._keys = _KeyHashes(repository)
-        self.full_checks = 0
-        """How many attempts had to check everything."""
         self._attempts = 0
 
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
@@ -121,7 +119,6 @@ class LoadRebase:
         unmoved = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
         addresses = self._addresses_if_still_valid(assembly)
         if addresses is None:
-            self.full_checks += 1
             assembly.find_replaced()
             changes = assembly.changes(unmoved, values=values)
             self.checked = CheckedLoad.of(assembly)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 import io
 from dataclasses import dataclass
-from typing import Any
 
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.pipeline.load.files import InputFile
+from omnigraph.records.converted import ConvertedBytes
 
 UTF_8 = "utf-8"
 
@@ -78,31 +78,23 @@ def open_text(file: InputFile, encoding: str, start: int = 0) -> io.BufferedRead
     return io.BufferedReader(_Converted(stream, encoding), _CHUNK_BYTES)
 
 
-class _Converted(io.RawIOBase):
+class _Converted(ConvertedBytes):
     """A stream in another encoding as UTF-8."""
 
     def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
+        super().__init__()
         self._stream = stream
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._ready = b""
         self._line = 1
 
-    def readable(self) -> bool:
-        return True
+    def _read(self, size: int) -> bytes:
+        return self._stream.read(_CHUNK_BYTES)
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            chunk = self._stream.read(_CHUNK_BYTES)
-            text = self._decoded(chunk)
-            self._line += text.count("\n")
-            self._ready = text.encode(UTF_8, "surrogatepass")
-            if not chunk:
-                break
-        taken = self._ready[: len(buffer)]
-        self._ready = self._ready[len(taken) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
+    def _converted(self, chunk: bytes) -> bytes:
+        text = self._decoded(chunk)
+        self._line += text.count("\n")
+        return text.encode(UTF_8, "surrogatepass")
 
     def _decoded(self, chunk: bytes) -> str:
         state = self._decoder.getstate()
