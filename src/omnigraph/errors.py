@@ -41,6 +41,7 @@
     │   ├── SequencePassed
     │   ├── StagedTooLongAgo
     │   ├── StaleResolution
+    │   ├── ClusterConflict
     │   └── MergeConflicts
     ├── HistoryGap
     ├── SchemaChangeRefused
@@ -605,6 +606,17 @@ class StaleResolution(Conflict):
 
     def details(self) -> dict[str, Any]:
         return {"type": self.type_name, "id": self.entity_id}
+
+
+class ClusterConflict(Conflict):
+    """Somebody else is changing the cluster, or has changed it meanwhile. `reason` is a stable code."""
+
+    def __init__(self, reason: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+
+    def details(self) -> dict[str, Any]:
+        return {"reason": self.reason}
 
 
 class MergeConflicts(Conflict):

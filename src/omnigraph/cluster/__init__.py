@@ -1,0 +1,29 @@
+"""Clusters: a folder says which graphs, schemas, stored queries and policies there should be; a ledger says which there are."""
+
+from omnigraph.cluster.applied import Applied, AppliedGraph, read_applied, root_of
+from omnigraph.cluster.applying import Applying, apply
+from omnigraph.cluster.approving import approve
+from omnigraph.cluster.config import ClusterConfig, read_config
+from omnigraph.cluster.ledger import Ledger, LedgerStore
+from omnigraph.cluster.observing import import_state, refresh, status
+from omnigraph.cluster.planning import Operation, Plan, plan
+
+__all__ = [
+    "Applied",
+    "AppliedGraph",
+    "Applying",
+    "ClusterConfig",
+    "Ledger",
+    "LedgerStore",
+    "Operation",
+    "Plan",
+    "apply",
+    "approve",
+    "import_state",
+    "plan",
+    "read_applied",
+    "read_config",
+    "refresh",
+    "root_of",
+    "status",
+]

@@ -1,0 +1,173 @@
+"""Making what there should be: graphs, then schemas, then the catalogue, then one put of the ledger, then approved removals.
+
+Each step can be done again: a graph that is there is taken over, a schema that is in place needs no step, a text has its place
+by its digest. Only the ledger says what counts. So whoever applies after a crash finishes the work.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ulid import ULID
+
+from omnigraph.cluster.config import ClusterConfig, GraphConfig
+from omnigraph.cluster.ledger import Ledger, LedgerStore, Record
+from omnigraph.cluster.planning import Operation, Plan, ledger_store, plan
+from omnigraph.errors import AlreadyExists, ClusterConflict, OmnigraphError
+from omnigraph.graph import init as init_graph
+from omnigraph.graph import open as open_graph
+from omnigraph.storage import open_store
+
+Clock = Callable[[], dt.datetime]
+
+
+def utc_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass(frozen=True)
+class Applying:
+    """What an apply did. Converged: nothing is left to do."""
+
+    ledger: Ledger
+    operations: tuple[Operation, ...]
+    errors: tuple[str, ...] = ()
+
+    @property
+    def converged(self) -> bool:
+        done = all(operation.disposition in ("applied", "derived") for operation in self.operations)
+        return done and not self.errors and not self.ledger.recoveries
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "state_revision": self.ledger.revision,
+            "state_cas": self.ledger.token,
+            "config_digest": self.ledger.config_digest,
+            "operations": [operation.to_json() for operation in self.operations],
+            "errors": list(self.errors),
+            "converged": self.converged,
+        }
+
+
+@contextmanager
+def locked(
+    config: ClusterConfig, books: LedgerStore, operation: str, actor: str | None, clock: Clock
+) -> Iterator[LedgerStore]:
+    """The ledger's store, with the lock of the cluster held if it has one."""
+    if not config.has_lock:
+        yield books
+        return
+    id = str(ULID())
+    books.lock(id, operation, actor, clock())
+    try:
+        yield books
+    finally:
+        with suppress(ClusterConflict):  # taken from us by force
+            books.unlock(id)
+
+
+def apply(
+    config: ClusterConfig, *, actor: str | None = None, books: LedgerStore | None = None, clock: Clock = utc_now
+) -> Applying:
+    """Do what the plan says, as far as nothing is in the way. ClusterConflict when somebody else applies."""
+    with locked(config, books or ledger_store(config), "apply", actor, clock) as held:
+        made = plan(config, _with_removals_finished(held, held.read()))
+        if made.converged and made.ledger.is_there:
+            return Applying(made.ledger, ())
+        work = _Work(made, held, actor)
+        work.run()
+        ledger = _with_removals_finished(held, work.published(clock))
+        return Applying(ledger, tuple(work.done), tuple(work.errors))
+
+
+def _with_removals_finished(books: LedgerStore, ledger: Ledger) -> Ledger:
+    """Remove the files of graphs that the ledger has given up, those that an earlier apply left included."""
+    if not ledger.recoveries:
+        return ledger
+    in_use = {record["uri"] for address, record in ledger.resources.items() if address.startswith("graph.")}
+    for record in ledger.recoveries:
+        if record["uri"] not in in_use:
+            open_store(record["uri"]).delete_prefix("")
+    return books.publish(replace(ledger, recoveries=()))
+
+
+class _Work:
+    """One apply under way: what was done goes into `resources`, which the ledger gets in the end."""
+
+    def __init__(self, made: Plan, books: LedgerStore, actor: str | None) -> None:
+        self.config, self.ledger, self.books, self.actor = made.config, made.ledger, books, actor
+        self.operations = made.operations
+        self.resources: dict[str, Record] = dict(made.ledger.resources)
+        self.recoveries: list[Record] = list(made.ledger.recoveries)
+        self.done: list[Operation] = []
+        self.errors: list[str] = []
+        self.failed: set[str] = set()
+        """Graphs that something failed for."""
+
+    def run(self) -> None:
+        for digest, text in self.config.payloads.items():
+            self.books.keep(digest, text)
+        for operation in self.operations:
+            self.done.append(self._step(operation))
+
+    def _step(self, operation: Operation) -> Operation:
+        if operation.disposition in ("blocked", "deferred"):
+            return operation
+        kind, _, name = operation.address.partition(".")
+        graph = name.partition(".")[0]
+        if kind in ("schema", "query") and graph in self.failed and operation.operation != "delete":
+            return replace(operation, disposition="deferred", reason="apply_dependency_blocked")
+        try:
+            if operation.operation == "delete":
+                self._forget(operation.address)
+            elif kind == "graph":
+                self._make(self.config.graphs[name])
+            elif kind == "schema" and operation.disposition != "derived":
+                self._migrate(self.config.graphs[name])
+        except OmnigraphError as error:
+            self.failed.add(graph)
+            code = "schema_apply_failed" if kind == "schema" else "graph_create_failed"
+            self.errors.append(f"{operation.address}: {error.message}")
+            return replace(operation, disposition="blocked", reason=f"{code}: {error.message}")
+        if operation.operation != "delete":
+            self.resources[operation.address] = self.config.resources[operation.address]
+        return operation
+
+    def _make(self, graph: GraphConfig) -> None:
+        try:
+            init_graph(graph.uri, graph.schema_text, actor=self.actor)
+        except AlreadyExists:
+            open_graph(graph.uri)  # one that cannot be used is not taken over
+
+    def _migrate(self, graph: GraphConfig) -> None:
+        open_graph(graph.uri).apply_schema(graph.schema_text, actor=self.actor, message="cluster apply")
+
+    def _forget(self, address: str) -> None:
+        record = self.resources.pop(address)
+        if address.startswith("graph.") and not record["is_elsewhere"]:
+            self.recoveries.append({"kind": "graph_delete", "address": address, "uri": record["uri"]})
+
+    def published(self, clock: Clock) -> Ledger:
+        """The ledger with everything that was done. Removals are decided by it, and done after it."""
+        gone = {operation.address for operation in self.done if operation.operation == "delete"}
+        blocked = {op.address: op.reason for op in self.done if op.disposition in ("blocked", "deferred")}
+        statuses: dict[str, Record] = {address: {"status": "applied"} for address in self.resources}
+        for address, reason in blocked.items():
+            statuses[address] = {"status": "blocked", "message": reason}
+        return self.books.publish(
+            replace(
+                self.ledger,
+                config_digest=self.config.digest,
+                name=self.config.name,
+                resources=self.resources,
+                server=self.config.server,
+                statuses=statuses,
+                approvals=tuple(each for each in self.ledger.approvals if each["address"] not in gone - set(blocked)),
+                recoveries=tuple(self.recoveries),
+                observed_at=clock().isoformat(),
+            )
+        )

@@ -1,0 +1,189 @@
+"""The ledger: what was applied. Each revision is an object of its own, made by one conditional put; the newest counts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from omnigraph.errors import ClusterConflict, ConfigurationError, ObjectExists, ObjectMissing, Problem
+from omnigraph.storage.store import Store
+
+VERSION = 1
+_FOLDER = "__cluster"
+_LEDGER = f"{_FOLDER}/ledger"
+_LOCK = f"{_FOLDER}/lock.json"
+_CATALOGUE = f"{_FOLDER}/catalogue"
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One revision of what was applied. `token` stands for exactly this revision; "" before the first one."""
+
+    revision: int = 0
+    token: str = ""
+    config_digest: str = ""
+    name: str = ""
+    resources: Mapping[str, Record] = field(default_factory=dict)
+    server: Record = field(default_factory=dict)
+    statuses: Mapping[str, Record] = field(default_factory=dict)
+    approvals: tuple[Record, ...] = ()
+    recoveries: tuple[Record, ...] = ()
+    """Removals of graphs that were decided and may not be finished."""
+    observed_at: str = ""
+
+    @property
+    def is_there(self) -> bool:
+        return self.revision > 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "state_revision": self.revision,
+            "applied_revision": {
+                "config_digest": self.config_digest,
+                "name": self.name,
+                "resources": dict(self.resources),
+                "server": dict(self.server),
+            },
+            "resource_statuses": dict(self.statuses),
+            "approval_records": list(self.approvals),
+            "recovery_records": list(self.recoveries),
+            "observations": {"observed_at": self.observed_at} if self.observed_at else {},
+        }
+
+
+def _ledger(key: str, data: bytes) -> Ledger:
+    try:
+        value = json.loads(data)
+        if value["version"] != VERSION:
+            raise ConfigurationError(
+                [Problem("unsupported_state_version", f"version {value['version']} of the ledger is not known", key)],
+                hint="use a newer omnigraph",
+            )
+        applied = value["applied_revision"]
+        return Ledger(
+            value["state_revision"],
+            f"sha256:{hashlib.sha256(data).hexdigest()}",
+            applied["config_digest"],
+            applied["name"],
+            applied["resources"],
+            applied["server"],
+            value["resource_statuses"],
+            tuple(value["approval_records"]),
+            tuple(value["recovery_records"]),
+            value["observations"].get("observed_at", ""),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigurationError([Problem("invalid_state_json", "the ledger cannot be read", key)]) from None
+
+
+class LedgerStore:
+    """The ledger, the lock and the catalogue at the root of a cluster's storage."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def read(self) -> Ledger:
+        """The newest revision; an empty one when there is none."""
+        revisions = self.store.list(_LEDGER)
+        if not revisions:
+            return Ledger()
+        key = revisions[-1].key
+        return _ledger(key, self.store.get(key))
+
+    def publish(self, ledger: Ledger) -> Ledger:
+        """Make this, changed from the newest revision, the newest one. ClusterConflict when somebody else was first."""
+        newer = replace(ledger, revision=ledger.revision + 1)
+        data = json.dumps(newer.to_json(), sort_keys=True, indent=1, ensure_ascii=False).encode()
+        key = f"{_LEDGER}/{newer.revision:012d}.json"
+        try:
+            self.store.create(key, data)
+        except ObjectExists:
+            if self.store.get(key) != data:  # our own, when only the answer was lost
+                raise ClusterConflict(
+                    "state_cas_mismatch",
+                    f"somebody else changed the cluster: its ledger is past revision {ledger.revision}",
+                    hint="look at 'omnigraph cluster plan' and apply again",
+                ) from None
+        return _ledger(key, data)
+
+    # ------------------------------------------------------------ lock
+
+    def lock(self, id: str, operation: str, actor: str | None, now: dt.datetime) -> None:
+        """Take the lock. ClusterConflict when somebody has it."""
+        holder = {"version": VERSION, "id": id, "operation": operation, "actor": actor, "at": now.isoformat()}
+        try:
+            self.store.create(_LOCK, json.dumps(holder).encode())
+        except ObjectExists:
+            held = self.holder()
+            if held is not None and held["id"] != id:
+                raise ClusterConflict(
+                    "state_lock_held",
+                    f"the cluster is locked by '{held['operation']}' since {held['at']}",
+                    hint=f"wait for it; if it died, 'omnigraph cluster force-unlock {held['id']}'",
+                ) from None
+            if held is None:
+                self.lock(id, operation, actor, now)
+
+    def holder(self) -> Record | None:
+        """Who has the lock."""
+        try:
+            held = json.loads(self.store.get(_LOCK))
+            if held["version"] != VERSION:
+                raise ConfigurationError([Problem("unsupported_state_lock_version", "the lock is not known", _LOCK)])
+            return {name: held[name] for name in ("id", "operation", "actor", "at")}
+        except ObjectMissing:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise ConfigurationError([Problem("invalid_state_lock", "the lock cannot be read", _LOCK)]) from None
+
+    def unlock(self, id: str) -> None:
+        """Give the lock back, or take it from whoever died with it. ClusterConflict when another one has it."""
+        held = self.holder()
+        if held is None:
+            raise ClusterConflict("state_lock_id_mismatch", "the cluster is not locked", hint="there is nothing to do")
+        if held["id"] != id:
+            raise ClusterConflict(
+                "state_lock_id_mismatch",
+                f"the lock has the id '{held['id']}', not '{id}'",
+                hint="'omnigraph cluster status' shows it",
+            )
+        self.store.delete(_LOCK)
+
+    # ------------------------------------------------------------ catalogue
+
+    def keep(self, digest: str, text: str) -> None:
+        """A text under its digest; what was damaged there is made good."""
+        key = _payload_key(digest)
+        try:
+            self.store.create(key, text.encode())
+        except ObjectExists:
+            if self.store.get(key) != text.encode():
+                self.store.put(key, text.encode())
+
+    def payload(self, digest: str) -> str:
+        """The text of a digest. ConfigurationError when it is not there, or is another one."""
+        key = _payload_key(digest)
+        try:
+            data = self.store.get(key)
+        except ObjectMissing:
+            raise ConfigurationError(
+                [Problem("catalog_payload_missing", f"the catalogue has no {digest}", key)],
+                hint="'omnigraph cluster apply' writes it again",
+            ) from None
+        if f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
+            raise ConfigurationError(
+                [Problem("catalog_payload_digest_mismatch", f"{digest} is not what the catalogue holds for it", key)],
+                hint="'omnigraph cluster apply' writes it again",
+            )
+        return data.decode()
+
+
+def _payload_key(digest: str) -> str:
+    return f"{_CATALOGUE}/{digest.removeprefix('sha256:')}"

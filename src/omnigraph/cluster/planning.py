@@ -1,0 +1,201 @@
+"""What an apply would do: the folder compared with the ledger, and with the graphs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from omnigraph.cluster.config import ClusterConfig, digest_of
+from omnigraph.cluster.ledger import Ledger, LedgerStore
+from omnigraph.errors import GraphNotFound, OmnigraphError
+from omnigraph.graph import open as open_graph
+from omnigraph.storage import open_store
+
+Change = Literal["create", "update", "delete"]
+Disposition = Literal["applied", "derived", "deferred", "blocked"]
+_ORDER = {"graph": 0, "schema": 1, "provider": 2, "query": 3, "policy": 4}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One resource that would change. Applied: the apply does it. Derived: it follows from another one. Blocked: something,
+    the reason, stands in its way. Deferred: it waits for one that is blocked."""
+
+    address: str
+    operation: Change
+    disposition: Disposition = "applied"
+    reason: str | None = None
+    migration: tuple[str, ...] = ()
+    """Of a schema: the steps."""
+    approval: str | None = None
+    """The digest that an approval of it must be bound to."""
+    binding_change: bool = False
+    """Of a policy: it applies to other graphs than before."""
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = {
+            "address": self.address,
+            "operation": self.operation,
+            "disposition": self.disposition,
+        }
+        if self.reason is not None:
+            value["reason"] = self.reason
+        if self.migration:
+            value["migration"] = list(self.migration)
+        if self.approval is not None:
+            value["approvals_required"] = [{"address": self.address, "digest": self.approval}]
+        if self.binding_change:
+            value |= {"binding_change": True, "metadata_change": "policy_bindings"}
+        return value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The operations, in the order in which they are done."""
+
+    config: ClusterConfig
+    ledger: Ledger
+    operations: tuple[Operation, ...]
+
+    @property
+    def is_blocked(self) -> bool:
+        return any(operation.disposition == "blocked" for operation in self.operations)
+
+    @property
+    def converged(self) -> bool:
+        """Whether there is nothing to do."""
+        is_same = self.ledger.config_digest == self.config.digest
+        return is_same and not self.operations and not self.ledger.recoveries
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.config.name,
+            "config_digest": self.config.digest,
+            "state_revision": self.ledger.revision,
+            "state_cas": self.ledger.token,
+            "operations": [operation.to_json() for operation in self.operations],
+            "converged": self.converged,
+        }
+
+
+def ledger_store(config: ClusterConfig) -> LedgerStore:
+    return LedgerStore(open_store(config.root))
+
+
+def plan(config: ClusterConfig, ledger: Ledger | None = None) -> Plan:
+    """Compare. Graphs that are there are asked for their schemas; nothing is changed."""
+    current = ledger_store(config).read() if ledger is None else ledger
+    operations = sorted(_operations(config, current), key=_rank)
+    return Plan(config, current, tuple(_with_waiting(operations)))
+
+
+def _rank(operation: Operation) -> tuple[bool, int, str]:
+    return operation.operation == "delete", _ORDER[operation.address.partition(".")[0]], operation.address
+
+
+def _operations(config: ClusterConfig, ledger: Ledger) -> Iterator[Operation]:
+    wanted, applied = config.resources, ledger.resources
+    for address in sorted({*wanted, *applied}):
+        before = applied.get(address, {}).get("digest")
+        after = wanted.get(address, {}).get("digest")
+        kind, _, name = address.partition(".")
+        if kind == "schema" and after is not None:
+            yield from _schema(config, name, before, after)
+        elif before == after:
+            continue
+        elif kind == "graph":
+            yield _graph(config, ledger, name, before, after)
+        elif after is None:
+            yield Operation(address, "delete", *_following(address, wanted))
+        else:
+            bound = kind == "policy" and before is not None
+            bindings = [each.get(address, {}).get("applies_to") for each in (applied, wanted)]
+            change: Change = "create" if before is None else "update"
+            yield Operation(address, change, binding_change=bound and bindings[0] != bindings[1])
+
+
+def _following(address: str, wanted: Mapping[str, Any]) -> tuple[Disposition, str | None]:
+    """What belongs to a graph goes with it."""
+    kind, _, name = address.partition(".")
+    graph = f"graph.{name.partition('.')[0]}"
+    if kind in ("schema", "query") and graph not in wanted:
+        return "derived", f"goes with {graph}"
+    return "applied", None
+
+
+def _graph(config: ClusterConfig, ledger: Ledger, id: str, before: str | None, after: str | None) -> Operation:
+    address = f"graph.{id}"
+    if after is None:
+        record = ledger.resources[address]
+        if record["is_elsewhere"]:
+            return Operation(address, "delete", reason="it is forgotten here; its files stay")
+        required = approval_digest(address, config, ledger)
+        if any(each["address"] == address and each["digest"] == required for each in ledger.approvals):
+            return Operation(address, "delete", reason="approved")
+        stale = any(each["address"] == address for each in ledger.approvals)
+        reason = "approval_stale: things have changed since" if stale else "approval_required"
+        return Operation(address, "delete", "blocked", reason, approval=required)
+    graph = config.graphs[id]
+    if before is not None:
+        moved = ledger.resources[address]["uri"] != graph.uri
+        if moved and not is_there(graph.uri):
+            return Operation(address, "update", "blocked", f"graph_missing: there is no graph at {graph.uri}")
+        return Operation(address, "update")
+    if is_there(graph.uri):
+        return Operation(address, "create", reason="the graph is there and is taken over")
+    if graph.is_elsewhere:
+        return Operation(address, "create", "blocked", f"graph_missing: there is no graph at {graph.uri}")
+    return Operation(address, "create")
+
+
+def _schema(config: ClusterConfig, id: str, before: str | None, after: str) -> Iterator[Operation]:
+    """A schema is compared with the one that the graph has, whoever gave it that."""
+    graph, address = config.graphs[id], f"schema.{id}"
+    change: Change = "create" if before is None else "update"
+    try:
+        migration = open_graph(graph.uri).plan_schema(graph.schema_text)
+    except GraphNotFound:
+        if before is not None:
+            yield Operation(address, "update", "blocked", f"graph_missing: there is no graph at {graph.uri}")
+        else:
+            yield Operation(address, "create", "derived", "made with the graph")
+        return
+    except OmnigraphError as error:
+        yield Operation(address, change, "blocked", f"schema_preview_unavailable: {error.message}")
+        return
+    lines = tuple(migration.lines())
+    if not migration.supported:
+        yield Operation(address, change, "blocked", "apply_unsupported_change", lines)
+    elif lines or before != after:
+        yield Operation(address, change, migration=lines)
+
+
+def _with_waiting(operations: list[Operation]) -> Iterator[Operation]:
+    """Queries and policies of a graph wait when its own change, or that of its schema, is blocked."""
+    blocked = {
+        operation.address.partition(".")[2]
+        for operation in operations
+        if operation.disposition == "blocked" and operation.operation != "delete"
+    }
+    for operation in operations:
+        kind, _, name = operation.address.partition(".")
+        waits = kind in ("schema", "query") and name.partition(".")[0] in blocked and operation.disposition != "blocked"
+        yield (
+            Operation(operation.address, operation.operation, "deferred", "apply_dependency_blocked")
+            if waits and operation.operation != "delete"
+            else operation
+        )
+
+
+def approval_digest(address: str, config: ClusterConfig, ledger: Ledger) -> str:
+    """What an approval is bound to: the resource as it was applied, and everything that the folder says."""
+    return digest_of([address, ledger.resources[address]["digest"], config.digest])
+
+
+def is_there(uri: str) -> bool:
+    try:
+        open_graph(uri)
+    except GraphNotFound:
+        return False
+    return True
