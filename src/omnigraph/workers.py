@@ -18,11 +18,23 @@ class Workers(Protocol):
         """The result of each task, in order."""
 
 
+Watch = Callable[[str, int, int], None]
+"""Is told the stage, how many of its tasks are done, and how many there are."""
+
+
 class InProcess:
     """In this process and thread."""
 
-    def map(self, _stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        return [function(task) for task in tasks]
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch or (lambda _stage, _done, _tasks: None)
+
+    def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        results: list[Result] = []
+        for task in tasks:
+            self._watch(stage, len(results), len(tasks))
+            results.append(function(task))
+        self._watch(stage, len(results), len(tasks))
+        return results
 
 
 IN_PROCESS = InProcess()

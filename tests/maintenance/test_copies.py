@@ -16,8 +16,8 @@ from s3_server import S3Server
 import omnigraph as og
 from omnigraph import CopyReport
 from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
-from omnigraph.graph import copies
 from omnigraph.history import new_ulid
+from omnigraph.pipeline import progress
 from omnigraph.pipeline.progress import Status
 from omnigraph.storage import copying, open_store
 from omnigraph.testing import failpoints
@@ -200,7 +200,7 @@ def test_clone_push_and_pull_show_objects_and_bytes_from_the_first_look_on(
 ) -> None:
     def shown(run: Callable[[], CopyReport]) -> tuple[Seen, CopyReport]:
         seen = Seen()
-        monkeypatch.setattr(copies, "progress_for", lambda _: seen)
+        monkeypatch.setattr(progress, "progress_for", lambda _: seen)
         return seen, run()
 
     target = Path(origin.uri).parent / "copy"

@@ -165,8 +165,10 @@ class RemoteGraph:
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
+        show_progress: bool = False,
     ) -> SchemaReceipt:
-        """Change main to another schema, as one commit, or nothing when there is nothing to change."""
+        """Change main to another schema, as one commit, or nothing when there is nothing to change. `show_progress` does nothing:
+        the server works."""
         no_actor(actor)
         only_default("branch", branch, MAIN, "a server changes the schema of main")
         only_default("with_", with_, None, "a server changes the schema alone")

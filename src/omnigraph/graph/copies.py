@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from omnigraph.graph.state import GraphState
 from omnigraph.history import MAIN, History, check_attribution
 from omnigraph.history.genesis import read_identity
 from omnigraph.pipeline.engines import Engine, workers_of
-from omnigraph.pipeline.progress import CopyProgress, Progress, Silent, progress_for
+from omnigraph.pipeline.progress import CopyProgress, shown_on
 from omnigraph.storage import Durability, open_store
 from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
 from omnigraph.views import Repository
@@ -53,7 +52,7 @@ def clone(
 
     repository = Repository.open(str(source), storage_options, durability)
     place = place_of(repository, str(target), target_options, durability)
-    with _shown(show_progress) as progress:
+    with shown_on(sys.stderr, show_progress) as progress:
         workers = workers_of(engine, repository.store.uri, progress)
         watch = CopyProgress(progress)
         return clone_graph(repository, place, branches=branches, depth=depth, workers=workers, watch=watch)
@@ -92,7 +91,7 @@ class CopyMethods(GraphState):
         place = place_of(self._repository, str(target), storage_options)
         store = place.open()
         history = History(store, read_identity(store))
-        with _shown(show_progress) as progress:
+        with shown_on(sys.stderr, show_progress) as progress:
             workers, watch = workers_of(engine, self.uri, progress), CopyProgress(progress)
             if to is None:
                 return push(self._repository, history, branch, place, workers, watch)
@@ -117,18 +116,9 @@ class CopyMethods(GraphState):
         place = place_of(self._repository, str(source), storage_options)
         origin = Repository.open(place.uri, dict(place.options) or None)
         own = place_of(origin, self.uri, self._repository.tables.options)
-        with _shown(show_progress) as progress:
+        with shown_on(sys.stderr, show_progress) as progress:
             workers = workers_of(engine, self.uri, progress)
             return push(origin, self._repository.history, branch, own, workers, CopyProgress(progress))
-
-
-@contextlib.contextmanager
-def _shown(show_progress: bool) -> Iterator[Progress]:
-    progress = progress_for(sys.stderr) if show_progress else Silent()
-    try:
-        yield progress
-    finally:
-        progress.close()
 
 
 def place_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,6 +95,7 @@ class SchemaMethods(GraphState):
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
+        show_progress: bool = False,
     ) -> SchemaReceipt:
         """Change a branch to another schema, as one commit, or nothing when there is nothing to change.
 
@@ -106,18 +108,19 @@ class SchemaMethods(GraphState):
         """
         from omnigraph.pipeline.evolve.apply import SchemaChange, apply_schema
         from omnigraph.pipeline.evolve.migrating import Migration
-        from omnigraph.pipeline.progress import Silent
+        from omnigraph.pipeline.progress import shown_on
 
-        progress = Silent()
         text, file = read_source(schema, ".pg")
         migration = None if with_ is None else Migration(*read_source(with_, ".gq"))
-        return apply_schema(
-            self._repository,
-            SchemaChange(text, file, allow_data_loss, migration),
-            branch,
-            partial(runner_of, engine, self.uri, progress),
-            dry_run=dry_run,
-            actor=actor,
-            message=message,
-            if_commit=if_commit,
-        )
+        with shown_on(sys.stderr, show_progress) as progress:
+            return apply_schema(
+                self._repository,
+                SchemaChange(text, file, allow_data_loss, migration),
+                branch,
+                partial(runner_of, engine, self.uri, progress),
+                progress=progress,
+                dry_run=dry_run,
+                actor=actor,
+                message=message,
+                if_commit=if_commit,
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,13 @@ class UpkeepMethods(GraphState):
         return maintain(self._repository, branch, rewrite=False, actor=actor).commit
 
     def optimize(
-        self, branch: str = MAIN, *, dry_run: bool = False, engine: Engine = "local", actor: str | None = None
+        self,
+        branch: str = MAIN,
+        *,
+        dry_run: bool = False,
+        engine: Engine = "local",
+        actor: str | None = None,
+        show_progress: bool = False,
     ) -> OptimizeReport:
         """Compact tables, sort edges by their source and bring indexes up to date, as one commit if there is anything to do.
 
@@ -46,15 +53,17 @@ class UpkeepMethods(GraphState):
         >>> assert g.optimize(actor="ada").commit.kind == "optimize"
         """
         from omnigraph.maintenance.optimize import maintain
+        from omnigraph.pipeline.progress import shown_on
 
-        return maintain(
-            self._repository,
-            branch,
-            rewrite=True,
-            dry_run=dry_run,
-            actor=actor,
-            workers=workers_of(engine, self.uri),
-        )
+        with shown_on(sys.stderr, show_progress) as progress:
+            return maintain(
+                self._repository,
+                branch,
+                rewrite=True,
+                dry_run=dry_run,
+                actor=actor,
+                workers=workers_of(engine, self.uri, progress),
+            )
 
     def verify(
         self,

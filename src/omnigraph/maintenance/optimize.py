@@ -24,7 +24,7 @@ from omnigraph.tables.indexes import SegmentPlan, plan_segments, unneeded_segmen
 from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.place import TablePlace
 from omnigraph.views import Repository, View
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 5
@@ -264,7 +264,7 @@ def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _D
 
 
 def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], workers: Workers) -> list[Any]:
-    if workers is IN_PROCESS:
+    if isinstance(workers, InProcess):
         return repository.tables.build_segments(table, plans)
     place = TablePlace.of(repository.tables, table)
     return workers.map("indexes", _build_segment, [_SegmentTask(place, plan) for plan in plans])

@@ -42,7 +42,7 @@ from omnigraph.storage.copying import (
 )
 from omnigraph.storage.store import Store
 from omnigraph.views import Repository
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
 
 MAX_COMMITS_PER_ENTRY = 64
@@ -360,7 +360,7 @@ def copy_all(
 ) -> Copied:
     """In this process, side by side; or by Spark's workers, when there are many."""
     listed = sorted(objects.items())
-    if workers is IN_PROCESS or len(listed) <= OBJECTS_PER_TASK:
+    if isinstance(workers, InProcess) or len(listed) <= OBJECTS_PER_TASK:
         return copy_between(source.store, target, listed, old_before=old_before, watch=watch)
     origin = Place.of(source.store.uri, source.tables.options)
     tasks = [CopyTask(origin, place, tuple(run), old_before) for run in _runs(listed)]

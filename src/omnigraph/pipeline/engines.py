@@ -51,11 +51,12 @@ def refuse_memory(graph: str) -> None:
 
 def workers_of(engine: Engine, graph: str, progress: Progress | None = None) -> Workers:
     """Who compares rows for a merge or a diff, writes fragments again, or copies objects."""
-    from omnigraph.workers import IN_PROCESS, OnSpark
+    from omnigraph.pipeline.progress import TaskProgress
+    from omnigraph.workers import IN_PROCESS, InProcess, OnSpark
 
     session = session_of(engine, graph)
     if session is None:
-        return IN_PROCESS
+        return IN_PROCESS if progress is None else InProcess(TaskProgress(progress))
     from omnigraph.pipeline.spark.runner import SparkRunner
     from omnigraph.pipeline.spark.session import cores_of
 

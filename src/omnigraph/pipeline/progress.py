@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
@@ -51,9 +53,9 @@ class Silent:
 
 class PlainProgress:
     """Lines of text: one when a stage starts, one when it ends, and in between at most one every few seconds. Nothing during
-    the first seconds, because a short action needs no progress."""
+    the first second, because a short action needs no progress."""
 
-    def __init__(self, out: TextIO | None = None, every_seconds: float = 5.0, after_seconds: float = 2.0) -> None:
+    def __init__(self, out: TextIO | None = None, every_seconds: float = 5.0, after_seconds: float = 1.0) -> None:
         self._out = out or sys.stderr
         self._every = every_seconds
         self._from = time.monotonic() + after_seconds
@@ -106,6 +108,16 @@ class RichProgress:
         self._bars.stop()
 
 
+@contextlib.contextmanager
+def shown_on(out: TextIO, show_progress: bool) -> Iterator[Progress]:
+    """The progress of an action, on a stream or nowhere; closed when the action ends."""
+    progress = progress_for(out) if show_progress else Silent()
+    try:
+        yield progress
+    finally:
+        progress.close()
+
+
 def progress_for(out: TextIO) -> Progress:
     """Bars when a person watches, lines otherwise."""
     if not out.isatty():
@@ -113,6 +125,18 @@ def progress_for(out: TextIO) -> Progress:
     from rich.console import Console
 
     return RichProgress(Console(file=out))
+
+
+class TaskProgress:
+    """Shows tasks that are done one after the other (`workers.Watch`)."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._started: dict[str, float] = {}
+
+    def __call__(self, stage: str, done: int, tasks: int) -> None:
+        now = time.monotonic()
+        self._progress.update(Status(stage, done, tasks, 0, now - self._started.setdefault(stage, now)))
 
 
 class CopyProgress:

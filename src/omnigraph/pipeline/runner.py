@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +20,8 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 MAX_LOCAL_THREADS = 4
+_SHOWN_EVERY_S = 1.0
+"""A task that takes long is seen to be at work."""
 
 Piece = tuple[int, int, bytes]
 """Bucket, number of its source, and data that travels."""
@@ -64,10 +66,14 @@ class LocalRunner:
         started, rows = time.monotonic(), 0
         with ThreadPoolExecutor(self.parallelism) as pool:
             futures = [pool.submit(function, task) for task in tasks]
+            waiting = set(futures)
             try:
-                for done, future in enumerate(as_completed(futures), start=1):
-                    rows += rows_in(future.result())
-                    self._progress.update(Status(stage, done, len(tasks), rows, time.monotonic() - started))
+                while waiting:
+                    done = len(futures) - len(waiting)
+                    self._progress.update(Status(stage, done, len(futures), rows, time.monotonic() - started))
+                    ended, waiting = wait(waiting, timeout=_SHOWN_EVERY_S, return_when=FIRST_COMPLETED)
+                    rows += sum(rows_in(future.result()) for future in ended)
+                self._progress.update(Status(stage, len(futures), len(futures), rows, time.monotonic() - started))
             except BaseException:
                 self.stopping.set()
                 for future in futures:

@@ -83,7 +83,13 @@ def register(cli: click.Group) -> None:
 
         address = settings.uri(uri)
         settings.announce("optimize", address)
-        report = settings.open(uri).optimize(branch, dry_run=dry_run, engine=engine, actor=settings.actor)
+        report = settings.open(uri).optimize(
+            branch,
+            dry_run=dry_run,
+            engine=engine,
+            actor=settings.actor,
+            show_progress=not (settings.quiet or settings.as_json),
+        )
         value = optimize_json(address, branch, report, dry_run=dry_run)
         if not any(table.actions for table in report.tables):
             out.done(value, "nothing to do")

@@ -147,6 +147,7 @@ def register(cli: click.Group) -> None:
             engine=engine,
             actor=settings.actor_for(graph),
             message=message,
+            show_progress=not (settings.quiet or settings.as_json),
         )
         settings.warn_about_schema(desired, is_first=False)
         text = str(receipt.plan) or "nothing to change"

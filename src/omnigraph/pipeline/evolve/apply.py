@@ -16,6 +16,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.migration import MigrationPlan, plan_migration
 from omnigraph.pipeline.evolve.migrating import Migrated, Migration, migrate, under
 from omnigraph.pipeline.evolve.validation import Validation
+from omnigraph.pipeline.progress import Progress, Silent
 from omnigraph.pipeline.runner import Runner
 from omnigraph.views import Repository, View, encode_catalog
 from omnigraph.write.publishing import publish
@@ -55,6 +56,7 @@ def apply_schema(
     branch: str,
     runner: Callable[[], Runner],
     *,
+    progress: Progress | None = None,
     dry_run: bool = False,
     actor: str | None = None,
     message: str | None = None,
@@ -78,7 +80,7 @@ def apply_schema(
         if plan.is_empty:
             return SchemaReceipt(branch, plan, None)
         done = _migrated(view, entry, plan, change.migration)
-        read = Validation(view, plan, runner, done.snapshot).run()
+        read = Validation(view, plan, runner, done.snapshot, progress or Silent()).run()
         if dry_run:
             return SchemaReceipt(branch, plan, None)
         if change.migration is not None:

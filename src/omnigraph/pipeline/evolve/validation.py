@@ -25,6 +25,7 @@ from omnigraph.language.schema.migration_steps import (
 )
 from omnigraph.pipeline.load.checks import CheckReport, CheckTask, by_fragments, run_checks
 from omnigraph.pipeline.load.keyed_rows import Source
+from omnigraph.pipeline.progress import Progress
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need
@@ -55,11 +56,14 @@ class _Question:
 class Validation:
     """The checks that a plan asks for, over the rows of one view; `after` is its snapshot with the new schema's names."""
 
-    def __init__(self, view: View, plan: MigrationPlan, runner: Callable[[], Runner], after: Snapshot) -> None:
+    def __init__(
+        self, view: View, plan: MigrationPlan, runner: Callable[[], Runner], after: Snapshot, progress: Progress
+    ) -> None:
         self.view = view
         self.after = after
         self.plan = plan
         self.runner = runner
+        self.progress = progress
         self._keys = {entity.id: key for key, entity in view.catalog.tables.items()}
 
     def run(self) -> tuple[str, ...]:
@@ -79,7 +83,7 @@ class Validation:
         if not tasks:
             return
         is_small = sum(task.rows for _, task in tasks) <= IN_PROCESS_ROWS
-        runner = LocalRunner() if is_small else self.runner()
+        runner = LocalRunner(self.progress) if is_small else self.runner()
         reports = run_checks("check rows", [task for _, task in tasks], runner)
         found: dict[int, tuple[_Question, CheckReport]] = {}
         for (question, _), report in zip(tasks, reports, strict=True):

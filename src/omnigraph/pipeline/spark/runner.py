@@ -64,6 +64,8 @@ class SparkRunner:
 
     def collect(self, stage: str, frame: DataFrame, tasks: int) -> list[tuple[int, Any]]:
         started = time.monotonic()
+        if tasks:
+            self._progress.update(Status(stage, 0, tasks, 0, 0.0))
         group = new_group()
         with self._watched(group, stage, tasks):
             rows = _collected(self.session, stage, frame, group)
