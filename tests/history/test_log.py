@@ -83,12 +83,12 @@ def test_commits_are_found_by_id_place_and_time() -> None:
         graph.store.reset()
         assert log.find(head, commit.id) == commit
         assert log.by_seq(head, commit.ref.seq) == commit
-        assert log.at_time(head, commit.at_us) == commit
-        assert log.at_time(head, commit.at_us + 500_000) == commit
+        assert log.at_time(head, commit._at_us) == commit
+        assert log.at_time(head, commit._at_us + 500_000) == commit
         assert graph.store.snapshot().requests <= 4
     first = log.by_seq(head, 0)
     assert first is not None
-    assert log.at_time(head, first.at_us - 1) is None
+    assert log.at_time(head, first._at_us - 1) is None
     assert log.by_seq(head, -1) is None
     assert log.find(head, "7" * 26) is None
 

@@ -167,7 +167,7 @@ class Model:
         place = (commit.ref.branch, commit.ref.incarnation, commit.ref.position, commit.ref.seq)
         expected = (entry.branch, entry.incarnation, entry.position, before.commit.ref.seq + 1)
         self._require(place == expected, f"commit {commit.id} is elsewhere")
-        self._require(commit.at_us > before.commit.at_us, "time went back")
+        self._require(commit._at_us > before.commit._at_us, "time went back")
         intent = self.intents[commit.id]
         self._require(
             intent.incarnation in (None, entry.incarnation),

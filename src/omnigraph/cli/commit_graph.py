@@ -28,7 +28,10 @@ def draw_commits(logs: Mapping[str, Sequence[Commit]], limit: int) -> str:
             heads.setdefault(log[0].id, []).append(name)
     lanes = _Lanes()
     lines: list[str] = []
-    for commit in sorted(commits.values(), key=lambda commit: (-commit.at_us, commit.id))[:limit]:
+    in_order = sorted(
+        sorted(commits.values(), key=lambda commit: commit.id), key=lambda commit: commit.at, reverse=True
+    )
+    for commit in in_order[:limit]:
         lines += lanes.join(commit.id)
         lines.append(f"{lanes.row(commit.id)} {_describe(commit, heads.get(commit.id, []))}")
         lines += lanes.step(commit)

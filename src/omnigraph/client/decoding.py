@@ -35,7 +35,7 @@ def commit(value: Json) -> Commit:
         ref=_ref(value["graph_commit_id"], value.get("graph_branch") or MAIN, seq),
         parents=tuple(_ref(id, "", seq - 1 if at == 0 else UNKNOWN_POSITION) for at, id in enumerate(parents) if id),
         kind=value.get("kind", "mutation"),
-        at_us=value["created_at"],
+        _at_us=value["created_at"],
         actor=value.get("actor_id"),
         message=value.get("message"),
     )

@@ -120,7 +120,7 @@ def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
         value["merged"] = encode_ref(commit.merged)
     if commit.kind != USUAL_KIND:
         value["kind"] = commit.kind
-    value["at"] = commit.at_us
+    value["at"] = commit._at_us
     if commit.actor is not None:
         value["actor"] = commit.actor
     if commit.message is not None:
@@ -202,7 +202,7 @@ def _commit(value: Mapping[str, Any], before: CommitRef | None) -> Commit:
         ref=ref,
         parents=tuple(each for each in (parent, merged) if each is not None),
         kind=value.get("kind", USUAL_KIND),
-        at_us=value["at"],
+        _at_us=value["at"],
         actor=value.get("actor"),
         message=value.get("message"),
         _write_key=WriteKey.from_json(value["once"]) if "once" in value else None,

@@ -129,7 +129,7 @@ class Lineage:
             reached = self.reached_at(entry, ref)
             bases = [known for known in bases if reached.get(known[0].ref.incarnation, -1) < known[0].ref.seq]
             bases.append((commit, reached))
-        return sorted((commit for commit, _ in bases), key=lambda commit: (-commit.at_us, commit.id))
+        return sorted((commit for commit, _ in bases), key=lambda commit: (-commit._at_us, commit.id))
 
     def _locate(self, incarnation: str, seq: int, near: Sequence[Entry]) -> CommitRef:
         """Where a shared commit is: named by a recent record if possible, else by a search of its branch."""

@@ -56,8 +56,8 @@ class Log:
             last_seq=last.ref.seq,
             min_id=min(ids),
             max_id=max(ids),
-            first_at=first.at_us,
-            last_at=last.at_us,
+            first_at=first._at_us,
+            last_at=last._at_us,
         )
         self.store.put(segment.key, encode_records(commits))
         return segment
@@ -130,7 +130,7 @@ class Log:
 
     def at_time(self, entry: Entry, at: int) -> Commit | None:
         """The newest commit made at or before a time (microseconds)."""
-        return self._first(entry, lambda commit: commit.at_us <= at, lambda segment: segment.first_at <= at)
+        return self._first(entry, lambda commit: commit._at_us <= at, lambda segment: segment.first_at <= at)
 
     def _first(
         self, entry: Entry, good: Callable[[Commit], bool], may_hold: Callable[[LogSegment], bool]

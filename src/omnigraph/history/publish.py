@@ -245,7 +245,7 @@ class Attempt:
             ref=CommitRef(plan.commit_id, plan.branch, self._start.incarnation, parent.ref.seq + 1, self._position),
             parents=(parent.ref,) if plan.merged is None else (parent.ref, plan.merged),
             kind=plan.kind,
-            at_us=max(publisher.clock_us(), parent.at_us + 1),
+            _at_us=max(publisher.clock_us(), parent._at_us + 1),
             actor=plan.actor,
             message=plan.message,
             _write_key=plan.once,

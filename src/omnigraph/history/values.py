@@ -127,7 +127,7 @@ class WriteKey:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit record. `at_us`, in microseconds since the epoch, grows along a branch.
+    """A commit record. Its time grows along a branch.
 
     >>> last = g.commit()
     >>> assert (last.kind, last.ref.branch, last.parent.id) == ("mutation", "main", g.commit("main~1").id)
@@ -136,7 +136,8 @@ class Commit:
     ref: CommitRef
     parents: tuple[CommitRef, ...]
     kind: CommitKind
-    at_us: int
+    _at_us: int
+    """Microseconds since the epoch."""
     actor: str | None = None
     message: str | None = None
     _write_key: WriteKey | None = field(default=None, repr=False)
@@ -154,7 +155,7 @@ class Commit:
     @property
     def at(self) -> dt.datetime:
         """When it was made, in UTC."""
-        return from_microseconds(self.at_us)
+        return from_microseconds(self._at_us)
 
     @property
     def parent(self) -> CommitRef | None:

@@ -189,7 +189,9 @@ class WriteKeys:
 
         Costs one put, where any of the records has a key (garbage if the next entry loses).
         """
-        uses = [(key, _Use(key.content, commit.ref.seq, commit.at_us)) for commit, key in _keyed(entry) if rolled][::-1]
+        uses = [(key, _Use(key.content, commit.ref.seq, commit._at_us)) for commit, key in _keyed(entry) if rolled][
+            ::-1
+        ]
         if not uses:
             return entry.key_objects
         places = entry.key_objects
@@ -231,7 +233,7 @@ class WriteKeys:
 def keys_of(commits: Iterable[Commit]) -> bytes:
     """The object of keys that holds those of all these commits, oldest first."""
     uses = [
-        (commit._write_key, _Use(commit._write_key.content, commit.ref.seq, commit.at_us))
+        (commit._write_key, _Use(commit._write_key.content, commit.ref.seq, commit._at_us))
         for commit in commits
         if commit._write_key is not None
     ]

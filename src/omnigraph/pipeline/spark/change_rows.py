@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.changes import EntityChange
 from omnigraph.errors import UsageError
-from omnigraph.history import Commit
+from omnigraph.history import Commit, to_microseconds
 from omnigraph.language.schema.step_json import step_json
 from omnigraph.values.json_values import json_value
 
@@ -45,12 +45,14 @@ class ChangeRow(NamedTuple):
     @classmethod
     def of(cls, change: EntityChange, commit: Commit) -> ChangeRow:
         before, after = entity_text(change.before), entity_text(change.after)
-        return cls(change.op, change.type_name, change.id, before, after, commit.id, commit.actor, commit.at_us)
+        return cls(
+            change.op, change.type_name, change.id, before, after, commit.id, commit.actor, to_microseconds(commit.at)
+        )
 
     @classmethod
     def of_schema(cls, steps: Sequence[MigrationStep], commit: Commit) -> ChangeRow:
         text = _encode([step_json(step) for step in steps])
-        return cls("schema", None, None, None, text, commit.id, commit.actor, commit.at_us)
+        return cls("schema", None, None, None, text, commit.id, commit.actor, to_microseconds(commit.at))
 
     @property
     def characters(self) -> int:

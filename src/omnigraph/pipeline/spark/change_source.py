@@ -22,7 +22,7 @@ from omnigraph.changes import ChangeFilter
 from omnigraph.changes.diff import type_order
 from omnigraph.changes.spans import BatchLimits, BranchFeed
 from omnigraph.errors import OmnigraphError, UsageError
-from omnigraph.history import MAIN, Commit
+from omnigraph.history import MAIN, Commit, to_microseconds
 from omnigraph.pipeline.spark.change_rows import ChangeRow, arrow_batches, checked_columns, entity_text
 from omnigraph.pipeline.spark.frames import fragment_groups
 from omnigraph.pipeline.spark.sentences import in_one_sentence, items_in_one_sentence
@@ -202,7 +202,14 @@ class ChangesTask:
             for value in entity_values(batch):
                 text = entity_text(value)
                 yield ChangeRow(
-                    "insert", entity.name, str(value["id"]), None, text, commit.id, commit.actor, commit.at_us
+                    "insert",
+                    entity.name,
+                    str(value["id"]),
+                    None,
+                    text,
+                    commit.id,
+                    commit.actor,
+                    to_microseconds(commit.at),
                 )
 
 
