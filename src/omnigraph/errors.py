@@ -29,6 +29,7 @@
     ├── AlreadyExists
     ├── BranchNotMerged
     ├── PolicyDenied
+    ├── PolicyFailed
     ├── ConfigurationError
     ├── Conflict
     │   ├── ExpectedVersionMismatch
@@ -433,6 +434,10 @@ class PolicyDenied(OmnigraphError):
     def details(self) -> dict[str, Any]:
         named = {"action": self.action, "branch": self.branch, "target_branch": self.target_branch}
         return {name: value for name, value in named.items() if value is not None}
+
+
+class PolicyFailed(OmnigraphError):
+    """The policy could not be evaluated, so nothing was allowed: what it says is wrong for this case."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.errors import ConfigurationError, PolicyDenied
+from omnigraph.errors import ConfigurationError, PolicyDenied, PolicyFailed
 from omnigraph.policy import ACTIONS, policy_of
 from omnigraph.policy.files import parse_policy
 from omnigraph.policy.rules import PolicyFile, Rule, matches
@@ -285,7 +285,7 @@ def test_cedar_that_does_not_fit_is_refused(text: str, message: str) -> None:
 def test_a_policy_that_cannot_be_evaluated_allows_nothing() -> None:
     broken = 'permit(principal, action == Omnigraph::Action::"read", resource) when { 9223372036854775807 + 1 == 0 };'
     policy = policy_of({"p.yaml": POLICY, "own.cedar": broken}, "people")
-    with pytest.raises(ConfigurationError, match="overflow"):
+    with pytest.raises(PolicyFailed, match="overflow"):
         policy.check("act-ada", og.Ask("read", branch="x"))
 
 

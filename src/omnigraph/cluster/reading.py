@@ -16,6 +16,7 @@ RESERVED = frozenset({"pipelines", "embeddings", "ui", "aliases", "bindings", "e
 STREAMING = frozenset({"streams", "streaming", "sinks"})
 _SECRET = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _KINDS = ("openai-compatible", "openai", "gemini", "mock")
+_LIMITS = {"body": "body_bytes", "load_body": "load_body_bytes", "query_seconds": "query_seconds"}
 _SCHEMES = ("s3://", "gs://", "az://", "memory://", "file://")
 
 
@@ -247,4 +248,18 @@ class ConfigReader:
         for key in ("cors", "load_sources"):
             for item in parts[key].items() if key in parts else ():
                 self.text(item, f"a member of 'server.{key}'", item)
-        return {key: value.plain() for key, value in parts.items()}
+        declared = {key: value.plain() for key, value in parts.items()}
+        if "limits" in parts:
+            declared["limits"] = self.limits(parts["limits"])
+        return declared
+
+    def limits(self, node: Node) -> dict[str, int]:
+        """By the names that a server has for them."""
+        self.known(node, tuple(_LIMITS), "'server.limits'")
+        found = {}
+        for key, value in self.mapping(node, "'server.limits'").items():
+            if isinstance(value.value, bool) or not isinstance(value.value, int) or not 0 < value.value < 2**63:
+                self.found.add("invalid_cluster_yaml", f"'server.limits.{key}' must be a number above 0", value)
+            elif key in _LIMITS:
+                found[_LIMITS[key]] = value.value
+        return found

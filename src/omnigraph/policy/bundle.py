@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omnigraph.errors import ConfigurationError, Problem
+from omnigraph.errors import ConfigurationError, PolicyFailed, Problem
 from omnigraph.policy import cedar as language
 from omnigraph.policy.ask import ACTIONS, Ask, described, refusal
 from omnigraph.policy.files import CODE, parse_policy
@@ -94,7 +94,10 @@ class Policy:
             )
         answer = self._is_authorized(self._request(actor, ask), self._policies, self._entities, self._schema)
         if answer.diagnostics.errors:
-            raise ConfigurationError([Problem("policy_failed", str(error)) for error in answer.diagnostics.errors])
+            raise PolicyFailed(
+                f"the policy cannot decide about {described(ask)}: {answer.diagnostics.errors[0]}",
+                hint="correct the Cedar file; 'omnigraph policy explain' tries it",
+            )
         rules = sorted(reason.rpartition(":")[0] or reason for reason in answer.diagnostics.reasons)
         rule = rules[0] if rules else None
         if answer.allowed:

@@ -92,6 +92,7 @@ TABLE: dict[type[OmnigraphError], Row] = {
     errors.UsageError: _BAD,
     errors.ArithmeticOverflow: _BAD,
     errors.SchemaChangeRefused: _BAD,
+    errors.ConfigurationError: _BAD,
     errors.Unauthorized: Row(401, "unauthorized", headers=lambda _: {"WWW-Authenticate": 'Bearer realm="omnigraph"'}),
     errors.PolicyDenied: Row(403, "forbidden"),
     errors.OriginRefused: Row(403, "forbidden"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from omnigraph.errors import UsageError
+from omnigraph.server.cluster_graphs import ClusterGraphs
 from omnigraph.server.registry import ServedSource
 from omnigraph.server.sources import NamedGraphs, graph_id_of
 from omnigraph.server.tokens import tokens_of
@@ -29,19 +30,27 @@ def source_of(
     """
     if (cluster is None) == (not uris):
         raise UsageError("name the graphs to serve, or a cluster", hint="omnigraph serve ./people, or --cluster DIR")
-    if cluster is not None:
-        raise UsageError("clusters are not served yet")
-    for uri in uris:
-        graph_id_of(uri)
     has_tokens = tokens_of(environment) is not None
     if has_tokens and is_open:
         raise UsageError("--unauthenticated and tokens exclude each other", hint="leave one of them out")
+    if cluster is not None:
+        if queries is not None:
+            raise UsageError("--queries is for graphs that are named", hint="the cluster file names those of a cluster")
+        if not has_tokens and not is_open:
+            raise _no_tokens()
+        return ClusterGraphs(cluster, environment, requires_all), None
+    for uri in uris:
+        graph_id_of(uri)
     start_token = None
     if not has_tokens and not is_open:
         if not is_loopback:
-            raise UsageError(
-                "nobody could be told from anybody else: there are no tokens",
-                hint="set OMNIGRAPH_SERVER_BEARER_TOKENS_FILE, or pass --unauthenticated to let everybody in",
-            )
+            raise _no_tokens()
         start_token = secrets.token_urlsafe(32)
     return NamedGraphs(tuple(uris), environment, queries, start_token, requires_all), start_token
+
+
+def _no_tokens() -> UsageError:
+    return UsageError(
+        "nobody could be told from anybody else: there are no tokens",
+        hint="set OMNIGRAPH_SERVER_BEARER_TOKENS_FILE, or pass --unauthenticated to let everybody in",
+    )

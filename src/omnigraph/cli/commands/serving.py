@@ -135,6 +135,7 @@ def start(
 
     for package in ("starlette", "uvicorn"):
         load_extra(package, "serve", extra="server")
+    from omnigraph.server.cluster_graphs import ClusterGraphs
     from omnigraph.server.process import Listening, parse_bind
     from omnigraph.server.process import serve as run
     from omnigraph.server.settings import Limits, ServerSettings
@@ -167,6 +168,8 @@ def start(
         grace_seconds=grace,
         log_format=log_format,
     )
+    if isinstance(source, ClusterGraphs):
+        settings = source.settings(settings)
 
     def announce(address: str) -> None:
         print(f"OMNIGRAPH_LISTEN_ADDR={address}", flush=True)

@@ -1,0 +1,243 @@
+"""A cluster over HTTP: the applied revision with its queries and policies, reloads, and actors who may do nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import ALL, QUERIES, RECORDS, SCHEMA
+from starlette.testclient import TestClient
+
+import omnigraph as og
+from omnigraph import cluster
+from omnigraph.errors import ConfigurationError, UsageError
+from omnigraph.server.app import Application
+from omnigraph.server.cluster_graphs import ClusterGraphs
+from omnigraph.server.logs import Log
+from omnigraph.server.openapi import openapi
+from omnigraph.server.routes import ROUTES
+from omnigraph.server.starting import source_of
+
+DATA = """
+version: 1
+groups: { devs: [ada], agents: [bot], nobodies: [none] }
+protected_branches: [main]
+rules:
+  - id: devs-read
+    allow: { actors: { group: devs }, actions: [read, export] }
+  - id: devs-write
+    allow: { actors: { group: devs }, actions: [change], branch_scope: unprotected }
+  - id: bots-ask
+    allow: { actors: { group: agents }, actions: [invoke_query], queries: [everyone] }
+"""
+SERVER = """
+version: 1
+groups: { devs: [ada] }
+rules: [{ id: devs-manage, allow: { actors: { group: devs }, actions: [graph_list, config_manage] } }]
+"""
+CLUSTER = """
+version: 1
+metadata: { name: company }
+graphs:
+  people: { schema: people.pg, queries: queries }
+  plain: { schema: people.pg }
+policies:
+  data: { file: data.yaml, applies_to: [people] }
+  server: { file: server.yaml, applies_to: [cluster] }
+server: { cors: ["https://studio.example"], limits: { body: 2048 } }
+"""
+TOKENS = {"ada": "t-ada", "bot": "t-bot", "none": "t-none", "stranger": "t-stranger"}
+ENVIRONMENT = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS)}
+
+
+def write(folder: Path, **files: str) -> Path:
+    (folder / "queries").mkdir(parents=True, exist_ok=True)
+    texts = {"people.pg": SCHEMA, "queries/q.gq": QUERIES, "data.yaml": DATA, "server.yaml": SERVER}
+    for name, text in {**texts, "cluster.yaml": CLUSTER, **files}.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = write(tmp_path_factory.mktemp("company"))
+    config = cluster.read_config(place)
+    assert cluster.apply(config).converged
+    records = place / "people.jsonl"
+    records.write_text(RECORDS.strip() + "\n")
+    og.open(config.graphs["people"].uri).load(records, mode="merge", engine="local")
+    return place
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    source = ClusterGraphs(str(folder), ENVIRONMENT)
+    app = Application(source, source.load(), None, Log("json", StringIO()))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield client
+
+
+def asked(client: TestClient, actor: str | None, method: str, path: str, **more: Any) -> Any:
+    headers = {} if actor is None else {"Authorization": f"Bearer {TOKENS[actor]}"}
+    return client.request(method, path, headers=headers, **more)
+
+
+def test_a_policy_decides_over_http(client: TestClient) -> None:
+    query = {"query": ALL}
+    assert asked(client, "ada", "POST", "/graphs/people/query", json=query).json()["row_count"] == 2
+    change = {"query": 'query add() { insert Person { name: "Cy" } }'}
+    refused = asked(client, "ada", "POST", "/graphs/people/mutate", json=change)
+    assert refused.status_code == 403
+    assert refused.json()["problem"]["details"] == {"action": "change", "branch": "main"}
+    assert "devs" not in refused.text
+    assert asked(client, "ada", "POST", "/graphs/people/branches", json={"name": "x"}).status_code == 403
+    assert asked(client, "stranger", "POST", "/graphs/people/query", json=query).status_code == 403
+    assert asked(client, None, "POST", "/graphs/people/query", json=query).status_code == 401
+
+
+def test_an_agent_sees_its_stored_query_and_nothing_else(client: TestClient) -> None:
+    assert asked(client, "bot", "POST", "/graphs/people/query", json={"query": ALL}).status_code == 403
+    other = asked(client, "bot", "POST", "/graphs/people/queries/by_name")
+    unknown = asked(client, "bot", "POST", "/graphs/people/queries/nothing")
+    assert (other.status_code, unknown.status_code) == (404, 404)
+    assert other.json()["error"].replace("by_name", "") == unknown.json()["error"].replace("nothing", "")
+
+
+def test_a_graph_without_a_policy_is_read_only(client: TestClient) -> None:
+    assert asked(client, "stranger", "GET", "/graphs/plain/schema").status_code == 200
+    assert asked(client, "ada", "POST", "/graphs/plain/export", json={}).status_code == 403
+
+
+def test_the_policy_of_the_cluster_decides_who_lists_graphs(client: TestClient) -> None:
+    listed = asked(client, "ada", "GET", "/graphs").json()["graphs"]
+    assert [each["graph_id"] for each in listed] == ["people", "plain"]
+    assert asked(client, "bot", "GET", "/graphs").status_code == 403
+
+
+NAMES = {
+    "graph_id": "people",
+    "branch": "main",
+    "commit_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+    "name": "everyone",
+    "query": ALL,
+    "query_source": ALL,
+    "schema_source": SCHEMA,
+    "schema": SCHEMA,
+    "data": RECORDS,
+    "type": "Person",
+    "id": "Ada",
+    "property": "name",
+    "from": "main",
+    "to": "main",
+    "source": "main",
+    "Omnigraph-If-Graph-Commit": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+}
+"""What a request says under these names; of everything else, something that its schema takes."""
+SECRETS = ("Ada", "Person", "LivesIn", "All people", "by_name", "Adds one")
+DOCUMENT = openapi()
+
+
+def sample(schema: dict[str, Any], name: str = "") -> Any:
+    while "$ref" in schema:
+        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "anyOf" in schema or "oneOf" in schema:
+        return sample((schema.get("anyOf") or schema["oneOf"])[0], name)
+    kind = schema.get("type", "string")
+    match kind if isinstance(kind, str) else kind[0]:
+        case "object":
+            members = schema.get("properties", {})
+            return {member: sample(members.get(member, {}), member) for member in schema.get("required", ())}
+        case "array":
+            return [sample(schema.get("items", {}), name)] if schema.get("minItems") else []
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return False
+    return NAMES.get(name, "x")
+
+
+def request_of(route: Any) -> dict[str, Any]:
+    """A request that is as it should be, made from what the document says."""
+    operation = DOCUMENT["paths"][route.path][route.method.lower()]
+    made: dict[str, Any] = {"params": {}, "headers": {}}
+    path = route.path
+    for parameter in operation.get("parameters", ()):
+        value = sample(parameter.get("schema", {}), parameter["name"])
+        if parameter["in"] == "path":
+            path = path.replace(f"{{{parameter['name']}}}", str(NAMES.get(parameter["name"], value)))
+        elif parameter.get("required"):
+            made["params" if parameter["in"] == "query" else "headers"][parameter["name"]] = str(value)
+    for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+        if media_type == "application/json":
+            made["json"] = sample(content.get("schema", {}))
+        else:
+            made |= {"content": RECORDS, "headers": {**made["headers"], "Content-Type": media_type}}
+        break
+    return {"path": path, **made}
+
+
+@pytest.mark.parametrize("actor", ["none", "stranger"])
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_an_actor_without_grants_gets_nothing(client: TestClient, route: Any, actor: str) -> None:
+    request = request_of(route)
+    headers = {**request.pop("headers"), "Authorization": f"Bearer {TOKENS[actor]}"}
+    if route.path.endswith("/mcp"):
+        request["json"] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    answer = client.request(route.method, request.pop("path"), headers=headers, **request)
+    shown = f"{answer.status_code} {dict(answer.headers)} {answer.text}"
+    if route.path != "/openapi.json":
+        assert not any(secret in shown for secret in SECRETS), shown
+    if not route.is_open and not route.path.endswith(("/mcp", "/policy/me")):
+        assert answer.status_code in (401, 403, 404), shown
+
+
+def test_a_reload_serves_what_was_applied_and_keeps_the_old_set_when_it_cannot(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    cluster.apply(cluster.read_config(folder))
+    source = ClusterGraphs(str(folder), ENVIRONMENT)
+    app = Application(source, source.load(), None, Log("json", StringIO()))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        more = QUERIES + "\nquery more() { match { $p: Person } return { $p.name as name } }"
+        write(folder, **{"queries/q.gq": more, "data.yaml": DATA.replace("[everyone]", "[more]")})
+        invoke = "/graphs/people/queries/more"
+        assert asked(client, "ada", "POST", "/-/reload").status_code == 200  # nothing was applied yet
+        assert asked(client, "bot", "POST", invoke).status_code == 404
+        cluster.apply(cluster.read_config(folder))
+        assert asked(client, "bot", "POST", "/-/reload").status_code == 403
+        assert asked(client, "ada", "POST", "/-/reload").status_code == 200
+        assert asked(client, "bot", "POST", invoke).status_code == 403  # it may be invoked, and then not read
+        for payload in (folder / "__cluster" / "catalogue").iterdir():
+            payload.write_text("damaged")
+        failed = asked(client, "ada", "POST", "/-/reload")
+        assert failed.status_code == 400
+        assert "catalogue" in failed.json()["error"]
+        assert asked(client, "bot", "POST", invoke).status_code == 403
+
+
+def test_a_cluster_with_policies_does_not_start_without_tokens(folder: Path) -> None:
+    with pytest.raises(UsageError, match="there are no tokens"):
+        ClusterGraphs(str(folder), {}).load()
+    options: dict[str, Any] = {"queries": None, "is_loopback": True, "requires_all": False}
+    with pytest.raises(UsageError, match="there are no tokens"):
+        source_of([], str(folder), {}, is_open=False, **options)
+    source, _ = source_of([], str(folder), ENVIRONMENT, is_open=False, **options)
+    assert set(source.load().graphs) == {"people", "plain"}
+
+
+def test_a_cluster_that_was_never_applied_is_not_served(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nothing was applied"):
+        ClusterGraphs(str(write(tmp_path)), ENVIRONMENT).load()
+
+
+def test_settings_of_the_cluster_file_hold_for_the_server(folder: Path) -> None:
+    from omnigraph.server.settings import ServerSettings
+
+    settings = ClusterGraphs(str(folder), ENVIRONMENT).settings(ServerSettings())
+    assert settings.cors_origins == {"https://studio.example"}
+    assert settings.limits.body_bytes == 2048
