@@ -214,7 +214,7 @@ class _Exchange:
         if isinstance(body, dict):
             return Response(encoded(body), answer.status, headers, JSON)
         if isinstance(body, bytes):
-            return Response(body, answer.status, headers, answer.media_type)
+            return Response(body, answer.status, headers, answer.media_type if body else None)
         stream = self._pulled(body) if isinstance(body, Iterator) else body
         return StreamingResponse(_holding(stream, held), answer.status, headers, answer.media_type)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from omnigraph.server.components import COMPONENTS, TEXT, array, ref
-from omnigraph.server.route import JSON, Parameter, Response, Route
+from omnigraph.server.route import JSON, NOTHING, Parameter, Response, Route
 from omnigraph.server.routes import ROUTES
 
 CONTRACT_VERSION = "0.10.0"
@@ -122,7 +122,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 def _response(route: Route, answer: Response) -> dict[str, Any]:
     value: dict[str, Any] = {"description": answer.description}
-    if route.method == "HEAD":
+    if route.method == "HEAD" or answer.media_type == NOTHING:
         return value
     if answer.component is not None:
         value["content"] = {JSON: {"schema": ref(answer.component)}}

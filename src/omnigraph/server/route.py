@@ -12,6 +12,8 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 BYTES = "application/octet-stream"
 PLAIN = "text/plain"
+NOTHING = ""
+"""The media type of an answer without a body."""
 
 Pool = Literal["none", "read", "write", "bulk"]
 """Where a handler runs: on the event loop (it waits for nothing), or in one of the pools of threads."""

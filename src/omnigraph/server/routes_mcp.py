@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from omnigraph.server.route import Body, Response, Route, of_graph
+from omnigraph.server.route import NOTHING, Body, Response, Route, of_graph
 
 _ANSWERS = {
     200: Response("McpMessage", "The answer to a request."),
-    202: Response(None, "A notification was taken."),
+    202: Response(None, "A notification was taken.", NOTHING),
     **{
         status: Response("McpRefusal", text)
         for status, text in (

@@ -172,9 +172,10 @@ def start(
         settings = source.settings(settings)
 
     def announce(address: str) -> None:
-        print(f"OMNIGRAPH_LISTEN_ADDR={address}", flush=True)
         if start_token is not None:
             scheme = "http" if tls_cert is None else "https"
             print(f"open {scheme}://{address}/#token={start_token}", file=sys.stderr, flush=True)
+        # Last: whoever waits for this line may read the other one at once.
+        print(f"OMNIGRAPH_LISTEN_ADDR={address}", flush=True)
 
     return run(source, listening, settings, announce)
