@@ -13,7 +13,7 @@ def load_extra(package: str, purpose: str, *, extra: str | None = None) -> Any:
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != package:
+        if error.name is None or error.name.partition(".")[0] != package.partition(".")[0]:
             raise
         raise MissingExtra(
             f"{purpose} needs {package}, which is not installed", hint=f"pip install 'omnigraph[{extra or package}]'"

@@ -38,7 +38,7 @@ def test_the_document_is_valid() -> None:
 
 
 def test_the_kept_document_is_the_one_that_the_table_makes() -> None:
-    assert KEPT.read_text(encoding="utf-8") == openapi_text(), "python -m omnigraph.server.openapi > docs/openapi.json"
+    assert KEPT.read_text(encoding="utf-8") == openapi_text(), "python -m omnigraph.cli.reference docs"
 
 
 @pytest.mark.parametrize("name", ENUMS)

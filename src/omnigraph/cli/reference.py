@@ -1,6 +1,6 @@
 """Pages of the documentation that are made from what the program itself says: commands, errors, grammars, the library.
 
-python -m omnigraph.cli.reference docs        # writes commands.md, errors.md, grammar.md and library.md
+python -m omnigraph.cli.reference docs        # writes commands.md, errors.md, grammar.md, library.md, http.md and openapi.json
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from omnigraph import errors
 from omnigraph.cli.library_reference import library_reference
 from omnigraph.errors import OmnigraphError
 from omnigraph.language.grammar_reference import grammar_reference
+from omnigraph.server.http_reference import http_reference
+from omnigraph.server.openapi import openapi_text
 
 
 def command_reference() -> str:
@@ -193,6 +195,8 @@ PAGES = {
     "errors.md": error_reference,
     "grammar.md": grammar_reference,
     "library.md": library_reference,
+    "http.md": http_reference,
+    "openapi.json": openapi_text,
 }
 
 

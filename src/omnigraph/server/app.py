@@ -38,8 +38,9 @@ from omnigraph.server.routes import ROUTES
 from omnigraph.server.routing import Router
 from omnigraph.server.service import Service
 from omnigraph.server.settings import ServerSettings
+from omnigraph.server.tracing import NoTraces, Tracer
 from omnigraph.server.validation import checked_body, checked_parameters, trimmed
-from omnigraph.wire.members import JsonObject
+from omnigraph.wire.members import JsonObject, present
 
 CLIENT_GONE = 499
 """In the log: nobody was there to take the answer."""
@@ -49,9 +50,14 @@ class Application:
     """Serves the graphs of a source. `served` is what the source has loaded."""
 
     def __init__(
-        self, source: ServedSource, served: Served, settings: ServerSettings | None = None, log: Log | None = None
+        self,
+        source: ServedSource,
+        served: Served,
+        settings: ServerSettings | None = None,
+        log: Log | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        self.service = Service(source, served, settings or ServerSettings())
+        self.service = Service(source, served, settings or ServerSettings(), tracer or NoTraces())
         self.service.application = self
         self._log = log or Log()
         self._handlers = all_handlers()
@@ -184,7 +190,7 @@ class _Exchange:
         self.log = log
         self.request = request
         self.request_id = checked.given_request_id(request.headers) or new_ulid()
-        self.started = time.perf_counter()
+        self.started = time.time()
         self.route: Route | None = None
         self.call: Call | None = None
         self.answer: Answer | None = None
@@ -223,7 +229,7 @@ class _Exchange:
         if answer.commit is not None:
             headers["Omnigraph-Graph-Commit"] = answer.commit
         if self.call is not None and self.call.timings:
-            parts = (f"{name};dur={seconds * 1000:.1f}" for name, seconds in self.call.timings.items())
+            parts = (f"{name};dur={(end - start) * 1000:.1f}" for name, (start, end) in self.call.timings.items())
             headers["Server-Timing"] = ", ".join(parts)
         if self.route is not None and self.route.successor is not None and self.call is not None:
             successor = f"/graphs/{self.call.path['graph_id']}{self.route.successor}"
@@ -274,12 +280,14 @@ class _Exchange:
 
     def finish(self, status: int) -> None:
         """One line for the request, and its place in the metrics."""
-        seconds = time.perf_counter() - self.started
+        ended = time.time()
+        seconds = max(ended - self.started, 0.0)
         route = "-" if self.route is None else self.route.path
         self.service.metrics.answered(route, self.request.method, status, seconds)
         answer, call = self.answer, self.call
         if answer is not None and answer.made is not None and call is not None:
             self.service.metrics.committed(call.of_graph.id, answer.made.ref.branch, answer.made.kind)
+        self._trace(route, status, ended)
         self.log.write(
             "request",
             request_id=self.request_id,
@@ -293,6 +301,22 @@ class _Exchange:
             bytes=self.bytes,
             commit=None if answer is None else answer.commit,
         )
+
+    def _trace(self, route: str, status: int, ended: float) -> None:
+        answer, call = self.answer, self.call
+        attributes = present(
+            {
+                "http.request.method": self.request.method,
+                "http.route": route,
+                "http.response.status_code": status,
+                "omnigraph.request_id": self.request_id,
+                "omnigraph.graph": None if call is None or call.target is None else call.target.id,
+                "graph.commit_id": None if answer is None else answer.commit,
+            }
+        )
+        parts = {} if call is None else call.timings
+        name = f"{self.request.method} {route}"
+        self.service.tracer.record(name, self.started, ended, parts, attributes, self.request.headers)
 
 
 async def _holding(stream: AsyncIterator[bytes], held: contextlib.ExitStack) -> AsyncIterator[bytes]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import Request
@@ -54,7 +54,8 @@ class Call:
     idempotency_key: str | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Cancelled when the client goes away."""
-    timings: dict[str, float] = field(default_factory=dict)
+    timings: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Parts of the work, each with its start and end in seconds since 1970."""
     held: ExitStack = field(default_factory=ExitStack)
     """What the request holds until its answer is complete."""
 
@@ -121,7 +122,8 @@ class Call:
         action: Any = self.route.action
         branch = self.given(self.route.branch_from) or MAIN
         ask = Ask(action, target_branch=branch) if self.route.target_branch else Ask(action, branch=branch)
-        gate.check(self.actor_id, ask)
+        with self.timed("policy"):
+            gate.check(self.actor_id, ask)
 
     def admit(self, size: int) -> None:
         """Take a place among the actor's writes, until the answer is complete. TooManyRequests when there is none."""
@@ -144,12 +146,12 @@ class Call:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time spent in a part of the work, for Server-Timing."""
-        started = perf_counter()
+        """Time spent in a part of the work, for Server-Timing and for traces."""
+        started = time.time()
         try:
             yield
         finally:
-            self.timings[name] = self.timings.get(name, 0.0) + perf_counter() - started
+            self.timings[name] = (started, time.time())
 
 
 @dataclass(frozen=True)

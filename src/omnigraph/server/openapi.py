@@ -1,7 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of routes.
-
-python -m omnigraph.server.openapi > docs/openapi.json
-"""
+"""The OpenAPI 3.1 document, made from the table of routes."""
 
 from __future__ import annotations
 
@@ -142,7 +139,3 @@ def _error(route: Route, status: int) -> dict[str, Any]:
 
 def openapi_text(*, is_open: bool = False) -> str:
     return json.dumps(openapi(is_open=is_open), indent=1, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    print(openapi_text(), end="")

@@ -22,6 +22,7 @@ from omnigraph.server.app import Application
 from omnigraph.server.logs import Log
 from omnigraph.server.registry import ServedSource
 from omnigraph.server.settings import ServerSettings
+from omnigraph.server.tracing import tracer_of
 
 BACKLOG = 2048
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -130,13 +131,14 @@ class _Worker:
 
     async def run(self) -> int:
         try:
+            tracer = tracer_of(os.environ)
             served = await asyncio.to_thread(self.source.load)
         except OmnigraphError as error:
             self.log.write("refused_to_start", error=error.message, hint=error.hint)
             return 1
         for graph, reason in served.set_aside.items():
             self.log.write("graph_set_aside", graph=graph, reason=reason)
-        app = Application(self.source, served, self.settings, self.log)
+        app = Application(self.source, served, self.settings, self.log, tracer)
         server = _Server(self._config(app), lambda: self.announce(address_of(self.bound)))
         self._handle_signals(app, server)
         metrics = await self._serve_metrics(app)

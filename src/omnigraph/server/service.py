@@ -15,6 +15,7 @@ from omnigraph.server.pools import Pools
 from omnigraph.server.registry import Served, ServedSource
 from omnigraph.server.replays import Replays
 from omnigraph.server.settings import Limits, ServerSettings
+from omnigraph.server.tracing import Tracer
 
 
 class Admission:
@@ -52,8 +53,9 @@ class Admission:
 
 
 class Service:
-    def __init__(self, source: ServedSource, served: Served, settings: ServerSettings) -> None:
+    def __init__(self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer) -> None:
         self.settings = settings
+        self.tracer = tracer
         self.metrics = Metrics()
         self.pools = Pools(self.metrics.waited)
         self.admission = Admission(settings.limits)
