@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         lint_schema,
         open,
     )
+    from omnigraph.graph.frames import GraphTables
     from omnigraph.history import Commit, CommitRef
     from omnigraph.language.catalog import (
         Annotation,
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.evolve.queries import BrokenQuery
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
-    from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
     from omnigraph.policy import Ask, Decision, Gate, Policy, load_policy
     from omnigraph.read import Blob, EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
@@ -123,7 +123,7 @@ _HOMES = {
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
-    "omnigraph.pipeline.spark.frames": ("GraphTables",),
+    "omnigraph.graph.frames": ("GraphTables",),
     "omnigraph.maintenance.cleanup": ("Totals",),
     "omnigraph.maintenance.indexes": ("IndexState",),
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),

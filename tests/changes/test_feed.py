@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from changes import feed_consumer
+from changes.changed_graph import changed_graph
 from children import exit_code
 from history.sweeping import sweep
 from merge import model
@@ -36,20 +37,7 @@ LETTERS = string.ascii_letters + string.digits + "-_"
 
 @pytest.fixture
 def graph(tmp_path: Path) -> og.Graph:
-    """Four commits on main: three people and an edge; an update and an insert; a merge; an optimisation."""
-    graph = og.init(tmp_path / "g", schema=model.SCHEMA, durability="process")
-    with graph.transaction(actor="ada") as tx:
-        for name in "abc":
-            tx.insert("Person", name=name, age=1)
-        tx.insert("Knows", {"id": "e1"}, from_="a", to="b")
-    graph.branches.create("work")
-    with graph.transaction() as tx:
-        tx.update("Person", "a", age=2)
-        tx.insert("Person", name="d")
-    with graph.transaction("work") as tx:
-        tx.delete("Person", "b")
-    graph.branches.merge("work", actor="bob")
-    return graph
+    return changed_graph(tmp_path / "g")
 
 
 MAX_PAGES = 100

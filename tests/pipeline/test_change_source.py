@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changes.changed_graph import changed_graph
 from history.sweeping import sweep
 from merge import model
 
@@ -32,20 +33,7 @@ def session(spark: Any) -> Any:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> og.Graph:
-    """Three commits on main: people and an edge; an update and an insert; a merge that deletes."""
-    graph = og.init(tmp_path / "g", schema=model.SCHEMA, durability="process")
-    with graph.transaction(actor="ada") as tx:
-        for name in "abc":
-            tx.insert("Person", name=name, age=1)
-        tx.insert("Knows", {"id": "e1"}, from_="a", to="b")
-    graph.branches.create("work")
-    with graph.transaction() as tx:
-        tx.update("Person", "a", age=2)
-        tx.insert("Person", name="d")
-    with graph.transaction("work") as tx:
-        tx.delete("Person", "b")
-    graph.branches.merge("work", actor="bob")
-    return graph
+    return changed_graph(tmp_path / "g")
 
 
 def reader(session: Any, graph: og.Graph, way: str = "read", **options: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
-from omnigraph.pipeline.spark.frames import FragmentsReader, GraphTables
+from omnigraph.pipeline.spark.frames import FragmentsReader
 from omnigraph.pipeline.target import TableVersion, Target
 
 pytestmark = pytest.mark.spark
@@ -78,9 +78,18 @@ def test_a_relative_path_starts_where_the_source_was_registered(
 
 
 def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Graph) -> None:
-    tables = GraphTables(people._repository.head()[1], session)
+    tables = people.spark(session)
     with pytest.raises(og.errors.UsageError, match="has no column 'emial'"):
         tables.table("Person", ["emial"])
+    for call in (
+        lambda: tables.table(7),  # type: ignore[arg-type]
+        lambda: tables.table("Person", "id"),
+        lambda: tables.table("Person", ["id", 7]),  # type: ignore[list-item]
+        lambda: tables.table("Person", filter=7),  # type: ignore[arg-type]
+        lambda: tables.diff("main", None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(og.errors.UsageError, match=r"must be (text|a list of texts), got"):
+            call()
     frame = tables.table("Person", ["id", "age"], "age > 5")
     assert sorted(tuple(row) for row in frame.collect()) == [("p6", 6), ("p7", 7)]
     view = people._repository.head()[1]

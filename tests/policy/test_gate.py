@@ -28,6 +28,7 @@ TABLES = {
     og.GraphTags: access.TAGS,
     og.GraphRecovery: access.RECOVERY,
     og.Transaction: access.TRANSACTION,
+    og.GraphTables: access.FRAMES,
 }
 
 
@@ -194,6 +195,10 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "recovery.list": (lambda g, t: g.recovery.list(), ADMIN),
     "recovery.resume": (lambda g, t: g.recovery.resume("X"), ADMIN),
     "recovery.discard": (lambda g, t: g.recovery.discard("X"), ADMIN),
+    "spark().diff": (
+        lambda g, t: og.GraphTables(g._repository.head()[1], None, g._caller).diff("v1", "nowhere"),  # type: ignore[arg-type]
+        [og.Ask("read", branch="review"), og.Ask("read", branch="nowhere")],
+    ),
 }
 
 
@@ -211,6 +216,7 @@ def test_the_matrix_has_every_method_that_asks() -> None:
             ("branches.", access.BRANCHES),
             ("tags.", access.TAGS),
             ("recovery.", access.RECOVERY),
+            ("spark().", access.FRAMES),
         )
         for name, asks in table.items()
         if asks is not access.free

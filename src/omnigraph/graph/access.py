@@ -233,6 +233,8 @@ BRANCHES: Mapping[str, Asks] = {
 }
 TAGS: Mapping[str, Asks] = {"create": _create_tag, "delete": _delete_tag, "list": _main("read")}
 RECOVERY: Mapping[str, Asks] = dict.fromkeys(["list", "resume", "discard"], _graph("admin"))
+FRAMES: Mapping[str, Asks] = {"table": free, "diff": _revisions("read", "a", "b")}
+"""Whoever has the tables of a snapshot was asked for it."""
 TRANSACTION: Mapping[str, Asks] = {
     **dict.fromkeys(["branch", "receipt", "rollback"], free),
     **dict.fromkeys(["insert", "upsert", "insert_many", "update"], _statement),

@@ -18,8 +18,8 @@ from omnigraph.pipeline.engines import Engine, session_of
 from omnigraph.values.entities import Entity
 
 if TYPE_CHECKING:
+    from omnigraph.graph.frames import GraphTables
     from omnigraph.pipeline.choices import FileFormat, StreamFormat
-    from omnigraph.pipeline.spark.frames import GraphTables
     from omnigraph.read import Blob, Explanation, Result
 
 
@@ -137,14 +137,14 @@ class ReadMethods(GraphState):
         >>> tables = g.spark("local[2]", revision="main")
         >>> assert tables.table("Person", columns=["name"]).count() == 3
         """
-        from omnigraph.pipeline.spark.frames import GraphTables
+        from omnigraph.graph.frames import GraphTables
 
         session = session_of(engine, self.uri)
         if session is None:
             raise UsageError(
                 "DataFrames of Spark need Spark", hint='engine="spark", a Spark master, or a Spark session'
             )
-        return GraphTables(self._view(revision, as_of), session)
+        return GraphTables(self._view(revision, as_of), session, self._caller)
 
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None

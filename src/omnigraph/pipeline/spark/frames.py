@@ -14,7 +14,9 @@ from omnigraph.tables import Table
 from omnigraph.views import View
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    # For whoever hands frames on and may not know Spark.
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
 
 GROUP_ROWS = 1_048_576
 """Small fragments are read together, up to about this many rows a task."""
@@ -73,54 +75,26 @@ def fragment_groups(table: Table) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(group) for group in groups)
 
 
-@dataclass(frozen=True)
-class GraphTables:
-    """The types of a graph at one snapshot, as Spark DataFrames.
+def table_frame(
+    view: View, spark: SparkSession, type: str, columns: Sequence[str] | None = None, filter: str | None = None
+) -> DataFrame:
+    """The entities of a type at a snapshot. `columns` and `filter` are applied while reading."""
+    import pyarrow as pa
 
-    >>> tables = g.spark()
-    """
+    key = table_key(view.catalog, type)
+    stored = view.schema(key)
+    names = checked_columns(view, key, columns)
+    schema = struct_type(pa.schema([stored.field(name) for name in names]))
+    table = view.table(key)
+    if table is None or not table.rows:
+        return spark.createDataFrame([], schema)
+    check_filter(table, filter)
+    reader = FragmentsReader(Target.of(view.repository, view), TableVersion.of(table), names, filter)
+    groups = fragment_groups(table)
 
-    _view: View
-    _spark: SparkSession
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from reader.batches(groups[number])
 
-    def __repr__(self) -> str:
-        return f"<GraphTables at {self._view.snapshot.commit.id}>"
-
-    def table(self, type: str, columns: Sequence[str] | None = None, filter: str | None = None) -> DataFrame:
-        """The entities of a type. `columns` and `filter` ("age > 30 AND tier = 'pro'") are applied while reading.
-
-        >>> assert tables.table("Person", filter="age > 50").count() >= 1
-        """
-        import pyarrow as pa
-
-        key = table_key(self._view.catalog, type)
-        stored = self._view.schema(key)
-        names = checked_columns(self._view, key, columns)
-        schema = struct_type(pa.schema([stored.field(name) for name in names]))
-        table = self._view.table(key)
-        if table is None or not table.rows:
-            return self._spark.createDataFrame([], schema)
-        check_filter(table, filter)
-        reader = FragmentsReader(Target.of(self._view.repository, self._view), TableVersion.of(table), names, filter)
-        groups = fragment_groups(table)
-
-        def read(batches: Iterator[Any]) -> Iterator[Any]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from reader.batches(groups[number])
-
-        return self._spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
-
-    def diff(self, a: str, b: str, type: str | None = None) -> DataFrame:
-        """What changed from one revision to another: op, type, id, and the entity before and after as JSON text. Of one
-        `type`: op, id, and the entity as a struct with the columns of that type at `b`. In no order.
-
-        >>> changed = tables.diff("main~1", "main", type="Person")
-        >>> assert changed.columns == ["op", "id", "before", "after"]
-        """
-        from omnigraph.pipeline.spark.diff_frames import diff_frame, type_diff_frame
-
-        before, after = self._view.repository.resolve(a), self._view.repository.resolve(b)
-        if type is None:
-            return diff_frame(self._spark, before, after)
-        return type_diff_frame(self._spark, before, after, after.entity(table_key(after.catalog, type)))
+    return spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)

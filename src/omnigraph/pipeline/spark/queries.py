@@ -20,7 +20,7 @@ from omnigraph.expressions.interpreter import item_type
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.expressions.sql import literal
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.pipeline.spark.frames import GraphTables
+from omnigraph.pipeline.spark.frames import table_frame
 from omnigraph.pipeline.spark.jobs import cancel_group, new_group, run_job
 from omnigraph.pipeline.spark.runner import failure_of
 from omnigraph.pipeline.spark.types import for_spark
@@ -152,21 +152,20 @@ class _Relations:
 
 
 def _inputs(view: View, query: RelationalQuery, arguments: Arguments, spark: SparkSession) -> dict[str, DataFrame]:
-    tables = GraphTables(view, spark)
-    frames = {node.name: _nodes(view, tables, node, arguments) for node in query.inputs}
-    return frames | {hop.edges: _edges(tables, hop, arguments) for hop in query.hops}
+    frames = {node.name: _nodes(view, spark, node, arguments) for node in query.inputs}
+    return frames | {hop.edges: _edges(view, spark, hop, arguments) for hop in query.hops}
 
 
-def _nodes(view: View, tables: GraphTables, node: NodeInput, arguments: Arguments) -> DataFrame:
+def _nodes(view: View, spark: SparkSession, node: NodeInput, arguments: Arguments) -> DataFrame:
     if node.computed:  # scores look at the whole table, which is in process
-        return tables._spark.createDataFrame(for_spark(read_nodes(view, node, arguments)))
+        return spark.createDataFrame(for_spark(read_nodes(view, node, arguments)))
     from pyspark.sql.functions import lit
 
     text = Predicate(node.filters, arguments).filter
     stored = list(dict.fromkeys(["id", *(column.stored for column in node.columns)]))
     frames = []
     for name in node.types:
-        frame = tables.table(f"node:{name}", stored, text)
+        frame = table_frame(view, spark, f"node:{name}", stored, text)
         chosen = [frame["id"].alias(KEY)]
         if len(node.types) > 1:
             chosen.append(lit(name).alias(TYPE))
@@ -177,10 +176,10 @@ def _nodes(view: View, tables: GraphTables, node: NodeInput, arguments: Argument
     return result
 
 
-def _edges(tables: GraphTables, hop: HopInput, arguments: Arguments) -> DataFrame:
+def _edges(view: View, spark: SparkSession, hop: HopInput, arguments: Arguments) -> DataFrame:
     names = ["src", "dst", *(["id"] if hop.expansion.edge_variable is not None else [])]
     stored = list(dict.fromkeys([*names, *(column.stored for column in hop.columns)]))
-    frame = tables.table(hop.table_key, stored, Predicate(hop.filters, arguments).filter)
+    frame = table_frame(view, spark, hop.table_key, stored, Predicate(hop.filters, arguments).filter)
     aliased = [frame[column.stored].alias(column.alias) for column in hop.columns]
     return frame.select(*(frame[name] for name in names), *aliased)
 
