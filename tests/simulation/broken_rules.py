@@ -212,6 +212,15 @@ def watermark_can_fall(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Retention, "raise_watermark", lower)
 
 
+def surpassed_watermarks_and_cutoffs_go_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Whoever lists them at that moment may find none."""
+
+    def delete(self: Retention, folder: str) -> None:
+        self.store.delete_many([info.key for info in self.store.list(folder)[1:]])
+
+    patch.setattr(Retention, "_delete_surpassed", delete)
+
+
 def tags_ignore_the_watermark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Retention, "check_kept", lambda *_: None)
 

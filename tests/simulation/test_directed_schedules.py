@@ -7,9 +7,17 @@ from collections.abc import Callable
 import pytest
 from history.small_graph import SmallGraph
 from history.sweeping import LATER_S, sweep
-from simulation.broken_rules import Patch, broken, heads_are_remembered_as_of_now, watermark_can_fall
+from simulation.broken_rules import (
+    Patch,
+    broken,
+    heads_are_remembered_as_of_now,
+    surpassed_watermarks_and_cutoffs_go_at_once,
+    watermark_can_fall,
+)
 
 from omnigraph.errors import Damaged, HistoryGap
+from omnigraph.storage import ObjectInfo
+from omnigraph.testing import CountingStore
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
 
 
@@ -49,14 +57,57 @@ def a_cleanup_is_overtaken_by_one_that_keeps_less() -> None:
         graph.again().history.chain.read("main", 5)
 
 
-SCHEDULES: dict[Patch, Callable[[], None]] = {
-    heads_are_remembered_as_of_now: a_writer_hears_of_its_commit_hours_later,
-    watermark_can_fall: a_cleanup_is_overtaken_by_one_that_keeps_less,
-}
+class TornListings(CountingStore):
+    """A listing takes a while, in which something happens, and shows what was there from its beginning to its end."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
+        listed = super().list(prefix)
+        action, self.meanwhile = self.meanwhile, None
+        if action is not None and listed:
+            action()
+            there = {info.key for info in super().list(prefix)}
+            listed = [info for info in listed if info.key in there]
+        else:
+            self.meanwhile = action
+        return listed[:limit]
 
 
-@pytest.mark.parametrize("rule", SCHEDULES, ids=lambda rule: rule.__name__)
-def test_a_broken_rule_is_noticed_by_its_own_schedule(rule: Patch) -> None:
-    SCHEDULES[rule]()
+def a_watermark_is_looked_for_while_it_is_raised() -> None:
+    """On disk a listing may show neither the watermark that was there nor the one that takes its place."""
+    graph = SmallGraph()
+    graph.commits(9)
+    store = TornListings(graph.store)
+    reader = graph.again()
+    reader.history.chain.store = store
+    sweep(graph.again().history, "main", keep=7)
+    store.meanwhile = lambda: sweep(graph.again().history, "main", keep=2)
+    with pytest.raises(HistoryGap):
+        reader.history.chain.read("main", 0)
+
+
+def a_cutoff_is_looked_for_while_it_is_raised() -> None:
+    graph = SmallGraph()
+    retention = graph.again().history.retention
+    retention.raise_cutoff(1_000.0)
+    store = TornListings(graph.store)
+    reader = graph.again().history.retention
+    reader.store = store
+    store.meanwhile = lambda: retention.raise_cutoff(2_000.0)
+    assert reader.cutoff() >= 1_000.0
+
+
+SCHEDULES: tuple[tuple[Patch, Callable[[], None]], ...] = (
+    (heads_are_remembered_as_of_now, a_writer_hears_of_its_commit_hours_later),
+    (watermark_can_fall, a_cleanup_is_overtaken_by_one_that_keeps_less),
+    (surpassed_watermarks_and_cutoffs_go_at_once, a_watermark_is_looked_for_while_it_is_raised),
+    (surpassed_watermarks_and_cutoffs_go_at_once, a_cutoff_is_looked_for_while_it_is_raised),
+)
+
+
+@pytest.mark.parametrize(("rule", "schedule"), SCHEDULES, ids=lambda part: part.__name__)
+def test_a_broken_rule_is_noticed_by_its_own_schedule(rule: Patch, schedule: Callable[[], None]) -> None:
+    schedule()
     with broken(rule), pytest.raises((AssertionError, Damaged)):
-        SCHEDULES[rule]()
+        schedule()

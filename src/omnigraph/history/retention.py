@@ -64,8 +64,7 @@ class Retention:
         with contextlib.suppress(ObjectExists):
             self.store.create(watermark_key(branch, floor), seal({"floor": floor}))
         reach(Failpoint.SWEEP_AFTER_WATERMARK)
-        for info in self.store.list(watermark_folder(branch))[1:]:
-            self.store.delete(info.key)
+        self._delete_surpassed(watermark_folder(branch))
 
     def raise_cutoff(self, cutoff: float) -> None:
         """Say durably that files written before this time, and named by no commit, may be gone. It never falls."""
@@ -73,8 +72,19 @@ class Retention:
         with contextlib.suppress(ObjectExists):
             self.store.create(_cutoff_key(time_us), seal({"cutoff": time_us}))
         reach(Failpoint.SWEEP_AFTER_CUTOFF)
-        for info in self.store.list(CUTOFFS)[1:]:
-            self.store.delete(info.key)
+        self._delete_surpassed(CUTOFFS)
+
+    def _delete_surpassed(self, folder: str) -> None:
+        """Delete watermarks, or cutoffs, below one that has stood for GRACE_S.
+
+        Somebody may be listing them: who misses one that was made meanwhile still finds the one before it. A listing of a
+        folder on disk takes no snapshot of it.
+        """
+        listed = self.store.list(folder)
+        now = max(info.modified for info in listed).timestamp() if listed else 0.0
+        has_stood = [now - info.modified.timestamp() >= GRACE_S for info in listed]
+        if any(has_stood):
+            self.store.delete_many([info.key for info in listed[has_stood.index(True) + 1 :]])
 
     def cutoff(self) -> float:
         """The highest cutoff there is; 0 when nothing was ever deleted."""
