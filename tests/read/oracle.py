@@ -91,6 +91,8 @@ class Oracle:
         if isinstance(expression, p.EntityRef):
             bound = match[expression.variable]
             types = self.types_of[expression.variable]
+            if bound.key is None:
+                return None
             names = dict.fromkeys(n for t in types for n in self.catalog.nodes[t].properties)
             blobs = {
                 n
@@ -139,7 +141,7 @@ class Oracle:
 
     def aggregate(self, one: p.Aggregate, members: list[Match]) -> Any:
         if isinstance(one.operand, p.EntityRef):
-            ids = [m[one.operand.variable].identity for m in members]
+            ids = [m[one.operand.variable].identity for m in members if m[one.operand.variable].key is not None]
             return len(set(ids)) if one.distinct else len(ids)
         values = [v for v in (self.value(one.operand, m) for m in members) if v is not None]
         if one.function == "count":
@@ -177,6 +179,17 @@ class Oracle:
             match = dict(outer)
             match.update(zip((b.variable for b in pattern.bindings), combination, strict=True))
             found += self.expanded(pattern, list(pattern.expansions), match)
+        for unnest in pattern.unnests:
+            listed = [(one, self.value(unnest.items, one) or []) for one in found]
+            found = [
+                {**one, unnest.variable: Bound("item", {"id": i, "item": i})} for one, items in listed for i in items
+            ]
+        for optional in pattern.optionals:
+            names = [binding.variable for binding in optional.bindings]
+            names += [hop.edge_variable for hop in optional.expansions if hop.edge_variable is not None]
+            self.types_of |= {binding.variable: binding.types for binding in optional.bindings}
+            nothing = {name: Bound(None, {"id": None}) for name in names}
+            found = [inner for one in found for inner in self.matches(optional, one) or [{**one, **nothing}]]
         return [one for one in found if all(self.value(f, one) is True for f in pattern.filters)]
 
     def expanded(self, pattern: p.Pattern, rest: list[p.Expansion], match: Match) -> list[Match]:

@@ -85,6 +85,10 @@ class Writer:
     def query(self) -> str:
         people, cities, edges = [], [], []
         clauses = self.clauses(people, cities, edges, self.draw(st.integers(1, 3)))
+        if self.draw(st.integers(0, 3)) == 0:
+            clauses.append(f"unnest ${self.pick(people)}.tags as $t")
+        if self.draw(st.integers(0, 2)) == 0:
+            clauses.append(self.optional(people, cities))
         pattern = f"match {{ {' '.join(clauses)} }}"
         return f"query q() {{ {pattern} {self.returned(people, cities, edges)} }}"
 
@@ -207,6 +211,19 @@ class Writer:
         if type_ == "e":
             return f'{left} {self.pick(["=", "!="])} "{self.pick(["free", "pro"])}"'
         return f'{left} {self.pick(["=", "!=", "<", ">=", "starts_with", "contains"])} "{self.pick(NAMES)}"'
+
+    def optional(self, people: list[str], cities: list[str]) -> str:
+        """Its new variables are seen by what follows, but in no later step of the pattern."""
+        outer = self.pick(people)
+        inside, homes = [outer], list[str]()
+        steps = [self.step(inside, homes, []) for _ in range(self.draw(st.integers(1, 2)))]
+        if not any(f"${outer} " in f"{step} " for step in steps):
+            steps.append(f"${outer} knows ${next(self.names)}")
+        if self.draw(st.booleans()):
+            steps.append(f"${inside[-1]}.rank >= {self.draw(SMALL)}")
+        people += [name for name in inside if name not in people]
+        cities += homes
+        return f"optional {{ {' '.join(steps)} }}"
 
     def block(self, people: list[str], depth: int) -> str:
         outer = self.pick(people)

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 Cells = Any
 """An Arrow array or chunked array with a value per row, or an Arrow scalar for all of them."""
 
-ID = PropertyType(Scalar.STRING)
-
 _COMPARE = {
     "=": "equal",
     "!=": "not_equal",
@@ -57,7 +55,9 @@ class NotInterpreted(Exception):
 
 def type_of(expression: Expression) -> PropertyType:
     """The type of an expression; a whole entity stands for its id."""
-    return ID if isinstance(expression, EntityRef) else expression.type
+    if isinstance(expression, EntityRef):
+        return PropertyType(Scalar.STRING, nullable=expression.is_optional)
+    return expression.type
 
 
 def item_type(type_: PropertyType) -> PropertyType:

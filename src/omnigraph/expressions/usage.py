@@ -86,8 +86,10 @@ def endpoints(pattern: Pattern) -> set[str]:
 
 
 def all_patterns(pattern: Pattern, others: Iterable[Expression] = ()) -> Iterator[Pattern]:
-    """The pattern and every block inside it."""
+    """The pattern and every block inside it, optional ones too."""
     yield pattern
+    for optional in pattern.optionals:
+        yield from all_patterns(optional)
     for expression in (*pattern.filters, *others):
         for block in blocks(expression):
             yield from all_patterns(block.block)

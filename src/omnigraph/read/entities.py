@@ -36,7 +36,7 @@ def object_fields(view: View, types: Sequence[str]) -> dict[str, PropertyType]:
 
 
 def objects(view: View, types: Sequence[str], ids: pa.Array, type_names: pa.Array | None) -> pa.Array:
-    """One struct (id and properties) per id, in the same order."""
+    """One struct (id and properties) per id, in the same order; null for null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -57,12 +57,14 @@ def objects(view: View, types: Sequence[str], ids: pa.Array, type_names: pa.Arra
         columns = {"id": rows.column("id"), **{n: missing[n] if n in missing else rows.column(n) for n in fields}}
         pieces.append(pa.table(columns))
         tags += [type_name] * rows.num_rows
+    if not pieces:
+        return pa.nulls(len(ids), struct)
     found = pa.concat_tables(pieces)
     present = _tagged(found.column("id").combine_chunks(), None if type_names is None else pa.array(tags))
     place = pc.index_in(_tagged(ids, type_names), value_set=present)
     ordered = found.take(place).combine_chunks()
     arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in ordered.columns]
-    return pa.StructArray.from_arrays(arrays, fields=list(struct))
+    return pa.StructArray.from_arrays(arrays, fields=list(struct), mask=pc.is_null(ids))
 
 
 def _tagged(ids: pa.Array, type_names: pa.Array | None) -> pa.Array:

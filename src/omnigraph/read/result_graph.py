@@ -64,22 +64,29 @@ def result_graph(plan: ReadPlan, rows: Sequence[dict[str, Value]]) -> ResultGrap
     }
     if not columns:
         raise UsageError("this result holds no nodes", hint="return whole nodes, for example return { $a, $b }")
+    patterns = (plan.pattern, *plan.pattern.optionals)
     types = {
         binding.variable: binding.interface or binding.types[0]
-        for binding in plan.pattern.bindings
+        for pattern in patterns
+        for binding in pattern.bindings
         if binding.variable in columns
     }
-    links = [_link(plan, hop) for hop in plan.pattern.expansions if _is_edge(hop, columns)]
+    hops = [hop for pattern in patterns for hop in pattern.expansions]
+    links = [_link(plan, hop) for hop in hops if _is_edge(hop, columns)]
     graph = ResultGraph()
     seen: set[str] = set()
     for row in rows:
         names: dict[str, NodeName] = {}
         for variable, column in columns.items():
             entity = row[column]
+            if entity is None:  # of an optional block without a match
+                continue
             assert isinstance(entity, dict), "a whole node"
             names[variable] = (types[variable], str(entity["id"]))
             graph.nodes.setdefault(names[variable], entity)
         for link in links:
+            if link.source not in names or link.target not in names:
+                continue
             attributes = {name: row[column] for column, name in link.properties.items()} | {"type": link.edge}
             edge = (names[link.source], names[link.target], attributes)
             if (text := repr(edge)) not in seen:

@@ -67,6 +67,8 @@ SOFT_KEYWORDS = [
     "first",
     "last",
     "by",
+    "optional",
+    "unnest",
 ]
 
 RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")

@@ -144,6 +144,12 @@ def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause
             at,
         ),
         st.builds(syntax.FilterClause, inner, at),
+        st.builds(
+            syntax.OptionalClause,
+            st.lists(st.builds(syntax.FilterClause, inner, at), min_size=1, max_size=2).map(tuple),
+            at,
+        ),
+        st.builds(syntax.UnnestClause, inner, variables, at, at),
     )
 
 
@@ -258,6 +264,8 @@ TOKENS = [
     "30 days",
     "any",
     "having",
+    "optional",
+    "unnest",
     "collect",
     "median",
     "percentile",

@@ -24,7 +24,9 @@ BlockChecker = Callable[[tuple[syntax.Clause, ...], Scope, Position], plan.Patte
 
 def type_of(expression: plan.Expression) -> PropertyType:
     """The type of any expression; a whole entity stands for its id."""
-    return ID if isinstance(expression, plan.EntityRef) else expression.type
+    if isinstance(expression, plan.EntityRef):
+        return replace(ID, nullable=expression.is_optional)
+    return expression.type
 
 
 def connected(op: OneOf["and", "or"], operands: Sequence[plan.Expression]) -> plan.Expression:
@@ -186,7 +188,10 @@ class ExpressionChecker:
     def _variable(self, variable: syntax.Variable) -> plan.Expression:
         name = variable.name
         if self.scope.node(name) is not None:
-            return plan.EntityRef(name)
+            return plan.EntityRef(name, self.scope.is_optional(name))
+        owner = self.scope.owner(name)
+        if owner is not None and name in owner.unnested:
+            return plan.PropertyRef(name, "item", owner.unnested[name])
         if (item := self.scope.item(name)) is not None:
             return plan.ItemRef(name, item)
         if self.scope.edge(name) is not None:
@@ -216,6 +221,12 @@ class ExpressionChecker:
         return "bind it in `match`, or declare it as a parameter"
 
     def _property(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
+        found = self._resolved(access)
+        if self.scope.is_optional(access.variable):
+            return replace(found, type=replace(found.type, nullable=True))
+        return found
+
+    def _resolved(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
         name, variable = access.name, access.variable
         if self.place == "where":
             raise self.checking.refuse(
@@ -341,7 +352,7 @@ class ExpressionChecker:
             first, second = self.scope.node(left.variable), self.scope.node(right.variable)
             # Ids are unique within a type only, so the types must be known to be the same.
             if first is not None and second is not None and first.types == second.types and len(first.types) == 1:
-                return plan.Binary(comparison.op, left, right, plan.BOOL)
+                return plan.Binary(comparison.op, left, right, _bool(left, right))
         raise self._operands(comparison, left, right)
 
     def _text_or_list(
@@ -390,7 +401,7 @@ class ExpressionChecker:
 
     def _null_test(self, test: syntax.NullTest) -> plan.Expression:
         operand = self.check(test.operand)
-        if isinstance(operand, plan.EntityRef):
+        if isinstance(operand, plan.EntityRef) and not operand.is_optional:
             raise self.checking.refuse("T7", "a bound entity is never null", test.at, "test one of its properties")
         return plan.Unary("is_not_null" if test.negated else "is_null", operand, plan.BOOL)
 
@@ -543,7 +554,7 @@ class ExpressionChecker:
 
     def _aggregated(self, aggregate: syntax.AggregateCall) -> plan.Expression:
         if isinstance(aggregate.operand, syntax.Variable) and self.scope.edge(aggregate.operand.name) is not None:
-            return plan.EntityRef(aggregate.operand.name)
+            return plan.EntityRef(aggregate.operand.name, self.scope.is_optional(aggregate.operand.name))
         inside = [aggregate.operand] if aggregate.argument is None else [aggregate.operand, aggregate.argument]
         for node, _ in (found for part in inside for found in syntax.walk(part)):
             if isinstance(node, syntax.AggregateCall):

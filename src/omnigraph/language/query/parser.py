@@ -288,6 +288,12 @@ class _Builder(Transformer[Token, Any]):
     def binding(self, variable: Token, type_: Token, *properties: syntax.Assignment) -> syntax.BindingClause:
         return syntax.BindingClause(_named(variable), str(type_), properties, _at(variable), _at(type_))
 
+    def optional(self, word: Token, clauses: tuple[syntax.Clause, ...]) -> syntax.OptionalClause:
+        return syntax.OptionalClause(clauses, _at(word))
+
+    def unnest(self, word: Token, items: Any, _as: Token, variable: Token) -> syntax.UnnestClause:
+        return syntax.UnnestClause(items, _named(variable), _at(word), _at(variable))
+
     def directed(self, word: Token) -> tuple[str, bool, Position]:
         return str(word), False, _at(word)
 

@@ -13,16 +13,25 @@ from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.scope import NodeVariable, Scope
 from omnigraph.language.query.syntax import Position
-from omnigraph.values.types import Scalar
+from omnigraph.values.types import PropertyType, Scalar
 
 
 def check_block(clauses: tuple[syntax.Clause, ...], around: Scope, at: Position) -> plan.Pattern:
     """The inside of `not { }`, `exists { }` or `count { }`: correlated with at least one variable around it."""
+    for clause in clauses:
+        if isinstance(clause, syntax.OptionalClause | syntax.UnnestClause):
+            word = "optional" if isinstance(clause, syntax.OptionalClause) else "unnest"
+            hint = "write it beside the other clauses of `match`"
+            raise around.checking.refuse("T47", f"`{word}` cannot stand inside a block", clause.at, hint)
     scope = Scope(around.checking, parent=around)
+    return _correlated(clauses, scope, at)
+
+
+def _correlated(clauses: tuple[syntax.Clause, ...], scope: Scope, at: Position) -> plan.Pattern:
     pattern = check_pattern(clauses, scope)
     if not pattern.outer:
         hint = "use a variable of the pattern around it"
-        raise around.checking.refuse("T9", "the block mentions no variable from outside", at, hint)
+        raise scope.checking.refuse("T9", "the block mentions no variable from outside", at, hint)
     return pattern
 
 
@@ -65,6 +74,9 @@ class _PatternChecker:
             if isinstance(clause, syntax.BindingClause):
                 self._bind(clause)
         expansions = tuple(self._expand(c) for c in clauses if isinstance(c, syntax.TraversalClause))
+        bindings = self._bindings(clauses)
+        unnests = tuple(self._unnest(c) for c in clauses if isinstance(c, syntax.UnnestClause))
+        optionals = tuple(self._optional(c) for c in clauses if isinstance(c, syntax.OptionalClause))
         filters: list[plan.Expression] = []
         for clause in clauses:
             if isinstance(clause, syntax.BindingClause):
@@ -72,11 +84,40 @@ class _PatternChecker:
             elif isinstance(clause, syntax.FilterClause):
                 filters += self._conditions(clause.condition)
         return plan.Pattern(
-            bindings=self._bindings(clauses),
+            bindings=bindings,
             expansions=expansions,
             filters=tuple(filters),
             outer=tuple(sorted(self._scope.outer)),
+            unnests=unnests,
+            optionals=optionals,
         )
+
+    def _unnest(self, clause: syntax.UnnestClause) -> plan.Unnest:
+        items, name = self._expressions.check(clause.items), clause.variable
+        if isinstance(items, plan.EntityRef) or not items.type.is_list:
+            what = "an entity" if isinstance(items, plan.EntityRef) else str(items.type)
+            hint = "write unnest $variable.list as $item"
+            raise self._checking.refuse("T43", f"unnest takes a list, this is {what}", clause.items.at, hint)
+        taken = self._scope.owner(name) is not None or name in self._checking.parameters
+        if taken or name == "_":
+            message = f"${name} is already in use; an item needs a name of its own"
+            raise self._checking.refuse("T29", message, clause.variable_at)
+        self._scope.unnested[name] = PropertyType(items.type.scalar, nullable=isinstance(items, plan.Constant))
+        return plan.Unnest(name, items)
+
+    def _optional(self, clause: syntax.OptionalClause) -> plan.Pattern:
+        """Checked as a block; its variables are then seen here, where they may be null."""
+        inner = Scope(self._checking, parent=self._scope)
+        for inside in clause.clauses:
+            if isinstance(inside, syntax.OptionalClause | syntax.UnnestClause):
+                hint = "write it beside the other clauses of `match`"
+                raise self._checking.refuse("T47", "an optional block holds plain clauses only", inside.at, hint)
+        pattern = _correlated(clause.clauses, inner, clause.at)
+        self._scope.nodes |= inner.nodes
+        self._scope.edges |= inner.edges
+        self._scope.optional |= {*inner.nodes, *inner.edges}
+        self._scope.anonymous |= inner.anonymous
+        return pattern
 
     def _bindings(self, clauses: list[syntax.Clause]) -> tuple[plan.Binding, ...]:
         mentioned: dict[str, None] = {}
@@ -135,6 +176,9 @@ class _PatternChecker:
         raise self._checking.refuse("T1", f"unknown node type {name}", clause.type_at, hint)
 
     def _refuse_taken(self, name: str, at: Position) -> None:
+        owner = self._scope.owner(name)
+        if owner is not None and name in owner.unnested:
+            raise self._checking.refuse("T23", f"${name} is an item of a list and cannot be used as a node", at)
         if self._scope.edge(name) is not None:
             raise self._checking.refuse("T23", f"${name} is an edge and cannot be used as a node", at)
         if name in self._checking.parameters:

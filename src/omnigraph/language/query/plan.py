@@ -56,9 +56,10 @@ class PropertyRef:
 
 @dataclass(frozen=True)
 class EntityRef:
-    """A whole bound entity: an object in `return`, its id in `count`, `=` and `order`."""
+    """A whole bound entity: an object in `return`, its id in `count`, `=` and `order`. `is_optional`: it may be null."""
 
     variable: str
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -305,16 +306,28 @@ class Expansion:
 
 
 @dataclass(frozen=True)
+class Unnest:
+    """A row for each item of a list, which is the column "item" of the variable; an empty list and null give no row."""
+
+    variable: str
+    items: Expression
+
+
+@dataclass(frozen=True)
 class Pattern:
     """Bindings (in order of first mention), expansions (in text order) and filters, all of which must hold.
 
-    `outer` names the variables an inner block takes from outside; they have no binding here.
+    `outer` names the variables an inner block takes from outside; they have no binding here. `unnests` multiply the rows by
+    the items of lists. Each of `optionals`, in text order, is a block whose variables are seen here too: for every row
+    there are its matches or, without any, one row in which those variables are null. Filters may mention them.
     """
 
     bindings: tuple[Binding, ...]
     expansions: tuple[Expansion, ...]
     filters: tuple[Expression, ...]
     outer: tuple[str, ...] = ()
+    unnests: tuple[Unnest, ...] = ()
+    optionals: tuple[Pattern, ...] = ()
 
 
 # ---------------------------------------------------------------- reads

@@ -113,6 +113,10 @@ class _Expressions:
                 return f"{self._sigil}{clause.variable}: {clause.type_name}{shorthand}"
             case syntax.TraversalClause():
                 return self._traversal(clause)
+            case syntax.OptionalClause():
+                return f"optional {{ {' '.join(self.clauses(clause.clauses, ''))} }}"
+            case syntax.UnnestClause():
+                return f"unnest {self._inside(clause.items, _SUM)} as {self._sigil}{clause.variable}"
             case syntax.FilterClause():
                 text = _Expressions(self._sigil, beside_clauses=True).text(clause.condition)
                 # Beside another clause, a leading minus would be taken as subtraction and a bare variable as a traversal.

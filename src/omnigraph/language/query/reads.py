@@ -31,7 +31,7 @@ _KINDS: dict[Scalar, plan.ColumnKind] = {
 def result_column(name: str, expression: plan.Expression) -> plan.ResultColumn:
     """How tools see a column."""
     if isinstance(expression, plan.EntityRef):
-        return plan.ResultColumn(name, "object", nullable=False)
+        return plan.ResultColumn(name, "object", nullable=expression.is_optional)
     type_ = expression.type
     if type_.is_list:
         return plan.ResultColumn(name, "list", type_.nullable, item_kind=_KINDS[type_.scalar])
@@ -105,7 +105,7 @@ class _ReadChecker:
         having = self._having(projections, grouped)
         order = self._order(projections, grouped)
         self._check_rankings(projections, order)
-        entities = ({*scope.nodes} | {*scope.edges}) - scope.anonymous
+        entities = ({*scope.nodes} | {*scope.edges} | {*scope.unnested}) - scope.anonymous
         return plan.ReadPlan(
             name=query.name,
             parameters=declared,

@@ -52,4 +52,5 @@ RULES: dict[str, str] = {
     "T44": "values of `coalesce` or `case` that have no common type",
     "T45": "a duration where no date or instant is added to",
     "T46": "`having` without an aggregate",
+    "T47": "`optional` or `unnest` where it cannot stand, or a search of a variable that it introduces",
 }

@@ -60,6 +60,10 @@ class Scope:
     outer: set[str] = field(default_factory=set)
     items: dict[str, PropertyType] = field(default_factory=dict)
     """Variables that stand for an item of a list."""
+    unnested: dict[str, PropertyType] = field(default_factory=dict)
+    """Variables that stand for an item in each row."""
+    optional: set[str] = field(default_factory=set)
+    """Nodes and edges that an `optional` block binds: null where it has no match."""
     anonymous: set[str] = field(default_factory=set)
     """Names given to `$_`; they bind, but nobody can refer to them."""
 
@@ -68,7 +72,7 @@ class Scope:
         scope: Scope | None = self
         passed: list[Scope] = []
         while scope is not None:
-            if name in scope.nodes or name in scope.edges:
+            if name in scope.nodes or name in scope.edges or name in scope.unnested:
                 for inner in passed:
                     inner.outer.add(name)
                 return scope
@@ -88,6 +92,10 @@ class Scope:
     def node(self, name: str) -> NodeVariable | None:
         owner = self.owner(name)
         return None if owner is None else owner.nodes.get(name)
+
+    def is_optional(self, name: str) -> bool:
+        owner = self.owner(name)
+        return owner is not None and name in owner.optional
 
     def edge(self, name: str) -> EdgeType | None:
         owner = self.owner(name)

@@ -79,6 +79,10 @@ def _node_property(checker: ExpressionChecker, call: syntax.Call) -> plan.Proper
     written = call.arguments[0]
     if isinstance(written, syntax.PropertyAccess):
         checked = checker.check(written)
+        if checker.scope.is_optional(written.variable):
+            hint = f"move it into the block that binds ${written.variable}"
+            message = f"${written.variable} is optional here, and {call.function} needs a node"
+            raise checker.checking.refuse("T47", message, written.at, hint)
         if isinstance(checked, plan.PropertyRef) and checker.scope.edge(written.variable) is None:
             return checked
     raise _wrong(checker, call, f"the first argument of {call.function} is a property of a node", written.at)

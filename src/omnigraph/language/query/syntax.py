@@ -261,7 +261,25 @@ class FilterClause:
     at: Position = field(compare=False, repr=False)
 
 
-Clause = BindingClause | TraversalClause | FilterClause
+@dataclass(frozen=True, slots=True)
+class OptionalClause:
+    """`optional { … }`: its matches, or one row of nulls."""
+
+    clauses: tuple[Clause, ...]
+    at: Position = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UnnestClause:
+    """`unnest list as $item`: a row for each item."""
+
+    items: Expr
+    variable: str
+    at: Position = field(compare=False, repr=False)
+    variable_at: Position = field(compare=False, repr=False)
+
+
+Clause = BindingClause | TraversalClause | FilterClause | OptionalClause | UnnestClause
 
 # ---------------------------------------------------------------- queries
 
@@ -381,6 +399,8 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Assignment: ("value",),
     BindingClause: ("properties",),
     FilterClause: ("condition",),
+    OptionalClause: ("clauses",),
+    UnnestClause: ("items",),
     ReturnItem: ("expression",),
     OrderItem: ("expression",),
     ReadBody: ("clauses", "items", "having", "order", "limit", "offset"),

@@ -140,7 +140,7 @@ class _ReadCompiler:
         if isinstance(aggregate.operand, EntityRef):
             slot = self.relation.slots[aggregate.operand.variable]
             if not aggregate.distinct:
-                return exp.Count(this=exp.Star())
+                return exp.Count(this=operand if aggregate.operand.is_optional else exp.Star())
             if slot.type is not None:
                 kind = exp.DPipe(this=slot.type.copy(), expression=exp.Literal.string("/"))
                 operand = exp.DPipe(this=kind, expression=operand)
@@ -305,7 +305,7 @@ def _ranked(plan: ReadPlan) -> tuple[str, Ranked] | None:
     pattern = plan.pattern
     alone = (
         len(pattern.bindings) == 1
-        and not pattern.expansions
+        and not (pattern.expansions or pattern.unnests or pattern.optionals)
         and not any(blocks(condition) for condition in pattern.filters)
     )
     cut = tuple(bound for bound in (plan.limit, plan.offset) if bound is not None)

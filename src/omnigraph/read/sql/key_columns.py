@@ -60,7 +60,7 @@ class _Scope:
         """The scope of a pattern: what it binds, and the variables it takes from outside."""
         own = {clause.variable for clause in pattern.bindings} | {clause.edge_variable for clause in pattern.expansions}
         keys = {name: key for name, key in self.keys.items() if name not in own}
-        for binding in pattern.bindings:
+        for binding in (*pattern.bindings, *(one for optional in pattern.optionals for one in optional.bindings)):
             entities = [self.catalog.nodes[name] for name in binding.types]
             names = {entity.key[0] for entity in entities if entity.key and is_id(entity, entity.key[0])}
             if len(names) == 1 and all(entity.key and is_id(entity, entity.key[0]) for entity in entities):
@@ -69,7 +69,12 @@ class _Scope:
 
     def pattern(self, pattern: Pattern) -> Pattern:
         """A pattern whose scope this is."""
-        return replace(pattern, filters=tuple(self.expression(condition) for condition in pattern.filters))
+        return replace(
+            pattern,
+            filters=tuple(self.expression(condition) for condition in pattern.filters),
+            unnests=tuple(replace(unnest, items=self.expression(unnest.items)) for unnest in pattern.unnests),
+            optionals=tuple(self.inside(optional).pattern(optional) for optional in pattern.optionals),
+        )
 
     def expression(self, original: Expression) -> Expression:
         match original:

@@ -34,6 +34,7 @@ from omnigraph.language.query.plan import (
     PropertyRef,
     TextMatch,
     Unary,
+    Unnest,
 )
 from omnigraph.read.sql import hops
 from omnigraph.read.sql.shapes import (
@@ -120,9 +121,21 @@ class Relation:
 
     # ------------------------------------------------------------ building
 
-    def build(self, extra: Iterable[Expression], outer: dict[str, Slot] | None, domain: str | None) -> None:
-        """Join everything. `extra` are expressions outside the pattern (columns, order) that use its variables."""
-        uses = [*self.pattern.filters, *extra]
+    def build(
+        self,
+        extra: Iterable[Expression],
+        outer: dict[str, Slot] | None,
+        domain: str | None,
+        needed: Mapping[str, set[str]] | None = None,
+    ) -> None:
+        """Join everything. `extra` are expressions outside the pattern (columns, order) that use its variables; `needed` the
+        columns of its variables that somebody else asks for."""
+        uses = [*self.pattern.filters, *(unnest.items for unnest in self.pattern.unnests), *extra]
+        for variable, names in (needed or {}).items():
+            self._needed.setdefault(variable, set()).update(names)
+        for optional in self.pattern.optionals:
+            for variable, name in outer_references(optional):
+                self._needed.setdefault(variable, set()).add(name)
         for expression in uses:
             for variable, name in plain_references(expression):
                 self._needed.setdefault(variable, set()).add(name)
@@ -133,9 +146,10 @@ class Relation:
         for expression in uses:
             inside = [search for block in blocks(expression) for search in outer_searches(block.block)]
             for search in (*searches(expression), *inside):
-                found = computed.setdefault(search.property.variable, [])
-                if search not in found:
-                    found.append(search)
+                _note(computed, search)
+        for optional in self.pattern.optionals:
+            for search in outer_searches(optional):
+                _note(computed, search)
         if domain is not None and outer is not None:
             self._from(table(domain))
             self.slots.update(outer)
@@ -317,21 +331,70 @@ class Relation:
         raise TypeError(f"{expression!r} cannot stand in a condition")
 
     def _filter(self) -> None:
-        plain = [f for f in self.pattern.filters if not blocks(f)]
-        with_blocks = [f for f in self.pattern.filters if blocks(f)]
-        compiler = self.compiler()
-        self.conditions += [compiler.compile(condition) for condition in plain]
-        if self.conditions:
-            self.select = self.select.where(*self.conditions, copy=False)
+        pattern = self.pattern
+        later = {unnest.variable for unnest in pattern.unnests}
+        for optional in pattern.optionals:
+            later |= {binding.variable for binding in optional.bindings}
+            later |= {
+                expansion.edge_variable for expansion in optional.expansions if expansion.edge_variable is not None
+            }
+        plain = [f for f in pattern.filters if not blocks(f)]
+        with_blocks = [f for f in pattern.filters if blocks(f)]
+        self._require([f for f in plain if not variables(f) & later])
+        for unnest in pattern.unnests:
+            self._unnest(unnest)
+        for optional in pattern.optionals:
+            self._join_optional(optional)
+        self._require([f for f in plain if variables(f) & later])
         if with_blocks:
             self.materialise()
             for condition in with_blocks:
                 self._filter_by_blocks(condition)
 
-    def materialise(self) -> None:
-        """Name the rows so far; go on from their columns."""
-        name = self.context.fresh("m")
+    def _require(self, conditions: Sequence[Expression]) -> None:
+        compiler = self.compiler()
+        self.conditions += [compiler.compile(condition) for condition in conditions]
+        if self.conditions:
+            self.select = self.select.where(*self.conditions, copy=False)
+            self.conditions = []
+
+    def _unnest(self, unnest: Unnest) -> None:
+        items = exp.Explode(this=self.compiler().compile(unnest.items))
+        name = self.materialise(named(items, "u"))
+        item = column("u", name)
+        self.slots[unnest.variable] = Slot(unnest.variable, (), True, item, None, {"item": item.copy()})
+
+    def _join_optional(self, pattern: Pattern) -> None:
+        """The block's matches beside the rows at hand, or nulls."""
+        self.materialise()
+        outer = {name: self.slots[name] for name in pattern.outer}
+        relation = Relation(self.context, pattern, self.places)
+        domain, inside = self._domain(outer, outer_references(pattern), relation.searched, outer_searches(pattern))
+        relation.build((), inside, domain, self._needed)
+        self.places.update({binding.variable: relation.places[binding.variable] for binding in pattern.bindings})
+        name = self.context.fresh("l")
         projections: list[exp.Expression] = []
+        conditions: list[exp.Expr] = []
+        for index, (variable, slot) in enumerate(relation.slots.items()):
+            key = self._renamed(projections, slot.key, f"v{index}k", name)
+            kind = None if slot.type is None else self._renamed(projections, slot.type, f"v{index}t", name)
+            if variable in outer:
+                conditions.append(exp.EQ(this=key, expression=outer[variable].key.copy()))
+                if kind is not None and (known := outer[variable].type) is not None:
+                    conditions.append(exp.EQ(this=kind, expression=known.copy()))
+                continue
+            columns = {
+                stored: self._renamed(projections, slot.columns[stored], f"v{index}c{place}", name)
+                for place, stored in enumerate(sorted(slot.columns))
+            }
+            self.slots[variable] = Slot(variable, slot.types, slot.is_edge, key, kind, columns)
+        self.context.common.append(common(name, relation.select.select(*projections, copy=False)))
+        self.select = self.select.join(table(name), on=exp.and_(*conditions, copy=False), join_type="left", copy=False)
+
+    def materialise(self, *extra: exp.Expression) -> str:
+        """Name the rows so far, and what is computed of them; go on from their columns."""
+        name = self.context.fresh("m")
+        projections: list[exp.Expression] = list(extra)
         for index, slot in enumerate(self.slots.values()):
             slot.key = self._renamed(projections, slot.key, f"v{index}k", name)
             if slot.type is not None:
@@ -342,6 +405,7 @@ class Relation:
             self.searched[search] = self._renamed(projections, self.searched[search], f"z{index}", name)
         self.context.common.append(common(name, self.select.select(*projections, copy=False)))
         self.select = exp.select().from_(table(name))
+        return name
 
     @staticmethod
     def _renamed(projections: list[exp.Expression], old: exp.Expression, alias: str, relation: str) -> exp.Expression:
@@ -423,3 +487,9 @@ class Relation:
         grouped = relation.select.select(*projections, copy=False).group_by(*keys, copy=False)
         self.context.common.append(common(name, grouped))
         return name, exp.and_(*conditions, copy=False)
+
+
+def _note(computed: dict[str, list[TextMatch | Nearest | Bm25]], search: TextMatch | Nearest | Bm25) -> None:
+    found = computed.setdefault(search.property.variable, [])
+    if search not in found:
+        found.append(search)

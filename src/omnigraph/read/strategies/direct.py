@@ -51,6 +51,8 @@ class DirectForm:
 def direct_form(plan: ReadPlan) -> DirectForm | None:
     """The plan, if it only picks, orders or counts columns of its matches."""
     pattern = plan.pattern
+    if pattern.unnests or pattern.optionals:
+        return None
     if plan.distinct or plan.having or any(len(binding.types) > 1 for binding in pattern.bindings):
         return None
     if not all(is_interpreted(condition) for condition in pattern.filters):

@@ -64,6 +64,8 @@ class FactoredForm:
 
 def factored_form(plan: ReadPlan) -> FactoredForm | None:
     pattern = plan.pattern
+    if pattern.unnests or pattern.optionals:
+        return None
     if not plan.grouped or plan.distinct or plan.having or not pattern.expansions or not _is_tree(plan):
         return None
     if any(len(binding.types) > 1 for binding in pattern.bindings):
