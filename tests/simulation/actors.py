@@ -152,6 +152,15 @@ class Actor:
         self.model.meant(plan, snapshot)
         self.model.acknowledged(publish(self.history, plan))
 
+    def evolve(self) -> None:
+        """The same by an author who plans it again when somebody was first."""
+        for _ in range(2):
+            try:
+                return self.schema()
+            except ExpectedVersionMismatch:
+                continue
+        return self.schema()
+
     def group(self) -> None:
         branch = self._branch()
         head = self._head(branch)
@@ -409,3 +418,9 @@ KEYED_OPERATIONS: tuple[tuple[str, float], ...] = (
     ("append", 1), ("create_branch", 0.7), ("delete_branch", 0.7), ("sweep", 0.5),
 )  # fmt: skip
 """Of schedules about write keys."""
+
+SCHEMA_OPERATIONS: tuple[tuple[str, float], ...] = (
+    ("schema", 2), ("evolve", 3), ("append", 3), ("strict", 2), ("mixed", 1), ("reading", 2), ("exact", 0.5), ("group", 3), ("prepared", 1),
+    ("recover", 1), ("create_branch", 1), ("prepared_branch", 1), ("delete_branch", 1), ("tag", 1), ("sweep", 1),
+)  # fmt: skip
+"""Of schedules about schema changes, against every kind of writer and against each other."""

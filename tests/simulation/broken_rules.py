@@ -79,6 +79,18 @@ def read_tables_may_move(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attempt, "_moved", lambda self, plan: moved(self, replace(plan, reads=())))
 
 
+def schemas_may_move(patch: pytest.MonkeyPatch) -> None:
+    """A plan is put on whatever schema is there, its own change of it too."""
+    moved = Attempt._moved
+    patch.setattr(Attempt, "_moved", lambda self, plan: moved(self, replace(plan, schema=self.snapshot.schema)))
+
+
+def neighbours_may_change_the_schema(patch: pytest.MonkeyPatch) -> None:
+    """Plans are staged together whatever schema they were made for."""
+    adds_only = Attempt.adds_only
+    patch.setattr(Attempt, "adds_only", lambda self, plan: adds_only(self, replace(plan, schema=self.snapshot.schema)))
+
+
 def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
     """A plan rebased on a neighbour of its group stays there although that neighbour moved."""
     moved = Attempt._moved
@@ -259,6 +271,8 @@ RULES: tuple[Patch, ...] = (
     published_plans_are_published_again,
     strict_changes_are_carried_over,
     read_tables_may_move,
+    schemas_may_move,
+    neighbours_may_change_the_schema,
     groups_judge_by_id,
     deleted_branches_are_written,
     everybody_may_join,

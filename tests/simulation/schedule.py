@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from simulation.actors import BRANCHES, KEYED_OPERATIONS, OPERATIONS, Actor
+from simulation.actors import BRANCHES, KEYED_OPERATIONS, OPERATIONS, SCHEMA_OPERATIONS, Actor
 from simulation.model import Model, Violation
 from simulation.world import Objects, SimStore, Weather, World
 
@@ -21,6 +21,10 @@ NAMES = [name for name, _ in OPERATIONS]
 WEIGHTS = [weight for _, weight in OPERATIONS]
 KEYED_NAMES = [name for name, _ in KEYED_OPERATIONS]
 KEYED_WEIGHTS = [weight for _, weight in KEYED_OPERATIONS]
+SCHEMA_NAMES = [name for name, _ in SCHEMA_OPERATIONS]
+SCHEMA_WEIGHTS = [weight for _, weight in SCHEMA_OPERATIONS]
+SCHEMA_SEEDS = 10**12
+"""Schedules of seeds from here on are about schema changes."""
 LONG_NAMES = ("append", "strict", "sweep", "look", "tag", "prepared", "recover", "long_write")
 LONG_WEIGHTS = (6.0, 1.0, 4.0, 1.0, 0.7, 0.7, 0.4, 0.5)
 LONG_ABSENCE = Weather(lost=0.005, slow=0.05, stall=0.08, sleep=0.8, wake=0.008)
@@ -91,18 +95,21 @@ def run(seed: int, *, trace: list[str] | None = None) -> Model:
     """Run one schedule; Violation if anything that must hold does not. `trace` is filled with what happened."""
     chance = random.Random(seed)
     start = beginning(int(chance.random() * 5), chance.random() < 0.5)
-    long_absence = chance.random() < 0.4
+    with_schemas = seed >= SCHEMA_SEEDS
+    long_absence = chance.random() < 0.4 and not with_schemas
     weather = LONG_ABSENCE if long_absence else weather_of(chance)
-    with_cleaning = seed % 7 in (5, 6)
+    with_cleaning = seed % 7 in (5, 6) and not with_schemas
     if with_cleaning:
         weather = CLEANING[seed % 2]
     world = World(seed, start.objects.copy(), start.model.copy(), weather, START)
     world.trace = trace
-    with_keys = seed % 7 in (1, 3)
+    with_keys = seed % 7 in (1, 3) and not with_schemas
     max_tail = 2 if chance.random() < (0.5 if with_keys else 0.06) else 64
     names, weights, most = (LONG_NAMES, LONG_WEIGHTS, 4) if long_absence else (NAMES, WEIGHTS, 3)
     if with_keys:
         names, weights, most = KEYED_NAMES, KEYED_WEIGHTS, 4
+    if with_schemas:
+        names, weights, most = SCHEMA_NAMES, SCHEMA_WEIGHTS, 4
     if with_cleaning:
         names, weights, most = CLEANING_NAMES, CLEANING_WEIGHTS, 3
     actors = []

@@ -1,6 +1,7 @@
 """The commit protocol under every interleaving, crash, lost answer and stall that a seed can think of.
 
 OMNIGRAPH_SIM_SCHEDULES=1000000 OMNIGRAPH_SIM_SEED=7 pytest -m soak tests/simulation
+OMNIGRAPH_SIM_SCHEMA_SCHEDULES=20000 pytest tests/simulation -k schemas
 python tests/simulation/replay.py <seed>         what happened in one schedule, step by step
 """
 
@@ -15,18 +16,21 @@ from collections import Counter
 import pytest
 from simulation.broken_rules import RULES, Patch, broken
 from simulation.model import Model, Violation
-from simulation.schedule import first_failure, run
+from simulation.schedule import SCHEMA_SEEDS, first_failure, run
 
 from omnigraph.history import chain
 
 SCHEDULES = 20_000
 SCHEDULES_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SCHEDULES", "2000000"))
 SEED_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SEED", "1000000000"))
+SCHEMA_SCHEDULES = int(os.environ.get("OMNIGRAPH_SIM_SCHEMA_SCHEDULES", "1000"))
 HUNT = 60_000
 FOUND_NEAR = {
     "own_bytes_are_remembered": 4_958,
     "published_plans_are_published_again": 109,
     "read_tables_may_move": 147,
+    "schemas_may_move": SCHEMA_SEEDS + 18,
+    "neighbours_may_change_the_schema": SCHEMA_SEEDS + 91,
     "groups_judge_by_id": 226,
     "deleted_branches_are_written": 119,
     "everybody_may_join": 1_971,
@@ -79,6 +83,14 @@ def notable(model: Model) -> dict[str, int]:
         ),
         "group entries": sum(len(entry.steps) > 1 for chain in model.chains.values() for entry in chain),
         "tags": len(model.tags),
+        "schema changes": sum(
+            step.schema != before
+            for chain in model.chains.values()
+            for entry in chain
+            for before, step in zip(
+                [entry.before.schema, *(each.schema for each in entry.steps)], entry.steps, strict=False
+            )
+        ),
         "commits under a key": sum(commit._write_key is not None for commit in model.commits.values()),
     }
 
@@ -88,6 +100,15 @@ def test_every_schedule_keeps_every_invariant() -> None:
     happened = run_many(range(SCHEDULES))
     print(f"\n{SCHEDULES:,} schedules, {SCHEDULES / (time.perf_counter() - start):,.0f} a second: {dict(happened)}")
     assert all(count > 0 for count in happened.values()), happened
+
+
+def test_schedules_about_schemas_keep_every_invariant() -> None:
+    start = time.perf_counter()
+    happened = run_many(range(SCHEMA_SEEDS, SCHEMA_SEEDS + SCHEMA_SCHEDULES))
+    print(
+        f"\n{SCHEMA_SCHEDULES:,} schedules, {SCHEMA_SCHEDULES / (time.perf_counter() - start):,.0f} a second: {dict(happened)}"
+    )
+    assert happened["schema changes"] > SCHEMA_SCHEDULES / 2, happened
 
 
 @pytest.mark.soak
