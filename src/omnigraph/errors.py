@@ -539,7 +539,7 @@ class PreconditionFailed(Conflict):
 
 
 class BranchReplaced(Conflict):
-    """The branch was deleted, and perhaps made anew, under the writer."""
+    """The branch was deleted, and perhaps created again, while the write was under way."""
 
 
 class Contention(Conflict):
@@ -549,7 +549,7 @@ class Contention(Conflict):
 
 
 class NotFastForward(Conflict):
-    """The two graphs' branches went different ways, or one lacks what the other stands on: nothing was copied to the branch."""
+    """The branches of the two graphs have diverged, or one lacks commits that the other builds on: nothing was copied to the branch."""
 
 
 class WriteKeyReused(Conflict):
@@ -604,7 +604,7 @@ class StaleResolution(Conflict):
     def __init__(self, type_name: str, entity_id: str) -> None:
         super().__init__(
             f"the resolution of {type_name} '{entity_id}' was decided about other values",
-            hint="nothing was published; look at the conflicts again (branch merge --dry-run) and decide anew",
+            hint="nothing was published; look at the conflicts again (branch merge --dry-run) and decide again",
         )
         self.type_name = type_name
         self.entity_id = entity_id
@@ -816,7 +816,7 @@ class TooManyRequests(RequestRefused):
 
 
 class ServerStopping(RequestRefused):
-    """The server takes no new requests: it ends."""
+    """The server takes no new requests: it is shutting down."""
 
     retry = True
 

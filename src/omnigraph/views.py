@@ -168,7 +168,7 @@ class Repository:
         return _of_commit(damage, commit)
 
     def damage(self) -> Damaged | HistoryGap | None:
-        """A damaged file of a table that was opened lately, if there is one; the content of so many bytes is looked at."""
+        """A damaged file of a table that was opened lately, if there is one; the content of that many bytes is looked at."""
         with self._lock:
             uses = list(reversed(self._uses.items()))
         for state, commit in uses:

@@ -56,7 +56,7 @@ def test_a_stale_index_is_built_again_when_depth_is_asked_for(graph: og.Graph) -
 def test_what_makes_no_sense_is_refused(graph: og.Graph) -> None:
     with pytest.raises(BranchNotFound):
         graph.repair("nobody")
-    with pytest.raises(UsageError, match="no way to treat what is lost"):
+    with pytest.raises(UsageError, match="not a way to treat what is lost"):
         graph.repair(lost="sell")  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""A whole snapshot of a branch as JSON lines, and the cursor that goes on from it."""
+"""A whole snapshot of a branch as JSON lines, and the cursor from which changes continue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH_ROWS = 8_192
 
 @dataclass(frozen=True)
 class Baseline:
-    """A snapshot that was written out: how many entities, of which commit, and the cursor that goes on from it.
+    """A snapshot that was written out: how many entities, of which commit, and the cursor from which changes continue.
 
     >>> base = g.baseline("again.ndjson", types=["City"])
     >>> assert (base.entities, base.snapshot_commit_id) == (3, g.commit().id)

@@ -1,5 +1,5 @@
 """What differs between two snapshots, entity by entity. Cost follows what changed: tables at the same version are not
-opened, fragments that both versions share are not read, and rows that were only stored anew are dropped.
+opened, fragments that both versions share are not read, and rows that were only stored again are dropped.
 
 Order, frozen: nodes, then edges; then type id; then entity id; insert before update before delete.
 """
@@ -116,7 +116,7 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
 
 
 def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:
-    """How many changes lead from one snapshot to the other. Reads ids, and rows that were stored anew to compare them."""
+    """How many changes lead from one snapshot to the other. Reads ids, and rows that were stored again to compare them."""
     types = changed_types(before, after, only)
     return sum(_wanted_rows(earlier, later, only, IN_PROCESS).num_rows for earlier, later in types)
 
@@ -144,7 +144,7 @@ def _wanted_rows(before: TypeRows, after: TypeRows, only: ChangeFilter, workers:
 
 
 def really_changed(rows: pa.Table) -> pa.Table:
-    """Without those that were only stored anew."""
+    """Without those that were only stored again."""
     import pyarrow.compute as pc
 
     return rows.filter(pc.not_equal(rows.column("op"), SAME))

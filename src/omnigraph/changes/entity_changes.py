@@ -25,7 +25,7 @@ _SEPARATOR = b"\x1f"
 
 
 def type_id_of(entity: EntityType) -> str:
-    """An opaque name for one lifetime of a type: kept by a rename, new when the type is dropped and made anew."""
+    """An opaque name for one lifetime of a type: kept by a rename, new when the type is dropped and made again."""
     text = _SEPARATOR.join([_TYPE_ID_DOMAIN, entity.id.to_bytes(8, "little"), entity.table_id.encode()])
     return base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_CHUNK_ROWS = 65_536
 CHUNK_BYTES = 64 * 1024 * 1024
 SCAN_FRACTION = 8
-"""Where more than one row in so many is wanted, of a fragment or of a stretch of it, that is scanned; elsewhere rows are
+"""Where more than one row in this many is wanted, of a fragment or of a stretch of it, that is scanned; elsewhere rows are
 fetched by address."""
 MAX_ADDRESSES = 4_096
 

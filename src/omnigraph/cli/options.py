@@ -25,7 +25,7 @@ _SHARED: dict[str, Callable[..., Any]] = {
     "profile": click.option("--profile", metavar="NAME", help="A profile of the config file (or OMNIGRAPH_PROFILE)."),
     "actor": click.option("--as", "actor", metavar="ACTOR", help="Who makes this change; recorded in the commit."),
     "yes": click.option(
-        "--yes", is_flag=True, help="Agree: to destroy data on storage that is not local, to a repair."
+        "--yes", is_flag=True, help="Confirm: destroying data on storage that is not local, or a repair."
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
     "quiet": click.option("--quiet", is_flag=True, help="Print only results and errors."),
@@ -148,7 +148,7 @@ def once_options(function: Callable[..., Any]) -> Callable[..., Any]:
         nargs=2,
         type=(str, int),
         metavar="APPLICATION NUMBER",
-        help="A write key as one of a sequence: a number that grows, remembered for ever.",
+        help="A write key of a sequence: an application and a growing number, remembered for ever.",
     )(run)
     return click.option(
         "--once", metavar="KEY", help="A write key: repeated with the same key, the write changes nothing."

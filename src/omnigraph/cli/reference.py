@@ -28,7 +28,7 @@ def command_reference() -> str:
     lines = [
         "# Commands",
         "",
-        "Made from the help texts; `omnigraph <command> --help` shows the same. Exit codes: 0 done, 1 failed, 2 the command",
+        "Generated from the help texts; `omnigraph <command> --help` shows the same. Exit codes: 0 done, 1 failed, 2 the command",
         "line is wrong, 4 the branch is not at the expected commit, 130 interrupted, 143 terminated. With `--json` the answer, or",
         '`{"error": {code, message, retry, hint?, details?}}`, is one JSON value on stdout.',
         "",
@@ -95,7 +95,7 @@ def error_reference() -> str:
             [
                 "# Errors",
                 "",
-                "Made from the program's own tables. Every error has a stable code and says whether an unchanged retry can help.",
+                "Generated from the program's own tables. Every error has a stable code and says whether an unchanged retry can help.",
                 "Nothing of a failed write is visible, except where the outcome is *unknown*: then the store stopped answering in",
                 "the middle of a publish, and the commit id in the error tells, once it answers again.",
                 "",
@@ -121,7 +121,7 @@ def error_reference() -> str:
                 "",
                 "## Warnings about schemas that compile",
                 "",
-                "Told by `omnigraph init` and `omnigraph schema plan`.",
+                "Reported by `omnigraph init` and `omnigraph schema plan`.",
                 "",
                 *_table(_schema_lint_rules()),
                 "",

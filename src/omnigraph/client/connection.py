@@ -105,7 +105,7 @@ class Connection:
     ) -> Reply:
         """The answer. The error that the body names for a refusal; ServerUnavailable when there is no answer.
 
-        `content` gives the pieces of a large body, anew for each attempt. QueryTimeout when a `timeout` of the caller's own
+        `content` gives the pieces of a large body, again for each attempt. QueryTimeout when a `timeout` of the caller's own
         has passed.
         """
 

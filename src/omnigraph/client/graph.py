@@ -363,7 +363,7 @@ class RemoteGraph:
         ops: Iterable[str] | None = None,
         force: bool = False,
     ) -> Baseline:
-        """The branch's head as JSON lines, and the cursor that goes on from it."""
+        """The branch's head as JSON lines, and the cursor from which changes continue."""
         with self._state.connection.stream(
             "POST", f"{self._state.path}/changes/baseline", body=self._baseline_body(branch, types, kinds, ops)
         ) as pieces:

@@ -39,7 +39,7 @@ def clone(
 ) -> CopyReport:
     """Copy a graph to another place, as a graph of its own with the same identity and the same commits.
 
-    `branches` are those to copy beside main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap
+    `branches` are those to copy besides main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap
     in the clone. Tags come with the commits they name. There is no graph at the target before everything is there; a clone that
     was interrupted goes on when it is started again. AlreadyExists when there is a graph.
 
@@ -75,11 +75,11 @@ class CopyMethods(GraphState):
     ) -> CopyReport:
         """Bring a branch of another copy of this graph to what it is here: the missing files, then the commits.
 
-        The branch there only moves on: NotFastForward when it has commits that are not here, or lacks what these stand on. A
+        The branch there only moves forward: NotFastForward when it has commits that are not here, or lacks what these stand on. A
         branch that is not there is made. Tags go with the commits they name. A push that was interrupted goes on when it is
         started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
 
-        `to` is for a branch that went two ways: the target gets a new branch of that name, at the newest commit that both have, with
+        `to` is for a branch that has diverged: the target gets a new branch of that name, at the newest commit that both have, with
         all that was done here since as one commit, by `actor`; it can be merged there.
 
         >>> og.clone("./people", "./people-copy")

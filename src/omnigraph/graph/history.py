@@ -172,7 +172,7 @@ class HistoryMethods(GraphState):
         ops: Iterable[str] | None = None,
         force: bool = False,
     ) -> Baseline:
-        """The branch's head as JSON lines, and the cursor that goes on from it: where a reader of changes begins.
+        """The branch's head as JSON lines, and the cursor from which changes continue: where a reader of changes begins.
 
         A file that exists is replaced with `force` only.
 

@@ -73,7 +73,7 @@ def open(
     ...     assert cities.commit().kind == "init"
     """
     if verify not in ("used", "full"):
-        raise UsageError(f"{verify!r} is no way to verify a graph", hint='verify="used" or verify="full"')
+        raise UsageError(f"{verify!r} is not a way to verify a graph", hint='verify="used" or verify="full"')
     caller = _caller(policy)
     repository = Repository.open(str(uri), storage_options, durability, _runtime(memory, runtime))
     if verify == "full":

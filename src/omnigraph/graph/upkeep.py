@@ -45,7 +45,7 @@ class UpkeepMethods(GraphState):
     ) -> OptimizeReport:
         """Compact tables, sort edges by their source and bring indexes up to date, as one commit if there is anything to do.
 
-        The data stays as it is: the commit's diff is empty. It lands beside writers that never stop. With an engine on Spark,
+        The data stays as it is: the commit's diff is empty. It is published even if writers never stop. With an engine on Spark,
         large tables are written and indexed by Spark's workers. `dry_run` only says what would be done, and why.
 
         >>> report = g.optimize(dry_run=True)
@@ -134,7 +134,7 @@ class UpkeepMethods(GraphState):
         engine: Engine = "local",
         show_progress: bool = False,
     ) -> CleanupReport:
-        """Give back the space of what nothing keeps. With `dry_run` nothing is removed.
+        """Reclaim the space of what nothing keeps. With `dry_run` nothing is removed.
 
         A branch keeps its `keep` newest commits and those younger than `older_than` ("30m", "12h", "7d", "4w", seconds): with
         one of the two, nothing else; with neither, all of them. Heads, tagged commits and commits that later merges need
@@ -158,8 +158,8 @@ class UpkeepMethods(GraphState):
         )
 
     def storage(self, branch: str = MAIN) -> StorageReport:
-        """What each type takes up at the head of a branch, what its older commits need beside that, what cleanup could give
-        back, and what each branch and tag alone keeps.
+        """What each type takes up at the head of a branch, what its older commits need besides that, what cleanup could
+        reclaim, and what each branch and tag alone keeps.
 
         >>> for each in g.storage().types:
         ...     print(each.type, each.rows, each.live_bytes, each.reclaimable_bytes)

@@ -141,7 +141,7 @@ class Branches:
             prepared_at = self.chain.clock()
             incarnation, head = head.incarnation, self.chain.head(name)
             if head.incarnation != incarnation:
-                raise BranchNotFound(f"branch '{name}' was deleted by somebody else, and made anew")
+                raise BranchNotFound(f"branch '{name}' was deleted by somebody else, and created again")
 
     def _reached_by_others(self, name: str) -> Iterator[dict[str, int]]:
         """What each other living branch reaches, main first, and then what each tag does."""

@@ -25,7 +25,7 @@ _TRAILER_BYTES = len(_BEFORE) + CHECKSUM_DIGITS + len(_AFTER)
 
 
 def seal(value: Mapping[str, Any], features: Sequence[str] = ()) -> bytes:
-    """The bytes of an object, which needs these features beside the base. Never fails on what `unseal` gave."""
+    """The bytes of an object, which needs these features besides the base. Never fails on what `unseal` gave."""
     whole = {"features": [BASE, *features], **value}
     text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
     try:

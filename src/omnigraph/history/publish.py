@@ -166,7 +166,7 @@ class Attempt:
         return None if plan.once is None else self._publisher.keys.committed(plan.once, self._start, self._steps)
 
     def check_staged(self, plan: PublishPlan) -> None:
-        """StagedTooLongAgo when a cleanup may have taken what the plan staged. Asked on every head anew, before the create."""
+        """StagedTooLongAgo when a cleanup may have taken what the plan staged. Asked on every head again, before the create."""
         self._publisher.retention.check_staged(plan)
 
     def carries(self, plan: PublishPlan) -> bool:
@@ -224,7 +224,7 @@ class Attempt:
         elif not self._start.alive or self._start.incarnation != plan.incarnation:
             raise BranchReplaced(
                 f"branch '{plan.branch}' was deleted while this write was prepared",
-                hint="open the branch again; if it was made anew, apply the change to the new one",
+                hint="open the branch again; if it was created again, apply the change to the new one",
             )
         if plan.if_commit is not None and commit.id != plan.if_commit:
             raise PreconditionFailed(plan.branch, plan.if_commit, commit.id)

@@ -137,7 +137,7 @@ def _batches(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _newest(entries: Sequence[Entry], depth: int) -> list[Entry]:
-    """Of entries in order, newest first, as many as it takes to have so many commits."""
+    """Of entries in order, newest first, as many as it takes to have that many commits."""
     taken: list[Entry] = []
     for entry in entries:
         taken.append(entry)

@@ -274,7 +274,7 @@ def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], w
 
 
 class _NothingLeftError(Exception):
-    """Others have made everything anew that was worked on."""
+    """Others have made everything again that was worked on."""
 
 
 class _Rebase:

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 def side_by_side(function: Callable[[T], R], values: Sequence[T], threads: int) -> list[R]:
-    """The result of each, in order; so many at the same time."""
+    """The result of each, in order; this many at the same time."""
     if threads == 1 or len(values) < 2:
         return [function(value) for value in values]
     with ThreadPoolExecutor(min(threads, len(values))) as pool:

@@ -1,4 +1,4 @@
-"""Copies of a graph that follow each other: a branch is pushed from one to the other, or pulled, as far as it only moves on.
+"""Copies of a graph that follow each other: a branch is pushed from one to the other, or pulled, as long as it only moves forward.
 
 Commits keep their ids, their seq and their incarnation; where in the chain they stand is each graph's own matter. A commit goes to
 the other graph only if all that it stands on is there: so a commit of an incarnation is the same one in every copy that has
@@ -109,7 +109,7 @@ def push_as_one(
 ) -> CopyReport:
     """What a branch has here, as one commit on a new branch `to` of the target, which starts at the newest commit that both have.
 
-    For a branch that went two ways: its commits keep their ids here, and there is one that holds what they did.
+    For a branch that has diverged: its commits keep their ids here, and there is one that holds what they did.
     """
     _check_same_graph(source, target)
     ours, theirs, since = source.history.chain.head(branch), target.chain.head(branch), target.clock()

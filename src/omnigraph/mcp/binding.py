@@ -29,7 +29,7 @@ _OWN: Mapping[str, Schema] = {
         "type": "integer",
         "minimum": 1,
         "default": MAX_ROWS,
-        "description": "At most so many in the answer, which has at most 64 KiB.",
+        "description": "At most this many in the answer, which has at most 64 KiB.",
     },
 }
 

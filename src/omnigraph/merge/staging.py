@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ADOPT_FRACTION = 2
-"""A fragment is adopted when at least one row in so many is wanted; the others are deleted from it at once."""
+"""A fragment is adopted when at least one row in this many is wanted; the others are deleted from it at once."""
 
 
 def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:

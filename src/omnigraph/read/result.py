@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HTML_ROWS = 50
-"""A notebook shows so many rows of a result."""
+"""A notebook shows this many rows of a result."""
 
 
 @dataclass(frozen=True)

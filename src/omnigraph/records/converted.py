@@ -13,7 +13,7 @@ class ConvertedBytes(io.RawIOBase):
 
     @abstractmethod
     def _read(self, size: int) -> bytes:
-        """The next bytes of the source, about so many; none at its end."""
+        """The next bytes of the source, about this many; none at its end."""
 
     @abstractmethod
     def _converted(self, chunk: bytes) -> bytes:

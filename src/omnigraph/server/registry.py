@@ -83,4 +83,4 @@ class ServedSource(Protocol):
     """Where the served graphs come from: named on the command line, or a cluster."""
 
     def load(self) -> Served:
-        """Read and open everything anew. OmnigraphError when that fails: what is served stays."""
+        """Read and open everything again. OmnigraphError when that fails: what is served stays."""

@@ -28,7 +28,7 @@ class Admission:
 
     @contextmanager
     def admitted(self, actor: str, size: int) -> Iterator[None]:
-        """A place for one write of so many bytes. TooManyRequests when there is none."""
+        """A place for one write of this many bytes. TooManyRequests when there is none."""
         if self._writes[actor] >= self._limits.actor_writes:
             raise TooManyRequests(
                 f"{self._limits.actor_writes} writes of this actor are in flight", hint="wait for one of them to end"

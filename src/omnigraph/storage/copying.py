@@ -38,7 +38,7 @@ class Copied:
 
 
 class Watch(Protocol):
-    """Hears how far a copy is: of its stage, so many of the objects are done, with so many bytes that travelled."""
+    """Hears how far a copy is: the number of objects that are done in this stage, and the bytes that were copied."""
 
     def __call__(self, stage: str, done: int, objects: int, bytes: int = 0) -> None: ...
 

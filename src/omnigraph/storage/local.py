@@ -24,7 +24,7 @@ from omnigraph.storage.syncing import Durability, sync_before_create, sync_folde
 
 _TEMPORARY = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")
 _FOLDER_ATTEMPTS = 20
-"""How often a write makes its folder anew when a concurrent delete keeps taking the empty folder away."""
+"""How often a write makes its folder again when a concurrent delete keeps taking the empty folder away."""
 
 
 CHUNK_BYTES = 8 * 1024 * 1024

@@ -66,7 +66,7 @@ class Store(abc.ABC):
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
         """Objects below the folder `prefix` (the root when empty), at any depth, in the order of their keys.
 
-        With `limit`, the first so many; up to 1,000 of them cost one request on an object store.
+        With `limit`, that many at most, the first ones; up to 1,000 cost one request on an object store.
         """
 
     @abc.abstractmethod

@@ -1,6 +1,6 @@
 """Rows: Lance tables at pinned versions. Every write is staged as a version nobody sees until a commit names it.
 
-The only room that imports Lance. A table's own latest version stays empty for ever; nothing here moves it.
+The only package that imports Lance. A table's own latest version stays empty for ever; nothing here moves it.
 """
 
 from omnigraph.tables.files import TableFiles

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_DELETED_SHARE = 0.1
 """A fragment that has lost more of its rows than this is written again."""
 MAX_CLUSTERED_BYTES = 128 * 1024 * 1024
-"""Fragments are sorted in memory, so many stored bytes at a time; a larger one stays in the order it came."""
+"""Fragments are sorted in memory, this many stored bytes at a time; a larger one stays in the order it came."""
 MIN_CLUSTERED_ROWS = 4_096
 """A fragment of fewer rows is not written again only to be sorted."""
 FRAGMENT_ID_GAP = 16_384
@@ -111,7 +111,7 @@ def _fits(group: Sequence[Fragment], fragment: Fragment, cluster_by: str | None)
 
 
 def rewrite(base: Table, group: Sequence[int], cluster_by: str | None = None) -> tuple[str, ...]:
-    """Write one group's rows anew, as a stream, or sorted; nothing is visible yet."""
+    """Write one group's rows again, as a stream, or sorted; nothing is visible yet."""
     if cluster_by is None or not _is_sortable(base, group):
         return write_fragments(base, base.scan(fragments=group))
     return write_fragments(base, _sorted(base.read(fragments=group).combine_chunks(), cluster_by))

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from omnigraph.tables.table import Fragment, Table
 
 ROWS_PER_LOOKUP = 4_096
-"""Reading and sorting so many rows takes about as long as one lookup through an index."""
+"""Reading and sorting this many rows takes about as long as one lookup through an index."""
 MIN_LOOKUPS = 8
 COLUMN_SHARE = 16
-"""A column may take one part in so many of the memory."""
+"""A column may take one part in this many of the memory."""
 PARTS_COUNTED = 4_096
 BATCH_ROWS = 2_048
 OFFSET = "_offset"

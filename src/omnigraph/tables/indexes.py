@@ -32,7 +32,7 @@ MAX_SEGMENTS = 8
 """An index with more segments is rebuilt as few."""
 SEGMENT_ROWS = 16_000_000
 SEGMENTS_AT_ONCE = 4
-"""A segment for each so many rows, up to so many: they may be built on as many machines."""
+"""Rows of a segment, and the most segments: they may be built on as many machines."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:
 
 
 def build_segments(plans: Sequence[SegmentPlan], handle: Callable[[], Table]) -> list[Any]:
-    """The segments, side by side in this process. `handle` opens the table anew (see `build_segment`)."""
+    """The segments, side by side in this process. `handle` opens the table again (see `build_segment`)."""
     with ThreadPoolExecutor(max_workers=MAX_BUILDERS) as pool:
         return list(pool.map(lambda plan: build_segment(handle(), plan), plans))
 

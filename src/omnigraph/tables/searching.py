@@ -17,7 +17,7 @@ PARTITION_ROWS = 4_096
 """Rows that a vector index puts together, on average."""
 MIN_PROBED = 32
 PROBED_SHARE = 8
-"""At least this many partitions, and at least one in so many, are looked at."""
+"""At least this many partitions, and at least one in this many, are looked at."""
 
 
 def find_text(

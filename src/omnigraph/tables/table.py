@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROW_ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
 OFFSET_BITS = 32
-"""An address is the number of a fragment, and below it so many bits of offset."""
+"""An address is the number of a fragment, and below it this many bits of offset."""
 
 MAX_IN_LIST = 4_096
 """Values per index lookup; a longer list is looked up in several calls or by one scan of the column."""

@@ -70,7 +70,7 @@ def days_since_1970(day: date) -> int:
 
 
 def day_at(days: int) -> date:
-    """The day so many days after 1970-01-01. Raises OverflowError."""
+    """The day this many days after 1970-01-01. Raises OverflowError."""
     return _EPOCH_DAY + timedelta(days=days)
 
 
@@ -79,5 +79,5 @@ def microseconds_since_1970(instant: datetime) -> int:
 
 
 def instant_at(microseconds: int) -> datetime:
-    """The instant so many microseconds after 1970, without a zone. Raises OverflowError."""
+    """The instant this many microseconds after 1970, without a zone. Raises OverflowError."""
     return _EPOCH + timedelta(microseconds=microseconds)

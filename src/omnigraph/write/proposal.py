@@ -52,7 +52,7 @@ class Proposal:
                 raise ExpectedVersionMismatch(key, *(each.generation if each else 0 for each in (known, now)))
 
     def _staged_under(self, view: View, plan: PublishPlan) -> PublishPlan:
-        """The write as one of another schema: its rows checked by all rules of that, and written anew."""
+        """The write as one of another schema: its rows checked by all rules of that, and rewritten."""
         repository, snapshot = view.repository, view.snapshot
         if plan.schema != snapshot.schema:
             plan = Carrying(repository, plan, snapshot).plan(plan)

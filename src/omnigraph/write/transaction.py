@@ -129,7 +129,7 @@ class Transaction:
             if name in node.key:
                 raise UsageError(
                     f"{node.name}.{name} is part of the key and cannot be changed",
-                    hint="delete the node and insert it anew",
+                    hint="delete the node and insert it again",
                 )
             new[name] = property_value(node, node.properties[name], value, row["id"])
         self.pending(node).update(row, new, is_pending=is_pending)

@@ -30,8 +30,8 @@ def _register_get(group: click.Group) -> None:
     @click.argument("entity_id", metavar="ID")
     @click.argument("property_name", metavar="PROPERTY")
     @revision_options
-    @click.option("--offset", type=click.IntRange(0), default=0, show_default=True, help="Leave out so many bytes.")
-    @click.option("--length", type=click.IntRange(0), help="At most so many bytes (default: to the end).")
+    @click.option("--offset", type=click.IntRange(0), default=0, show_default=True, help="Skip this many bytes.")
+    @click.option("--length", type=click.IntRange(0), help="Read at most this many bytes (default: to the end).")
     @uri_argument
     def get(
         settings: Settings,

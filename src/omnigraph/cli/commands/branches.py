@@ -76,7 +76,7 @@ def _register_branch(group: click.Group) -> None:
         out.show({"branches": names}, "\n".join(names))
 
     @command(group, "delete", served=True, writes=True, destroys=True)
-    @click.option("--force", is_flag=True, help="Also when no other branch or tag reaches all of its commits.")
+    @click.option("--force", is_flag=True, help="Delete it even if no other branch or tag reaches all of its commits.")
     @click.argument("name")
     def delete(settings: Settings, out: Output, force: bool, name: str) -> None:
         """Delete a branch. Refused, with their number, when it has commits that no other branch or tag reaches.

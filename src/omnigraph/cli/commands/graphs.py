@@ -67,7 +67,7 @@ def register(cli: click.Group) -> None:
     def optimize(settings: Settings, out: Output, branch: str, dry_run: bool, engine: str, uri: str | None) -> None:
         """Compact tables, sort edges by their source, bring indexes up to date. The data stays as it is.
 
-        It may run beside readers and writers, and lands beside writers that never stop. Rows that arrive while it runs may stay
+        It may run beside readers and writers, and finishes even if writers never stop. Rows that arrive while it runs may stay
         without an index until the next time; reads find them by scan.
 
         \b
@@ -123,7 +123,7 @@ def register(cli: click.Group) -> None:
 
     @command(cli, "warm-up", graph=False)
     def warm_up(settings: Settings, out: Output) -> None:
-        """Make Spark start in about half the time on this machine, from now on. Once; a minute, and 190 MB of disk.
+        """Make Spark start in about half the time on this machine. Run it once; it takes a minute and 190 MB of disk.
 
         \b
         omnigraph warm-up

@@ -40,7 +40,7 @@ def _register_verify(cli: click.Group) -> None:
         settings: Settings, out: Output, revision: str | None, all_: bool, deep: bool, engine: str, uri: str | None
     ) -> None:
         """Check that every retained commit can be read, and that every file is there with its size and digest. Exit code 1
-        when something is damaged; files of other tools are listed, and are no damage.
+        when something is damaged; files of other tools are listed, but do not count as damage.
 
         \b
         omnigraph verify ./people

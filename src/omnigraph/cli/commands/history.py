@@ -298,7 +298,7 @@ def _register_feed(group: click.Group) -> None:
         types: tuple[str, ...],
         ops: tuple[str, ...],
     ) -> None:
-        """A whole snapshot in a file, and the cursor that goes on from it.
+        """Write a whole snapshot to a file, and print the cursor from which changes continue.
 
         \b
         omnigraph changes baseline --store ./people --out people.ndjson

@@ -70,7 +70,7 @@ def _register_query(cli: click.Group) -> None:
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
     @click.option("--schema-of", metavar="REVISION", help="Ask through the schema of another revision, such as main.")
     @engine_option("local")
-    @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after so many seconds.")
+    @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after this many seconds.")
     @click.option("--explain", is_flag=True, help="Show how the query would run instead of running it.")
     def query(
         settings: Settings,

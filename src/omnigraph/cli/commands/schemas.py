@@ -39,7 +39,7 @@ def register(cli: click.Group) -> None:
 
     @command(schema, "plan")
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
-    @click.option("--with", "migration", metavar="FILE", help="Mutations for the same commit: see that they fit.")
+    @click.option("--with", "migration", metavar="FILE", help="Mutations for the same commit: check that they fit.")
     @click.option("--allow-data-loss", is_flag=True, help="Plan hard drops, and numbers that are rounded.")
     @click.option("--queries", metavar="DIR", help="Say which queries of the .gq files there would break.")
     @branch_option

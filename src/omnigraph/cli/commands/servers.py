@@ -124,7 +124,7 @@ def _register_profile(group: click.Group) -> None:
     @command(group, "show", graph=False)
     @click.argument("name", required=False)
     def show(settings: Settings, out: Output, name: str | None) -> None:
-        """One profile; without a name, the one that holds now (OMNIGRAPH_PROFILE).
+        """One profile; without a name, the one in use (OMNIGRAPH_PROFILE).
 
         \b
         omnigraph profile show production

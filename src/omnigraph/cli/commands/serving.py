@@ -28,7 +28,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     ),
     click.option("--queries", metavar="DIR", help="Stored queries: a folder of .gq files, or one of them."),
     click.option(
-        "--unauthenticated", is_flag=True, envvar="OMNIGRAPH_UNAUTHENTICATED", help="Ask nobody for a token."
+        "--unauthenticated", is_flag=True, envvar="OMNIGRAPH_UNAUTHENTICATED", help="Require no token."
     ),
     click.option(
         "--require-all-graphs",
@@ -37,15 +37,15 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         help="Do not start when one of the graphs cannot be served.",
     ),
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
-    click.option("--host", "hosts", metavar="NAME", multiple=True, help="A name that clients may call the server by."),
+    click.option("--host", "hosts", metavar="NAME", multiple=True, help="A host name by which clients may address the server."),
     click.option("--cors", "origins", metavar="ORIGIN", multiple=True, help="A site whose pages may use the server."),
     click.option("--grace", type=click.IntRange(0, 3600), default=30, show_default=True, metavar="SECONDS",
                  help="How long requests may take to end when the server stops."),
     click.option("--tls-cert", metavar="FILE", help="A certificate (PEM), for HTTPS."),
     click.option("--tls-key", metavar="FILE", help="Its key (PEM)."),
-    click.option("--metrics-bind", metavar="HOST:PORT", help="Give metrics to everybody who can reach this address."),
+    click.option("--metrics-bind", metavar="HOST:PORT", help="Serve metrics at this address, to everybody who can reach it."),
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
-                 help="How the lines of the log look, on standard error."),
+                 help="The format of the log, on standard error."),
 )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def register(cli: click.Group) -> None:
 
     @command(token, "new", graph=False)
     @click.argument("actor")
-    @click.option("--expires", metavar="TIME", help="From when on it is not taken any more, such as 2027-01-31.")
+    @click.option("--expires", metavar="TIME", help="When it expires, such as 2027-01-31.")
     @click.option("--note", metavar="TEXT", help="What it is for.")
     def new(settings: Settings, out: Output, actor: str, expires: str | None, note: str | None) -> None:
         """Make a token of 256 bits for an actor, and the entry of the server's token file. The token is shown only here.

@@ -25,7 +25,9 @@ def _register_cleanup(cli: click.Group) -> None:
     @command(cli, "cleanup", destroys=True)
     @click.option("--keep", type=int, metavar="N", help="Keep the N newest commits of each branch.")
     @click.option("--older-than", metavar="7d", help="Keep commits younger than this (30m, 12h, 7d, 4w, or 0).")
-    @click.option("--branch", "branches", multiple=True, metavar="BRANCH", help="Only shorten these branches.")
+    @click.option(
+        "--branch", "branches", multiple=True, metavar="BRANCH", help="Remove commits of these branches only."
+    )
     @click.option("--dry-run", is_flag=True, help="Remove nothing; say what would go, and what keeps the rest.")
     @engine_option("local")
     @uri_argument
@@ -39,9 +41,9 @@ def _register_cleanup(cli: click.Group) -> None:
         engine: str,
         uri: str | None,
     ) -> None:
-        """Give back the space of commits that are not kept, deleted branches and interrupted writes. With neither --keep nor
-        --older-than every commit of every branch stays. Heads, tagged commits, and commits that later merges need stay
-        always, and so does whatever was superseded or staged within the last hour.
+        """Reclaim the space of commits that are not kept, of deleted branches and of interrupted writes. With neither --keep
+        nor --older-than, every commit of every branch stays. Heads, tagged commits and commits that later merges need
+        always stay, and so does whatever was superseded or staged within the last hour.
 
         \b
         omnigraph cleanup ./people --dry-run --keep 10
@@ -107,7 +109,7 @@ def _register_storage(cli: click.Group) -> None:
     @branch_option
     @uri_argument
     def storage(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
-        """What each type takes up, what cleanup could give back, and what each branch and tag alone keeps.
+        """What each type takes up, what cleanup could reclaim, and what each branch and tag alone keeps.
 
         \b
         omnigraph storage ./people

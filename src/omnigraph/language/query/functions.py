@@ -90,7 +90,7 @@ FUNCTIONS: dict[str, Function] = {
             ("number", "digits"),
             "number",
             "round(number, digits)",
-            "to the nearest number with so many digits after the point (0 to 15; 0 if left out), halves away from zero",
+            "to the nearest number with this many digits after the point (0 to 15; 0 if left out), halves away from zero",
             optional=1,
         ),
         Function("floor", ("number",), "number", "floor(number)", "the nearest whole value that is not larger"),
@@ -121,7 +121,7 @@ FUNCTIONS: dict[str, Function] = {
             ("time", "whole", "calendar"),
             "time",
             "date_add(time, count, unit)",
-            "so many units later; a month or a year later than a day that the month lacks is its last day",
+            "this many units later; a month or a year later than a day that the month lacks is its last day",
         ),
         Function(
             "duration",

@@ -92,7 +92,7 @@ def merge_schemas(
     strategy: Strategy = "fail",
     has_new_values: HasNewValues = lambda _side, _type, _property: False,
 ) -> SchemaMerge:
-    """One of the two catalogs where the other adds nothing to it; else a new one, whose text is printed anew."""
+    """One of the two catalogs where the other adds nothing to it; else a new one, whose text is printed again."""
     for one, other in ((ours, theirs), (theirs, ours)):
         if any(base.hash == one.hash for base in bases) and not _loses(one, other):
             return SchemaMerge(other)
@@ -268,7 +268,7 @@ class _Merge:
             if merged or name != "words":
                 return merged
         if name == "table" and ours != theirs:
-            return ours  # Both added the type, with other columns: rows of theirs are written anew.
+            return ours  # Both added the type, with other columns: rows of theirs are rewritten.
         if name == "columns":
             return tuple(dict.fromkeys([*ours, *theirs]))  # What either branch stored is read.
         return self._picked(where, name, bases, ours, theirs)

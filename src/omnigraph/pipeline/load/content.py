@@ -1,8 +1,8 @@
 """What a load asks for, to tell a repeated load from another one under the same write key.
 
-Names and places of files do not count, what they hold does: a retried task may have fetched them anew. Files of up to
+Names and places of files do not count, what they hold does: a retried task may have fetched them again. Files of up to
 MAX_BYTES in all are compared whole; of more, their sizes and pieces spread evenly over them. A table in memory is compared
-whole. The rows of a Spark DataFrame are computed anew each time they are looked at: its columns are compared.
+whole. The rows of a Spark DataFrame are recomputed each time they are looked at: its columns are compared.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Frame:
         return f"{self.key.partition(':')[2]} (DataFrame)"
 
     def to_arrow(self, entity: EntityType) -> pa.Table:
-        """UsageError when it is no data frame, UnreadableInput when a column of it has no type."""
+        """UsageError when it is not a data frame, UnreadableInput when a column of it has no type."""
         import pyarrow as pa
 
         rows = self.rows

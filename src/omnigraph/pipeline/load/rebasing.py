@@ -49,7 +49,7 @@ FEW_ROWS = 50_000
 MAX_KEYS_HASHED = 250_000_000
 """Rows of a load whose hashed keys are held in memory (8 bytes each). A larger one is checked in full."""
 INDEXED_REBASES = 1
-"""Rebases that build their indexes anew. Whoever loses again has no time for them: they stay pending."""
+"""Rebases that build their indexes again. Whoever loses again has no time for them: they stay pending."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class _Movement:
             yield _columns_at(self.before, self._gone() if need.by == ("id",) else self.removed, need.by)
 
     def _gone(self) -> pa.Table:
-        """Rows whose id is no longer there. A row that was only stored anew is still there."""
+        """Rows whose id is no longer there. A row that was only stored again is still there."""
         import pyarrow.compute as pc
 
         back = pc.is_in(self.removed.column("id"), value_set=self.added.column("id").combine_chunks())

@@ -45,7 +45,7 @@ def repair(
     check_attribution(actor)
     check_branch_name(branch)
     if lost not in get_args(Lost):
-        raise UsageError(f"{lost!r} is no way to treat what is lost", hint='lost="report", "reset" or "drop"')
+        raise UsageError(f"{lost!r} is not a way to treat what is lost", hint='lost="report", "reset" or "drop"')
     shown = progress_for(sys.stderr) if show_progress else Silent()
     try:
         runner = runner_of(engine, repository.store.uri, shown)

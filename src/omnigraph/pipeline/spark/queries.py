@@ -111,7 +111,7 @@ class _Relations:
         return self._spark.sql(to_sql(self._bound(tree), "spark"))
 
     def walk(self, hop: HopInput) -> None:
-        """An expansion of several hops, one level after the other: Spark would write out every level anew wherever the
+        """An expansion of several hops, one level after the other: Spark would write out every level again wherever the
         next ones mention it, which doubles with each hop."""
         nothing: DataFrame | None = None
         for name, query in self._query.definitions[hop.name]():

@@ -84,7 +84,7 @@ def find() -> StartCache | None:
 
     spark = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     try:
-        # The JVM compares times of files too: what is installed anew is another Spark, or another Java.
+        # The JVM compares times of files too: what is installed again is another Spark, or another Java.
         times = [(home / "lib" / "modules").stat().st_mtime_ns, (spark / "jars").stat().st_mtime_ns]
         facts = [home, (home / "release").read_text(), spark, pyspark.__version__, *times, *options_for(Path())]
     except OSError:

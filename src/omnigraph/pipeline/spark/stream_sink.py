@@ -99,7 +99,7 @@ class StreamInto:
         query = _query_id(batch.sparkSession)
         rejects = None if self.rejects is None else rejects_path(str(self.rejects), query, batch_id)
         several = callable(self.frames)
-        if several:  # Each of the frames would compute the batch anew.
+        if several:  # Each of the frames would compute the batch again.
             batch.persist()
         try:
             load(

@@ -26,7 +26,7 @@ BYTES_PER_EDGE = 24
 BYTES_PER_NODE = 64
 """Rough sizes, for deciding whether an adjacency fits before it is built."""
 FEW = 256
-"""Up to so many ids are found by binary search, more by hashing all of them."""
+"""Up to this many ids are found by binary search, more by hashing all of them."""
 
 
 @dataclass(frozen=True)

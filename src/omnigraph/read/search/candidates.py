@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 MIN_TEXT_ROWS = 10_000
 """A smaller table is scanned."""
 TEXT_SHARE = 8
-"""Words that more than one row in so many has are not looked up."""
+"""Words that more than one row in this many has are not looked up."""
 DOT_ABOVE = "\u0307"
 """A capital I with a dot is an i and this mark in lower case, which the index of the lower-case word takes apart."""
 EXACT_BYTES = 64 * 1024 * 1024
-"""Up to so many bytes of vectors are compared one by one."""
+"""Up to this many bytes of vectors are compared one by one."""
 MIN_FUSED = 1_024
 """So many of the nearest rows, at least, take part in a fusion, whatever the limit; more in steps of twice as many."""
 SURPLUS = 16

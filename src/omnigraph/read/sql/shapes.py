@@ -59,7 +59,7 @@ class Ranked:
 
     arms: tuple[Nearest | Bm25, ...]
     depth: tuple[Constant | Parameter, ...] | None
-    """Only the first so many (limit + offset) of each are wanted; None when joins or groups stand in between."""
+    """How many rows of each are wanted at most (limit + offset); None when joins or groups stand in between."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_NUMBER = 2**52
 """Beyond this a sum may leave 64 bits (or the exact range of a double) further up; then the engine counts."""
 FEW_SHARE = 8
-"""Fewer than one in so many: worth to be handled one by one."""
+"""Fewer than one in this many: worth to be handled one by one."""
 
 Weight = Literal["rows", "present", "sum"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROWS = 2_000
-"""Beyond so many input or intermediate rows the engine is faster."""
+"""Beyond this many input or intermediate rows the engine is faster."""
 
 Row = dict[str, Any]
 """A match: per variable its key, or its edge row (a dict of stored columns)."""

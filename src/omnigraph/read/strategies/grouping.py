@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ROWS = 2_000
-"""Beyond so many rows the engine is faster."""
+"""Beyond this many rows the engine is faster."""
 MAX_EXACT = 2**53
 """Whole numbers up to this are the same as fractions."""
 
