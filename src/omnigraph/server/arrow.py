@@ -20,12 +20,16 @@ MAX_BATCH_ROWS = 65_536
 
 def arrow_answer(result: Result, headers: Mapping[str, str]) -> Answer:
     """The rows as they are, in pieces; their buffers are compressed if the client can read that."""
-    told = {
-        "Omnigraph-Query-Name": quote(result.query_name),
-        "Omnigraph-Row-Count": str(result.num_rows),
-    }
-    pieces = _pieces(result.to_arrow(), codec_of(headers.get("accept-encoding", "")))
-    return Answer(pieces, media_type=ARROW, headers=told, commit=result.commit.id, rows=result.num_rows)
+    return table_answer(result.to_arrow(), result.query_name, result.commit.id, headers)
+
+
+def table_answer(
+    table: pa.Table, name: str, commit: str, headers: Mapping[str, str], told: Mapping[str, str] | None = None
+) -> Answer:
+    """Rows of a query, or of a part of one."""
+    known = {"Omnigraph-Query-Name": quote(name), "Omnigraph-Row-Count": str(table.num_rows), **(told or {})}
+    pieces = _pieces(table, codec_of(headers.get("accept-encoding", "")))
+    return Answer(pieces, media_type=ARROW, headers=known, commit=commit, rows=table.num_rows)
 
 
 def codec_of(accepted: str) -> str | None:

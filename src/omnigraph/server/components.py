@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
-
-Schema: TypeAlias = dict[str, Any]
-
-TEXT: Schema = {"type": "string"}
-INTEGER: Schema = {"type": "integer"}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-FLAG: Schema = {"type": "boolean"}
-ANY_OBJECT: Schema = {"type": "object"}
-MICROSECONDS: Schema = {"type": "integer", "description": "Microseconds since 1970, UTC."}
-
-
-def ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def array(items: Schema) -> Schema:
-    return {"type": "array", "items": items}
-
-
-def enum(*values: str) -> Schema:
-    return {"type": "string", "enum": list(values)}
-
-
-def nullable(schema: Schema) -> Schema:
-    """The same, or null."""
-    if isinstance(schema.get("type"), str):
-        return {**schema, "type": [schema["type"], "null"]}
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def shape(
-    required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None, *, closed: bool = False
-) -> Schema:
-    """An object: members that are always there, and those that may be left out. A closed one has no others."""
-    schema: Schema = {"type": "object", "properties": {**required, **(optional or {})}}
-    if required:
-        schema["required"] = list(required)
-    return {**schema, "additionalProperties": False} if closed else schema
-
+from omnigraph.server.components_ours import OUR_COMPONENTS
+from omnigraph.server.json_schemas import (
+    ANY_OBJECT,
+    COUNT,
+    FLAG,
+    INTEGER,
+    MICROSECONDS,
+    TEXT,
+    Schema,
+    array,
+    enum,
+    nullable,
+    ref,
+    shape,
+)
 
 ERROR_CODES = (
     "unauthorized",
@@ -122,11 +96,30 @@ _REQUESTS: dict[str, Schema] = {
             "message": nullable(TEXT),
         },
     ),
-    "ExportRequest": shape({}, {"branch": nullable(TEXT), "type_names": nullable(array(TEXT))}, closed=True),
+    "ExportRequest": shape(
+        {},
+        {
+            "branch": nullable(TEXT),
+            "snapshot": nullable(TEXT),
+            "type_names": nullable(array(TEXT)),
+            "format": nullable(enum("ndjson", "arrow", "parquet", "csv")),
+        },
+        closed=True,
+    ),
     "SchemaApplyRequest": shape({"schema_source": TEXT}, {"allow_data_loss": nullable(FLAG)}),
     "BranchCreateRequest": shape({"name": TEXT}, {"from": nullable(TEXT)}),
     "BranchMergeRequest": shape(
-        {"source": TEXT}, {"target": nullable(TEXT), "delete_branch": nullable(FLAG), "message": nullable(TEXT)}
+        {"source": TEXT},
+        {
+            "target": nullable(TEXT),
+            "delete_branch": nullable(FLAG),
+            "message": nullable(TEXT),
+            "strategy": nullable(ref("MergeStrategy")),
+            "by": nullable(ref("MergeBy")),
+            "dry_run": nullable(FLAG),
+            "expect": nullable(shape({"source": TEXT, "target": TEXT}, closed=True)),
+            "resolutions": nullable(array(ref("MergeResolution"))),
+        },
     ),
     "BaselineRequest": shape(
         {},
@@ -245,7 +238,7 @@ _ANSWERS: dict[str, Schema] = {
         {"description": TEXT, "instruction": TEXT},
     ),
     "QueryList": shape({"queries": array(ref("QueryEntry"))}),
-    "BranchList": shape({"branches": array(TEXT)}),
+    "BranchList": shape({"branches": array(TEXT)}, {"details": array(ref("BranchDetail"))}),
     "BranchCreate": shape({"uri": TEXT, "name": TEXT, "from": TEXT, "actor_id": nullable(TEXT)}),
     "BranchDelete": shape({"uri": TEXT, "name": TEXT, "actor_id": nullable(TEXT)}),
     "Merge": shape(
@@ -333,4 +326,4 @@ _MCP: dict[str, Schema] = {
     "McpRefusal": {"anyOf": [ref("Error"), ref("McpMessage")]},
 }  # fmt: skip
 
-COMPONENTS: dict[str, Schema] = {**_ENUMS, **_REQUESTS, **_ANSWERS, **_ERRORS, **_MCP}
+COMPONENTS: dict[str, Schema] = {**_ENUMS, **_REQUESTS, **_ANSWERS, **_ERRORS, **_MCP, **OUR_COMPONENTS}

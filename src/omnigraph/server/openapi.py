@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from omnigraph.server.components import COMPONENTS, TEXT, array, ref
+from omnigraph.server.components import COMPONENTS
+from omnigraph.server.json_schemas import TEXT, array, ref
 from omnigraph.server.route import JSON, NOTHING, Parameter, Response, Route
 from omnigraph.server.routes import ROUTES
 

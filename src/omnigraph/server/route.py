@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from omnigraph.server.components import TEXT, Schema
+from omnigraph.server.json_schemas import TEXT, Schema
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

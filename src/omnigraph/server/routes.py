@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.server.components import COUNT, ref
+from omnigraph.server.json_schemas import COUNT, FLAG, ref
 from omnigraph.server.route import BYTES, NDJSON, PLAIN, Body, Parameter, Response, Route, json_answer, of_graph
 from omnigraph.server.routes_mcp import MCP
 from omnigraph.server.routes_ours import OURS
@@ -58,7 +58,7 @@ CONTRACT: tuple[Route, ...] = (
     Route("GET", "/graphs", "listGraphs", "The graphs that are served.", "graph_list",
           json_answer("GraphList", "By id."), pool="none"),
     Route("GET", of_graph("/snapshot"), "cluster_getSnapshot", "What a branch holds: its commit and its types.", "read",
-          json_answer("Snapshot", "Every declared type."), parameters=(_BRANCH,)),
+          json_answer("Snapshot", "Every declared type."), errors=(400,), parameters=(_BRANCH, _SNAPSHOT)),
     Route("GET", of_graph("/schema"), "cluster_getSchema", "The text of the schema.", "read",
           json_answer("SchemaSource", "The schema."), errors=(400,), parameters=(_BRANCH, _SNAPSHOT)),
     Route("POST", of_graph("/schema/apply"), "cluster_applySchema", "Change main to another schema.", "schema_apply",
@@ -99,14 +99,15 @@ CONTRACT: tuple[Route, ...] = (
     Route("HEAD", of_graph("/blob"), "cluster_headBlob", "The size and tag of a Blob property.", "read",
           {200: Response(None, "Its headers.", BYTES)}, errors=(302, 304, 412), parameters=_BLOB),
     Route("GET", of_graph("/branches"), "cluster_listBranches", "The branches.", "read",
-          json_answer("BranchList", "By name.")),
+          json_answer("BranchList", "By name; with `detail`, the head of each and how far it is from main."),
+          parameters=(Parameter("detail", FLAG),)),
     Route("POST", of_graph("/branches"), "cluster_createBranch", "Make a branch.", "branch_create",
           json_answer("BranchCreate", "It is there."), body=Body("BranchCreateRequest"), pool="write", is_write=True, remembers_answers=True,
           branch_from="name", branch_names=("name", "from")),
     Route("DELETE", of_graph("/branches/{branch}"), "cluster_deleteBranch", "Delete a branch.", "branch_delete",
           json_answer("BranchDelete", "It is gone."), pool="write", is_write=True, remembers_answers=True),
     Route("POST", of_graph("/branches/merge"), "cluster_mergeBranches", "Bring a branch's changes into another.",
-          "branch_merge", json_answer("Merge", "What came of it."), body=Body("BranchMergeRequest"), pool="bulk",
+          "branch_merge", json_answer("MergeOrReview", "What came of it, or would come of it."), body=Body("BranchMergeRequest"), pool="bulk",
           is_write=True, remembers_answers=True, branch_from="target"),
     Route("GET", of_graph("/commits"), "cluster_listCommits", "The commits of a branch, newest first.", "read",
           json_answer("CommitList", "A page of them."), errors=(400,),

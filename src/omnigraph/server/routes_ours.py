@@ -2,6 +2,91 @@
 
 from __future__ import annotations
 
-from omnigraph.server.route import Route
+from omnigraph.server.json_schemas import COUNT, FLAG, enum, ref
+from omnigraph.server.route import Body, Parameter, Route, json_answer, of_graph
 
-OURS: tuple[Route, ...] = ()
+EVENTS = "text/event-stream"
+ARROW = "application/vnd.apache.arrow.stream"
+
+_REVISION = Parameter("rev", description="A branch, a tag, a commit id or branch~N; main when it is left out.")
+_AT = Parameter("at", description="A time: the branch as it was then.")
+_STATE = (_REVISION, _AT)
+_PAGE = (
+    Parameter("limit", COUNT),
+    Parameter("page_token", description="The page after that one, of the same commits."),
+)
+_TYPE = Parameter("type", required=True, description="A type's name; node:Name or edge:Name where both have it.")
+_ID = Parameter("id", required=True)
+_BRANCH = Parameter("branch", description="A branch; main when it is left out.")
+_FILTERS = (
+    Parameter("kind", ref("EntityKindOutput"), repeated=True),
+    Parameter("type", repeated=True),
+    Parameter("op", ref("ChangeOpOutput"), repeated=True),
+)
+
+_READS: tuple[Route, ...] = (
+    Route("GET", of_graph("/catalog"), "getCatalog", "The typed schema, with the number of entities of each type.", "read",
+          json_answer("Catalog", "Types, interfaces, properties and rules."), parameters=_STATE, branch_from="rev", tag="ours"),
+    Route("GET", of_graph("/entities/{type}"), "listEntities", "One type as a table.", "read",
+          json_answer("EntityPage", "A page of its entities."), errors=(413,),
+          parameters=(*_STATE, *_PAGE,
+                      Parameter("order", description="A property, or property:desc."),
+                      Parameter("filter", repeated=True, description="property.op:value; op is eq, ne, lt, le, gt, ge, "
+                                "contains, prefix, in, isnull or notnull.")),
+          branch_from="rev", tag="ours"),
+    Route("GET", of_graph("/entity"), "getEntity", "One entity.", "read",
+          json_answer("EntityState", "Its properties; of Blobs, their sizes."), parameters=(_TYPE, _ID, *_STATE),
+          branch_from="rev", tag="ours"),
+    Route("GET", of_graph("/entity/history"), "getEntityHistory", "The versions of one entity, newest first.", "read",
+          json_answer("EntityVersions", "What each commit made of it."), errors=(413,),
+          parameters=(_TYPE, _ID, _BRANCH, *_PAGE), tag="ours"),
+    Route("GET", of_graph("/entity/neighbours"), "getNeighbours", "The edges of one node, and the nodes they lead to.", "read",
+          json_answer("Neighbours", "Counts are complete; edges come in pages."), errors=(413,),
+          parameters=(_TYPE, _ID, *_STATE, *_PAGE, Parameter("edge", repeated=True),
+                      Parameter("direction", enum("out", "in", "both"))), branch_from="rev", tag="ours"),
+    Route("GET", of_graph("/diff"), "getDiff", "What changed from one revision to another.", "read",
+          json_answer("Diff", "A page of changes, or their numbers."), errors=(413,),
+          parameters=(Parameter("from", required=True), Parameter("to", required=True), *_FILTERS, *_PAGE,
+                      Parameter("summary", FLAG)), branch_from="from", branch_names=(), tag="ours"),
+    Route("GET", of_graph("/log"), "getLog", "The commits of several branches in one order, newest first.", "read",
+          json_answer("Log", "A page of them, with the branches and tags at each."), errors=(413,),
+          parameters=(Parameter("ref", repeated=True, description="Revisions; every branch when none is given."), *_PAGE),
+          branch_from="", tag="ours"),
+    Route("GET", of_graph("/tags"), "listTags", "The tags.", "read", json_answer("TagList", "By name."), tag="ours"),
+    Route("POST", of_graph("/tags"), "createTag", "Name a commit.", "tag_create",
+          json_answer("Tag", "It is there."), errors=(409,), body=Body("TagCreateRequest"), pool="write",
+          branch_names=("name", "at"), branch_from="at", tag="ours"),
+    Route("DELETE", of_graph("/tags/{tag}"), "deleteTag", "Remove a tag; its commit stays.", "tag_delete",
+          json_answer("TagDelete", "It is gone."), errors=(400,), pool="write", branch_from="tag", branch_names=("tag",), tag="ours"),
+)  # fmt: skip
+
+_LANGUAGE: tuple[Route, ...] = (
+    Route("POST", of_graph("/explain"), "explainQuery", "How a read would run.", "read",
+          json_answer("Explanation", "Its inputs, how they are reached, and its SQL."), body=Body("ExplainRequest"), tag="ours"),
+    Route("POST", of_graph("/lint"), "lintText", "Mistakes and advice, of queries or of a schema.", "read",
+          json_answer("Diagnostics", "With their places."), body=Body("LintRequest"), tag="ours"),
+    Route("POST", of_graph("/format"), "formatQueries", "Queries as the language prints them.", "read",
+          json_answer("Formatted", "The text."), body=Body("FormatRequest"), tag="ours"),
+    Route("POST", of_graph("/complete"), "completeQuery", "What may stand at a place of a query.", "read",
+          json_answer("Completions", "Words, with what they are."), body=Body("CompleteRequest"), tag="ours"),
+)  # fmt: skip
+
+_UPKEEP: tuple[Route, ...] = (
+    Route("GET", of_graph("/storage"), "getStorage", "What each type takes up, and what cleanup could give back.", "read",
+          json_answer("Storage", "By type, branch and tag."), parameters=(_BRANCH,), tag="ours"),
+    Route("POST", of_graph("/maintenance/optimize"), "optimizeGraph", "Compact tables and bring indexes up to date.", "admin",
+          json_answer("Optimized", "What was done."), errors=(409,), body=Body("OptimizeRequest", is_required=False), pool="bulk", tag="ours"),
+    Route("POST", of_graph("/maintenance/cleanup"), "cleanUpGraph", "Give back the space of what nothing keeps.", "admin",
+          json_answer("Cleaned", "What was removed; without `confirm`, what would be."), errors=(409,),
+          body=Body("CleanupRequest", is_required=False), pool="bulk", tag="ours"),
+    Route("GET", of_graph("/maintenance/recovery"), "listPrepared", "Writes that were prepared and not published.", "admin",
+          json_answer("PreparedList", "Oldest first."), tag="ours"),
+    Route("POST", of_graph("/maintenance/recovery/{commit_id}/resume"), "resumePrepared", "Publish a prepared write.", "admin",
+          json_answer("Resumed", "Its commit."), errors=(400, 409), pool="bulk", tag="ours"),
+    Route("POST", of_graph("/maintenance/recovery/{commit_id}/discard"), "discardPrepared", "Forget a prepared write.", "admin",
+          json_answer("Discarded", "It is gone."), errors=(400, 409), pool="bulk", tag="ours"),
+    Route("GET", of_graph("/policy/me"), "getRights", "What the caller may do.", "read",
+          json_answer("Rights", "By action: on all branches, on none, on protected ones, on others."), pool="none", tag="ours"),
+)  # fmt: skip
+
+OURS: tuple[Route, ...] = (*_READS, *_LANGUAGE, *_UPKEEP)

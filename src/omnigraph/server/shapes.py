@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.features import FORMAT
+from omnigraph.wire.changes import image_json
 from omnigraph.wire.history import commit_json, snapshot_json
 from omnigraph.wire.members import JsonObject, present
 from omnigraph.wire.reads import result_json
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph import GraphSnapshot
     from omnigraph.history import Commit
-    from omnigraph.merge import MergeResult
+    from omnigraph.merge import MergeConflict, MergeResult
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.read import Result
@@ -129,4 +130,30 @@ def merge_shape(result: MergeResult, actor: str | None) -> JsonObject:
                 "changes": value["changes"] or None,
             }
         ),
+    }
+
+
+def review_shape(result: MergeResult) -> JsonObject:
+    """What a merge would do, with its conflicts as a reviewer needs them."""
+    value = merge_json(result)
+    return {
+        "source": result.source,
+        "target": result.target,
+        "outcome": result.outcome,
+        "dry_run": True,
+        "base": list(result.bases),
+        "source_commit": result.source_commit,
+        "target_commit": result.target_commit,
+        "changes": value["changes"],
+        "conflicts": [_conflict_shape(each) for each in result.conflicts],
+        **{name: value[name] for name in ("schema_conflicts", "schema_steps", "hint") if name in value},
+    }
+
+
+def _conflict_shape(conflict: MergeConflict) -> JsonObject:
+    images = {side: image_json(conflict.entity_kind, getattr(conflict, side)) for side in ("base", "ours", "theirs")}
+    return {
+        **conflict.to_json(),
+        "fields": [each.name for each in conflict.properties],
+        **present(images),
     }

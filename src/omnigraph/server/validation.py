@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omnigraph.errors import UsageError
-from omnigraph.server.components import COMPONENTS, Schema
+from omnigraph.server.components import COMPONENTS
+from omnigraph.server.json_schemas import Schema
 from omnigraph.server.route import Parameter, Route
 
 _WORDS = {

@@ -20,17 +20,18 @@ def change_json(change: EntityChange) -> JsonObject:
             "type": {"id": change.type_id, "name": change.type_name},
             "id": change.id,
             "op": change.op,
-            "before": _image(change, change.before),
-            "after": _image(change, change.after),
+            "before": image_json(change.kind, change.before),
+            "after": image_json(change.kind, change.after),
         }
     )
 
 
-def _image(change: EntityChange, entity: Entity | None) -> JsonObject | None:
+def image_json(kind: str, entity: Entity | None) -> JsonObject | None:
+    """{properties, endpoints?}; None for an entity that is not there."""
     if entity is None:
         return None
     value = json_value(entity)
-    ends = ("from", "to") if change.kind == "edge" else ()
+    ends = ("from", "to") if kind == "edge" else ()
     image = {"properties": {name: item for name, item in value.items() if name not in ("id", *ends)}}
     return image | ({"endpoints": {end: value[end] for end in ends}} if ends else {})
 

@@ -6,7 +6,10 @@ from importlib import import_module
 
 from omnigraph.server.handlers.binding import HANDLERS, Handler, handles
 
-_MODULES = ("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs", "mcp")
+_MODULES = (
+    *("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs", "mcp"),
+    *("catalogs", "entities", "histories", "languages", "upkeep"),
+)
 
 
 def all_handlers() -> dict[str, Handler]:

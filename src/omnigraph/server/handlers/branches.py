@@ -5,9 +5,14 @@ from __future__ import annotations
 import hashlib
 
 from omnigraph.errors import PreconditionFailed
+from omnigraph.graph import Branch
+from omnigraph.merge import Resolution
 from omnigraph.server.calls import MAIN, Answer, Call
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.shapes import merge_shape
+from omnigraph.server.shapes import commit_shape, merge_shape, review_shape
+from omnigraph.wire.members import JsonObject
+
+MAX_COUNTED_COMMITS = 10_000
 
 
 @handles("cluster_listBranches")
@@ -15,7 +20,32 @@ def list_branches(call: Call) -> Answer:
     branches = call.graph.branches.list()
     heads = "\n".join(f"{branch.name}\0{branch.head.id}" for branch in branches)
     etag = hashlib.sha256(heads.encode()).hexdigest()[:32]
-    return Answer({"branches": sorted(branch.name for branch in branches)}, etag=etag)
+    body: JsonObject = {"branches": sorted(branch.name for branch in branches)}
+    if call.query.get("detail"):
+        body["details"] = _details(call, branches)
+    return Answer(body, etag=etag)
+
+
+def _details(call: Call, branches: list[Branch]) -> list[JsonObject]:
+    """How many commits a branch has that main has not, and the other way round, along first parents, as far as it is counted."""
+    graph = call.graph
+    protected: frozenset[str] = getattr(call.of_graph.gate, "protected_branches", frozenset())
+    of_main = {commit.id: place for place, commit in enumerate(graph.commits(MAIN, limit=MAX_COUNTED_COMMITS))}
+    details = []
+    for branch in branches:
+        own = [commit.id for commit in graph.commits(branch.name, limit=MAX_COUNTED_COMMITS)]
+        ahead = next((place for place, id in enumerate(own) if id in of_main), len(own))
+        behind = of_main[own[ahead]] if ahead < len(own) else len(of_main)
+        details.append(
+            {
+                "name": branch.name,
+                "head": commit_shape(branch.head),
+                "ahead": ahead,
+                "behind": behind,
+                "protected": branch.name in protected,
+            }
+        )
+    return details
 
 
 def check_head(call: Call, revision: str) -> None:
@@ -49,11 +79,19 @@ def delete_branch(call: Call) -> Answer:
 def merge_branches(call: Call) -> Answer:
     body = call.body
     check_head(call, body.get("target") or MAIN)
+    dry_run, expect = body.get("dry_run", False), body.get("expect")
     result = call.graph.branches.merge(
         body["source"],
         body.get("target") or MAIN,
+        strategy=body.get("strategy", "fail"),
+        by=body.get("by", "row"),
+        dry_run=dry_run,
         delete_branch=body.get("delete_branch", False),
         message=call.message,
+        resolutions=[Resolution.from_json(each) for each in body.get("resolutions", ())],
+        expect=None if expect is None else (expect["source"], expect["target"]),
     )
+    if dry_run:
+        return Answer(review_shape(result), commit=result.target_commit)
     commit = None if result.commit is None else result.commit.id
-    return Answer(merge_shape(result, call.actor_id), commit=commit, made=result.commit)
+    return Answer(merge_shape(result, call.actor_id), commit=commit)

@@ -13,9 +13,10 @@ from omnigraph.wire.schemas import schema_json
 
 @handles("cluster_getSnapshot")
 def get_snapshot(call: Call) -> Answer:
-    snapshot = call.graph.snapshot(call.existing_branch())
+    snapshot = call.graph.snapshot(call.revision())
     commit = snapshot.commit.id
-    return Answer(snapshot_shape(call.branch, snapshot), commit=commit, etag=commit)
+    branch = snapshot.commit.ref.branch if "snapshot" in call.query else call.branch
+    return Answer(snapshot_shape(branch, snapshot), commit=commit, etag=commit)
 
 
 @handles("cluster_getSchema")

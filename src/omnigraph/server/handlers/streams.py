@@ -13,15 +13,26 @@ from omnigraph.server.route import NDJSON
 from omnigraph.wire.changes import commit_page_json, feed_json
 
 MAX_PAGE_CHANGES = 8_192
+EXPORT_TYPES = {
+    "ndjson": NDJSON,
+    "arrow": "application/vnd.apache.arrow.stream",
+    "parquet": "application/vnd.apache.parquet",
+    "csv": "text/csv",
+}
+"""The media type of each format of an export."""
 
 
 @handles("cluster_export")
 def export(call: Call) -> Answer:
     """Everything that can be refused is refused before the first byte: the branch is pinned, and its first piece made."""
-    graph = call.graph
-    commit = graph.commit(call.existing_branch())
-    pieces = graph.export_stream(revision=commit.id, types=call.body.get("type_names"))
-    return Answer(begun(pieces), media_type=NDJSON, commit=commit.id)
+    graph, format = call.graph, call.body.get("format", "ndjson")
+    commit = graph.commit(call.revision())
+    pieces = graph.export_stream(
+        revision=commit.id,
+        types=call.body.get("type_names"),
+        format="jsonl" if format == "ndjson" else format,
+    )
+    return Answer(begun(pieces), media_type=EXPORT_TYPES[format], commit=commit.id)
 
 
 @handles("cluster_captureChangeBaseline")

@@ -1,0 +1,114 @@
+"""What may stand at a place of a query text, which need not be finished: a guess from the text before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omnigraph.language.catalog import Catalog, EdgeType, InterfaceType, Property
+
+_KEYWORDS = ("match", "return", "order", "limit", "offset", "insert", "update", "delete", "set", "where", "distinct",
+             "and", "or", "not", "exists", "count", "is null", "is not null", "in", "contains", "starts_with", "ends_with",
+             "as", "asc", "desc")  # fmt: skip
+_BOUND = re.compile(r"\$(\w+)\s*:\s*([A-Z]\w*)")
+_WALKED = re.compile(r"\$(\w+)\s+(?:\$(\w+)\s*:\s*)?<?([a-z]\w*)>?(?:\s*\{\d+,\d*\})?\s+\$(\w+)")
+_AFTER_DOT = re.compile(r"\$(\w+)\.(\w*)$")
+_AFTER_COLON = re.compile(r"\$\w+\s*:\s*(\w*)$")
+_VARIABLE = re.compile(r"\$(\w*)$")
+_AFTER_VARIABLE = re.compile(r"\$(\w+)\s+(?:\$\w+\s*:\s*)?(\w*)$")
+_WORD = re.compile(r"(\w*)$")
+_STATEMENT = re.compile(r"\b(insert|update|delete)\s+(\w*)$")
+_PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]*)\)")
+
+
+@dataclass(frozen=True)
+class Completion:
+    label: str
+    kind: str
+    """type, property, edge, variable or keyword."""
+    detail: str | None = None
+
+
+def completions(text: str, line: int, column: int, catalog: Catalog) -> list[Completion]:
+    """Those that begin like the word before the place (line and column count from 1), in the order of the schema."""
+    lines = text.split("\n")
+    before = "\n".join(
+        [*lines[: max(line - 1, 0)], lines[line - 1][: max(column - 1, 0)] if line <= len(lines) else ""]
+    )
+    types = _types_of_variables(text, catalog)
+    if found := _AFTER_DOT.search(before):
+        return _starting(found[2], _properties(types.get(found[1], ()), catalog))
+    if found := _STATEMENT.search(before):
+        return _starting(found[2], _entities(catalog))
+    if (found := _AFTER_COLON.search(before)) and not found[1][:1].islower():
+        return _starting(found[1], _nodes(catalog))
+    if found := _VARIABLE.search(before):
+        return _starting(found[1], (Completion(name, "variable", " | ".join(of)) for name, of in sorted(types.items())))
+    if found := _AFTER_VARIABLE.search(before):
+        edges = _edges(types.get(found[1], ()), catalog)
+        return _starting(found[2], [*edges, *_words()])
+    word = _WORD.search(before)
+    return _starting(word[1] if word else "", _words())
+
+
+def _starting(prefix: str, items: Iterator[Completion] | list[Completion]) -> list[Completion]:
+    return [each for each in items if each.label.lower().startswith(prefix.lower())]
+
+
+def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    """What each variable stands for, as far as the text says it: a node type, an interface, an edge type; parameters, nothing."""
+    types: dict[str, tuple[str, ...]] = {}
+    for parameters in _PARAMETER.findall(text):
+        types |= dict.fromkeys(re.findall(r"\$(\w+)", parameters), ())
+    for name, bound in _BOUND.findall(text):
+        if bound in catalog.nodes or bound in catalog.interfaces:
+            types[name] = (bound,)
+    for near, edge_name, word, far in _WALKED.findall(text):
+        edge = catalog.edge_by_word(word)
+        if edge is not None:
+            if edge_name:
+                types[edge_name] = (edge.name,)
+            is_backwards = types.get(near) == (edge.target,) and edge.source != edge.target
+            ends = (edge.target, edge.source) if is_backwards else (edge.source, edge.target)
+            types.setdefault(near, (ends[0],))
+            types.setdefault(far, (ends[1],))
+    return types
+
+
+def _properties(types: tuple[str, ...], catalog: Catalog) -> Iterator[Completion]:
+    for name in types:
+        entity = catalog.nodes.get(name) or catalog.edges.get(name) or catalog.interfaces.get(name)
+        if entity is not None:
+            if not isinstance(entity, InterfaceType):
+                yield Completion("id", "property", "String")
+            if isinstance(entity, EdgeType):
+                yield from (Completion(end, "property", "String") for end in ("from", "to"))
+            yield from (_property(each) for each in entity.properties.values())
+
+
+def _property(property: Property) -> Completion:
+    return Completion(property.name, "property", str(property.type))
+
+
+def _nodes(catalog: Catalog) -> Iterator[Completion]:
+    yield from (Completion(name, "type", "node") for name in catalog.nodes)
+    yield from (Completion(name, "type", "interface") for name in catalog.interfaces)
+
+
+def _entities(catalog: Catalog) -> Iterator[Completion]:
+    yield from (Completion(name, "type", "node") for name in catalog.nodes)
+    yield from (Completion(name, "type", "edge") for name in catalog.edges)
+
+
+def _edges(types: tuple[str, ...], catalog: Catalog) -> list[Completion]:
+    """Edges that touch these types; every edge when nothing is known."""
+    return [
+        Completion(edge.name[0].lower() + edge.name[1:], "edge", f"{edge.source} -> {edge.target}")
+        for edge in catalog.edges.values()
+        if not types or {edge.source, edge.target} & set(types)
+    ]
+
+
+def _words() -> list[Completion]:
+    return [Completion(word, "keyword") for word in _KEYWORDS]

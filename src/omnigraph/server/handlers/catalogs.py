@@ -1,0 +1,103 @@
+"""The typed schema as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.commits import IMMUTABLE
+from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.language.catalog import Catalog, EntityType, Property
+
+
+@handles("getCatalog")
+def get_catalog(call: Call) -> Answer:
+    revision = call.query.get("rev") or MAIN
+    snapshot = call.graph.snapshot(revision, as_of=call.query.get("at"))
+    counts = {f"{each.kind}:{each.name}": each.entities for each in snapshot.types}
+    commit = snapshot.commit.id
+    body = {"graph_commit_id": commit, **catalog_shape(snapshot.schema, counts)}
+    return Answer(body, commit=commit, etag=commit, headers=IMMUTABLE if revision == commit else {})
+
+
+def catalog_shape(catalog: Catalog, counts: Mapping[str, int]) -> JsonObject:
+    return {
+        "schema_hash": catalog.hash,
+        "nodes": [
+            {**_type(node, counts), "key": list(node.key), **_given(implements=list(node.implements))}
+            for node in catalog.nodes.values()
+        ],
+        "edges": [
+            {
+                **_type(edge, counts),
+                "from": edge.source,
+                "to": edge.target,
+                "min_out": edge.min_out,
+                "max_out": edge.max_out,
+            }
+            for edge in catalog.edges.values()
+        ],
+        "interfaces": [
+            {
+                "name": each.name,
+                "properties": [_property(property) for property in each.properties.values()],
+                "types": [node.name for node in catalog.implementers(each.name)],
+                **present({"description": each.description}),
+            }
+            for each in catalog.interfaces.values()
+        ],
+    }
+
+
+def _type(entity: EntityType, counts: Mapping[str, int]) -> JsonObject:
+    return {
+        "name": entity.name,
+        "properties": [_property(property) for property in entity.properties.values()],
+        "constraints": [
+            present(
+                {
+                    "kind": each.kind,
+                    "fields": list(each.fields),
+                    "minimum": each.minimum,
+                    "maximum": each.maximum,
+                    "pattern": each.pattern,
+                }
+            )
+            for each in entity.constraints
+        ],
+        "entity_count": counts[entity.table_key],
+        **present({"description": entity.description, "instruction": entity.instruction}),
+    }
+
+
+def _property(property: Property) -> JsonObject:
+    type, is_vector = property.type, property.type.dimension is not None
+    embed = property.embed
+    return {
+        "name": property.name,
+        "type": str(type),
+        "scalar": type.scalar.value,
+        "nullable": type.nullable,
+        "list": type.is_list,
+        **_given(enum=list(type.enum), interfaces=list(property.interfaces)),
+        **present(
+            {
+                "vector_dim": type.dimension,
+                "default": property.default,
+                "description": property.description,
+                "metric": property.metric if is_vector else None,
+                "language": property.language if property.language != "english" else None,
+                "embed": embed and present({"source": embed.source, "model": embed.model}),
+            }
+        ),
+    }
+
+
+def _given(**lists: list[str]) -> JsonObject:
+    """Without the empty ones."""
+    return {name: value for name, value in lists.items() if value}

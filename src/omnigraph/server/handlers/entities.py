@@ -1,0 +1,229 @@
+"""Entities: a type as a table, one entity, its versions, its neighbours."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from omnigraph.errors import LimitExceeded, NotFound, UsageError
+from omnigraph.language.catalog import EdgeType, NodeType
+from omnigraph.server.arrow import ARROW, table_answer
+from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.entity_queries import MAX_FILTERS, EntityQuery, Hop, hops_of
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.commits import IMMUTABLE
+from omnigraph.server.headers import accepts
+from omnigraph.server.pages import limit_of, pinned
+from omnigraph.server.shapes import commit_shape
+from omnigraph.values.types import Scalar
+from omnigraph.wire.members import JsonObject, present
+from omnigraph.wire.values import value_json
+
+if TYPE_CHECKING:
+    from omnigraph.language.catalog import Catalog, EntityType
+    from omnigraph.values.entities import Entity
+
+NEXT_PAGE = "Omnigraph-Next-Page-Token"
+
+
+def type_named(catalog: Catalog, name: str) -> EntityType:
+    """A type by its name; a node type wins over an edge type of the same name, unless `edge:Name` says which."""
+    for key in (name, f"node:{name}", f"edge:{name}"):
+        if key in catalog.tables:
+            return catalog.tables[key]
+    raise UsageError(f"the schema has no type '{name[:100]}'", hint=f"it has: {', '.join(sorted(catalog.tables))}")
+
+
+def kind_of(entity: EntityType) -> str:
+    return "edge" if isinstance(entity, EdgeType) else "node"
+
+
+def _revision(call: Call) -> str:
+    return call.query.get("rev") or MAIN
+
+
+def immutable(call: Call, commit: str) -> dict[str, str]:
+    """What is read by its commit id never changes."""
+    return dict(IMMUTABLE) if call.query.get("rev") == commit else {}
+
+
+@handles("listEntities")
+def list_entities(call: Call) -> Answer:
+    query, graph = call.query, call.graph
+    limit, place = limit_of(call, 100, 1_000), pinned(call, [_revision(call)])
+    (commit,) = place.commits
+    entity = type_named(graph.snapshot(commit).schema, call.path["type"])
+    asked = EntityQuery(entity)
+    filters = query.get("filter", ())
+    if len(filters) > MAX_FILTERS:
+        raise LimitExceeded(
+            f"a request has at most {MAX_FILTERS} filters", resource="filters", limit=MAX_FILTERS, actual=len(filters)
+        )
+    for each in filters:
+        asked.add_filter(each)
+    if "order" in query:
+        asked.add_order(query["order"])
+    with call.timed("run"):
+        result = graph.query(
+            asked.text(limit + 1, place.offset),
+            asked.values,
+            revision=commit,
+            timeout=call.service.settings.limits.query_seconds,
+            cancel=call.cancellation,
+        )
+    token = place.token(call, limit) if result.num_rows > limit else None
+    shown = quote(asked.text(limit, place.offset), safe=" {}$:()[],.=<>!")
+    headers = {"Omnigraph-Query": shown.replace("\n", "%0A"), **immutable(call, commit)}
+    if accepts(call.request.headers, ARROW):
+        table = result.to_arrow().slice(0, limit)
+        headers |= {} if token is None else {NEXT_PAGE: token}
+        return table_answer(table, result.query_name, commit, call.request.headers, headers)
+    rows = result.to_json()[:limit]
+    body = {
+        "entity_kind": kind_of(entity),
+        "type_name": entity.name,
+        "columns": asked.columns,
+        "rows": rows,
+        "graph_commit_id": commit,
+        **present({"next_page_token": token}),
+    }
+    return Answer(body, commit=commit, rows=len(rows), headers=headers)
+
+
+@handles("getEntity")
+def get_entity(call: Call) -> Answer:
+    graph, query = call.graph, call.query
+    snapshot = graph.snapshot(_revision(call), as_of=query.get("at"))
+    commit = snapshot.commit.id
+    entity = type_named(snapshot.schema, query["type"])
+    found = graph.entity(entity.table_key, query["id"], revision=commit)
+    if found is None:
+        raise NotFound(f"{entity.name} '{query['id'][:100]}' not found")
+    body = {**_named(entity, query["id"]), **state_shape(entity, found), "graph_commit_id": commit}
+    return Answer(body, commit=commit, headers=immutable(call, commit))
+
+
+def _named(entity: EntityType, id: str) -> JsonObject:
+    return {"entity_kind": kind_of(entity), "type_name": entity.name, "id": id}
+
+
+def state_shape(entity: EntityType, found: Entity) -> JsonObject:
+    """{properties, endpoints?, blobs?}: a Blob is never a value, its size is."""
+    ends = ("from", "to") if isinstance(entity, EdgeType) else ()
+    blobs = {name for name, each in entity.properties.items() if each.type.scalar is Scalar.BLOB}
+    values = {name: value for name, value in found.items() if name not in ("id", *ends)}
+    sizes = {name: len(value) for name, value in values.items() if name in blobs and isinstance(value, bytes)}
+    shown: JsonObject = {"properties": {name: value_json(value) for name, value in values.items() if name not in blobs}}
+    if ends:
+        shown["endpoints"] = {end: found[end] for end in ends}
+    return shown | ({"blobs": sizes} if sizes else {})
+
+
+@handles("getEntityHistory")
+def entity_history(call: Call) -> Answer:
+    graph, query = call.graph, call.query
+    limit, place = limit_of(call, 100, 1_000), pinned(call, [call.existing_branch()])
+    (commit,) = place.commits
+    entity = type_named(graph.snapshot(commit).schema, query["type"])
+    versions = graph.history(entity.table_key, query["id"], revision=commit)
+    if not versions:
+        raise NotFound(f"{entity.name} '{query['id'][:100]}' not found")
+    shown = []
+    for version, before in itertools.zip_longest(versions, versions[1:]):
+        was_there = before is not None and before.value is not None
+        op = "delete" if version.value is None else "update" if was_there else "insert"
+        state = {} if version.value is None else state_shape(entity, version.value)
+        shown.append({"commit": commit_shape(version.commit), "op": op, **state})
+    page = shown[place.offset : place.offset + limit]
+    token = place.token(call, limit) if len(shown) > place.offset + limit else None
+    body = {**_named(entity, query["id"]), "versions": page, **present({"next_page_token": token})}
+    return Answer(body, commit=commit, rows=len(page))
+
+
+@handles("getNeighbours")
+def neighbours(call: Call) -> Answer:
+    query, graph = call.query, call.graph
+    limit, place = limit_of(call, 50, 500), pinned(call, [_revision(call)])
+    (commit,) = place.commits
+    catalog = graph.snapshot(commit).schema
+    node = type_named(catalog, query["type"])
+    if not isinstance(node, NodeType):
+        raise UsageError(f"{node.name} is an edge type: only nodes have neighbours")
+    if graph.entity(node.table_key, query["id"], revision=commit) is None:
+        raise NotFound(f"{node.name} '{query['id'][:100]}' not found")
+    hops = hops_of(catalog, node.name, query.get("edge"), query.get("direction", "both"))
+    counts = [_asked(call, hop.count, commit)[0]["n"] for hop in hops]
+    found = _Neighbourhood(catalog)
+    skip, left = place.offset, limit
+    for hop, count in zip(hops, counts, strict=True):
+        if left and skip < count:
+            rows = _asked(call, hop.rows(left, skip), commit)
+            found.add(hop, rows)
+            left -= len(rows)
+        skip = max(0, skip - count)
+    token = place.token(call, limit) if sum(counts) > place.offset + limit else None
+    body = {
+        "nodes": list(found.nodes.values()),
+        "edges": list(found.edges.values()),
+        "counts": [
+            {"edge": hop.edge.name, "direction": hop.direction, "type": hop.far, "count": count}
+            for hop, count in zip(hops, counts, strict=True)
+        ],
+        "graph_commit_id": commit,
+        **present({"next_page_token": token}),
+    }
+    return Answer(body, commit=commit, rows=len(found.edges), headers=immutable(call, commit))
+
+
+def _asked(call: Call, text: str, commit: str) -> list[dict[str, Any]]:
+    result = call.graph.query(
+        text,
+        {"id": call.query["id"]},
+        revision=commit,
+        timeout=call.service.settings.limits.query_seconds,
+        cancel=call.cancellation,
+    )
+    return result.to_json()
+
+
+class _Neighbourhood:
+    """Nodes and edges, each once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.nodes: dict[tuple[str, str], JsonObject] = {}
+        self.edges: dict[tuple[str, str], JsonObject] = {}
+
+    def add(self, hop: Hop, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            node = dict(row["node"])
+            id = node.pop("id")
+            self.nodes[hop.far, id] = {
+                "type": hop.far,
+                "id": id,
+                "label": self._label(hop.far, id, node),
+                "properties": node,
+            }
+            own = {
+                name.removeprefix("edge_property_"): value
+                for name, value in row.items()
+                if name.startswith("edge_property_")
+            }
+            self.edges[hop.edge.name, row["edge_id"]] = {
+                "type": hop.edge.name,
+                "id": row["edge_id"],
+                "from": row["edge_from"],
+                "to": row["edge_to"],
+                "properties": own,
+            }
+
+    def _label(self, type_name: str, id: str, node: dict[str, Any]) -> str:
+        """What a person calls it: a name or title, the first text, or its id."""
+        texts = [
+            name
+            for name, each in self._catalog.nodes[type_name].properties.items()
+            if each.type.scalar is Scalar.STRING and not each.type.is_list
+        ]
+        chosen = [name for name in ("name", "title", "label") if name in texts] + texts
+        return next((str(node[name]) for name in chosen if node.get(name)), id)

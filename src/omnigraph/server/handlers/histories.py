@@ -1,0 +1,167 @@
+"""History across branches: differences, the log of several, tags."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import json
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import LimitExceeded, UsageError
+from omnigraph.server.arrow import ARROW, table_answer
+from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.commits import IMMUTABLE
+from omnigraph.server.handlers.entities import NEXT_PAGE
+from omnigraph.server.headers import accepts
+from omnigraph.server.pages import Place, limit_of, pinned, place_of
+from omnigraph.server.shapes import commit_shape
+from omnigraph.wire.changes import change_json
+from omnigraph.wire.history import tag_json
+from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.changes import EntityChange
+    from omnigraph.history import Commit
+
+MAX_CHANGES = 8_192
+MAX_REFS = 100
+MAX_LOG_DEPTH = 100_000
+
+
+@handles("getDiff")
+def diff(call: Call) -> Answer:
+    query = call.query
+    limit, place = limit_of(call, 1_000, MAX_CHANGES), pinned(call, [query["from"], query["to"]])
+    before, after = place.commits
+    changes = call.graph.diff(before, after, types=query.get("type"), kinds=query.get("kind"), ops=query.get("op"))
+    ends = {"from": before, "to": after}
+    headers = dict(IMMUTABLE) if (query["from"], query["to"]) == place.commits else {}
+    if query.get("summary"):
+        return Answer({**ends, "summary": _summary(changes)}, commit=after, headers=headers)
+    page = list(itertools.islice(changes, place.offset, place.offset + limit + 1))
+    token = place.token(call, limit) if len(page) > limit else None
+    shown = [change_json(change) for change in page[:limit]]
+    if accepts(call.request.headers, ARROW):
+        told = headers | ({} if token is None else {NEXT_PAGE: token})
+        return table_answer(_change_table(shown), "diff", after, call.request.headers, told)
+    body = {**ends, "changes": shown, **present({"next_page_token": token})}
+    return Answer(body, commit=after, rows=len(shown), headers=headers)
+
+
+def _summary(changes: Any) -> list[JsonObject]:
+    """By type: how many entities were inserted, updated and deleted, and in how many updates each property changed."""
+    ops: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    properties: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for change in changes:
+        key = (change.kind, change.type_name)
+        ops[key][change.op] += 1
+        properties[key].update(_changed(change))
+    return [
+        {
+            "entity_kind": kind,
+            "type_name": name,
+            **{op: counts[op] for op in ("insert", "update", "delete")},
+            "properties": dict(properties[kind, name]),
+        }
+        for (kind, name), counts in ops.items()
+    ]
+
+
+def _changed(change: EntityChange) -> list[str]:
+    if change.before is None or change.after is None:
+        return []
+    return [name for name, value in change.after.items() if change.before.get(name) != value]
+
+
+def _change_table(changes: list[JsonObject]) -> pa.Table:
+    """Changes as rows; the images are JSON text, because each type has properties of its own."""
+    import pyarrow as pa
+
+    def image(change: JsonObject, side: str) -> str | None:
+        return json.dumps(change[side], ensure_ascii=False) if side in change else None
+
+    rows = [
+        {
+            "kind": change["kind"],
+            "type_id": change["type"]["id"],
+            "type_name": change["type"]["name"],
+            "id": change["id"],
+            "op": change["op"],
+            "before": image(change, "before"),
+            "after": image(change, "after"),
+        }
+        for change in changes
+    ]
+    names = ("kind", "type_id", "type_name", "id", "op", "before", "after")
+    return pa.Table.from_pylist(rows, pa.schema([(name, pa.utf8()) for name in names]))
+
+
+@handles("getLog")
+def log(call: Call) -> Answer:
+    """Every commit comes before its parents; among those that may come next, the newest does."""
+    graph, limit = call.graph, limit_of(call, 200, 1_000)
+    refs = list(dict.fromkeys(call.query.get("ref", ())))
+    if len(refs) > MAX_REFS:
+        raise LimitExceeded(f"a log has at most {MAX_REFS} refs", resource="refs", limit=MAX_REFS, actual=len(refs))
+    branches, tags = graph.branches.list(), graph.tags.list()
+    heads = [graph.commit(ref) for ref in refs] if refs else [branch.head for branch in branches]
+    place = place_of(call) or Place(tuple(dict.fromkeys(commit.id for commit in heads)), 0)
+    wanted = place.offset + limit + 1
+    if wanted > MAX_LOG_DEPTH:
+        raise UsageError(f"a log is at most {MAX_LOG_DEPTH} commits deep", hint="GET /commits goes on from any commit")
+    commits: dict[str, Commit] = {}
+    for head in place.commits:
+        commits |= {commit.id: commit for commit in graph.commits(head, limit=wanted)}
+    ordered = _in_order(commits)
+    page = ordered[place.offset : place.offset + limit]
+    shown = {commit.id for commit in page}
+    named = [(each.name, each.head.id) for each in branches] + [(each.name, each.head.id) for each in tags]
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, id in named:
+        if id in shown:
+            names[id].append(name)
+    token = place.token(call, limit) if len(ordered) > place.offset + limit else None
+    etag = hashlib.sha256(json.dumps(named).encode()).hexdigest()
+    body = {"commits": [commit_shape(each) for each in page], "refs": names, **present({"next_page_token": token})}
+    return Answer(body, etag=etag[:32], rows=len(page))
+
+
+def _in_order(commits: dict[str, Commit]) -> list[Commit]:
+    parents = {
+        id: [each.id for each in (commit.parent, commit.merged) if each is not None and each.id in commits]
+        for id, commit in commits.items()
+    }
+    children = Counter(parent for each in parents.values() for parent in each)
+    ready = [(-commit.at.timestamp(), id) for id, commit in commits.items() if not children[id]]
+    heapq.heapify(ready)
+    ordered = []
+    while ready:
+        _, id = heapq.heappop(ready)
+        ordered.append(commits[id])
+        for parent in parents[id]:
+            children[parent] -= 1
+            if not children[parent]:
+                heapq.heappush(ready, (-commits[parent].at.timestamp(), parent))
+    return ordered
+
+
+@handles("listTags")
+def list_tags(call: Call) -> Answer:
+    return Answer({"tags": [tag_json(tag) for tag in call.graph.tags.list()]})
+
+
+@handles("createTag")
+def create_tag(call: Call) -> Answer:
+    tag = call.graph.tags.create(call.body["name"], call.body.get("at") or MAIN)
+    return Answer(tag_json(tag), commit=tag.head.id)
+
+
+@handles("deleteTag")
+def delete_tag(call: Call) -> Answer:
+    call.graph.tags.delete(call.path["tag"])
+    return Answer({"name": call.path["tag"]})

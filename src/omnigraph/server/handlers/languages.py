@@ -1,0 +1,122 @@
+"""The languages as a service: how a query would run, what is wrong with a text, its canonical form, what may come next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import LanguageError, QueryError, SchemaError, UsageError
+from omnigraph.graph import lint_schema
+from omnigraph.language.query.completion import completions
+from omnigraph.language.query.parser import parse_queries
+from omnigraph.language.query.printer import format_queries
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.server.calls import Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.reads import check_text
+from omnigraph.wire.members import JsonObject, present
+from omnigraph.wire.reads import explanation_json
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.lint import LintReport
+
+
+@handles("explainQuery")
+def explain(call: Call) -> Answer:
+    body, graph = call.body, call.graph
+    check_text(call, body["query"])
+    commit = graph.commit(call.existing_branch()).id
+    text, params, name = body["query"], body.get("params"), body.get("name")
+    value = explanation_json(graph.explain(text, params, name=name, revision=commit))
+    value["graph_commit_id"] = value.pop("commit")
+    if body.get("run"):
+        timeout = call.service.settings.limits.query_seconds
+        result = graph.query(text, params, name=name, revision=commit, timeout=timeout, cancel=call.cancellation)
+        timing = result.timing
+        value["run"] = {
+            "row_count": result.num_rows,
+            "reading_ms": round(timing.inputs_s * 1000, 3),
+            "engine_ms": round(timing.engine_s * 1000, 3),
+            "total_ms": round(timing.total_s * 1000, 3),
+        }
+    return Answer(value, commit=commit)
+
+
+@handles("lintText")
+def lint(call: Call) -> Answer:
+    """What the text says is never an error of the request."""
+    call.ask_graph()
+    body = call.body
+    if ("query" in body) == ("schema" in body):
+        raise UsageError("give a query or a schema")
+    text = body.get("query", body.get("schema"))
+    check_text(call, text)
+    if "schema" in body:
+        return Answer({"diagnostics": _schema_diagnostics(text)})
+    report = call.graph.lint(text, revision=call.existing_branch())
+    return Answer({"diagnostics": _query_diagnostics(text, report)})
+
+
+def _query_diagnostics(text: str, report: LintReport) -> list[JsonObject]:
+    try:
+        places = {query.name: (query.at.line, query.at.column) for query in parse_queries(text).queries}
+    except QueryError as error:
+        return [_of_error(text, error)]
+    found = [_of_error(text, query.error) for query in report.queries if query.error is not None]
+    for finding in report.findings:
+        if finding.severity != "error":
+            line, column = places.get(next(iter(finding.query_names), ""), (1, 1))
+            found.append(_diagnostic(text, line, column, finding.code, finding.severity, finding.message))
+    return found
+
+
+def _schema_diagnostics(text: str) -> list[JsonObject]:
+    try:
+        compile_schema(text)
+        findings = lint_schema(text, is_first=False)
+    except SchemaError as error:
+        return [_of_error(text, error)]
+    return [_diagnostic(text, each.line, each.column, each.code, "warning", each.message) for each in findings]
+
+
+def _of_error(text: str, error: LanguageError) -> JsonObject:
+    return _diagnostic(text, error.line, error.column, error.rule, "error", error.message, error.hint)
+
+
+def _diagnostic(
+    text: str, line: int, column: int, rule: str, severity: str, message: str, hint: str | None = None
+) -> JsonObject:
+    """It ends where the word at its place does."""
+    line, column = max(line, 1), max(column, 1)
+    lines = text.splitlines()
+    rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
+    word = next((place for place, letter in enumerate(rest) if not (letter.isalnum() or letter in "_$")), len(rest))
+    return present(
+        {
+            "line": line,
+            "column": column,
+            "end_line": line,
+            "end_column": column + max(word, 1),
+            "rule": rule,
+            "severity": severity,
+            "message": message,
+            "hint": hint,
+        }
+    )
+
+
+@handles("formatQueries")
+def format_text(call: Call) -> Answer:
+    call.ask_graph()
+    check_text(call, call.body["query"])
+    return Answer({"query": format_queries(parse_queries(call.body["query"]))})
+
+
+@handles("completeQuery")
+def complete(call: Call) -> Answer:
+    body = call.body
+    check_text(call, body["query"])
+    catalog = call.graph.snapshot(call.existing_branch()).schema
+    items = completions(body["query"], body["line"], body["column"], catalog)
+    return Answer(
+        {"items": [present({"label": each.label, "kind": each.kind, "detail": each.detail}) for each in items]}
+    )

@@ -1,0 +1,95 @@
+"""Upkeep: what is stored, compaction, cleanup, prepared writes; and what the caller may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.policy import ACTIONS, Action, Ask, Gate, denied, is_allowed
+from omnigraph.server.calls import Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.shapes import commit_shape
+from omnigraph.wire.health import cleanup_json, storage_json
+from omnigraph.wire.history import prepared_json
+from omnigraph.wire.optimize import optimize_json
+
+_ORDINARY_BRANCH = "any-branch-that-no-rule-names"
+
+
+@handles("getStorage")
+def get_storage(call: Call) -> Answer:
+    graph, branch = call.graph, call.existing_branch()
+    commit = graph.commit(branch)
+    body = storage_json(graph.storage(branch))
+    numbers = {
+        "branches": len(graph.branches.list()),
+        "tags": len(graph.tags.list()),
+        "commits": commit.ref.seq + 1,
+    }
+    return Answer({**body, **numbers}, commit=commit.id)
+
+
+@handles("optimizeGraph")
+def optimize(call: Call) -> Answer:
+    dry_run = call.body.get("dry_run", False)
+    report = call.graph.optimize(call.branch, dry_run=dry_run)
+    body = optimize_json(call.of_graph.uri, call.branch, report, dry_run=dry_run)
+    if report.commit is not None:
+        body["commit"] = commit_shape(report.commit)
+    return Answer(body, commit=None if report.commit is None else report.commit.id)
+
+
+@handles("cleanUpGraph")
+def clean_up(call: Call) -> Answer:
+    """Nothing is removed unless the caller confirms it."""
+    body = call.body
+    report = call.graph.cleanup(
+        keep=body.get("keep"), older_than=body.get("older_than"), dry_run=not body.get("confirm", False)
+    )
+    return Answer(cleanup_json(report))
+
+
+@handles("listPrepared")
+def list_prepared(call: Call) -> Answer:
+    return Answer({"prepared": [prepared_json(each) for each in call.graph.recovery.list()]})
+
+
+@handles("resumePrepared")
+def resume_prepared(call: Call) -> Answer:
+    commit = call.graph.recovery.resume(call.path["commit_id"])
+    return Answer({"commit": commit_shape(commit)}, commit=commit.id)
+
+
+@handles("discardPrepared")
+def discard_prepared(call: Call) -> Answer:
+    call.graph.recovery.discard(call.path["commit_id"])
+    return Answer({"graph_commit_id": call.path["commit_id"]})
+
+
+@handles("getRights")
+def rights(call: Call) -> Answer:
+    """What to show and what to grey out; the gate is asked again when something is done."""
+    gate, actor = call.of_graph.gate, call.actor_id
+    protected: frozenset[str] = getattr(gate, "protected_branches", frozenset())
+    actions = {
+        action: "all" if gate is None else _scope(gate, actor, action, scope, protected)
+        for action, scope in ACTIONS.items()
+        if scope != "server"
+    }
+    if set(actions.values()) == {"none"}:
+        raise denied(actor, Ask("read"))
+    return Answer({"actor_id": actor, "actions": actions, "protected_branches": sorted(protected)})
+
+
+def _scope(gate: Gate, actor: str | None, action: Action, scope: str, protected: frozenset[str]) -> str:
+    if scope == "graph":
+        return "all" if is_allowed(gate, actor, Ask(action)) else "none"
+
+    def on(branch: str) -> bool:
+        named: dict[str, Any] = {scope: branch}
+        return is_allowed(gate, actor, Ask(action, **named))
+
+    on_protected = any(map(on, sorted(protected)))
+    on_others = on(_ORDINARY_BRANCH)
+    if on_others:
+        return "all" if on_protected or not protected else "unprotected"
+    return "protected" if on_protected else "none"
