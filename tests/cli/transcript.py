@@ -24,6 +24,7 @@ _ULID = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b")
 _TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{60,}")
 _PLAIN = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "<time>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*\+00:00"), "<time>"),
     (re.compile(r"\b1[789]\d{14}\b"), "<us>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
     (re.compile(r"\b(Person|City|Knows|LivesIn)-[0-9a-z]{10}\b"), r"\1-<table>"),

@@ -117,6 +117,8 @@ def test_a_graph_is_removed_only_with_an_approval_of_exactly_this(tmp_path: Path
     fewer = write(tmp_path, {"cities": SCHEMA})
     refused = cluster.apply(fewer)
     assert said(refused)["graph.people"] == ("delete", "blocked")
+    kept = cluster.read_applied(config.root).graphs["people"]  # until it goes, what limits it stays
+    assert (kept.policy, kept.queries) == ({"p.yaml": POLICY}, {"queries/q.gq": QUERY})
     og.open(config.graphs["people"].uri)
     cluster.approve(fewer, "graph.people", "ada")
     changed = write(tmp_path, {"cities": MORE})

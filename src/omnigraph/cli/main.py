@@ -13,11 +13,13 @@ from omnigraph.cli.commands import (
     agents,
     blobs,
     branches,
+    clusters,
     copies,
     data,
     graphs,
     health,
     history,
+    policies,
     queries,
     recovery,
     schemas,
@@ -91,6 +93,8 @@ for module in (
     servers,
     serving,
     agents,
+    clusters,
+    policies,
 ):
     module.register(cli)
 

@@ -6,7 +6,8 @@ from omnigraph.cluster.approving import approve
 from omnigraph.cluster.config import ClusterConfig, read_config
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.cluster.observing import import_state, refresh, status
-from omnigraph.cluster.planning import Operation, Plan, plan
+from omnigraph.cluster.planning import Operation, Plan, ledger_store, plan
+from omnigraph.cluster.policies import broken_queries, cluster_policies, stored_queries
 
 __all__ = [
     "Applied",
@@ -19,11 +20,15 @@ __all__ = [
     "Plan",
     "apply",
     "approve",
+    "broken_queries",
+    "cluster_policies",
     "import_state",
+    "ledger_store",
     "plan",
     "read_applied",
     "read_config",
     "refresh",
     "root_of",
     "status",
+    "stored_queries",
 ]

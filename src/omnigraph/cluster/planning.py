@@ -87,7 +87,7 @@ def plan(config: ClusterConfig, ledger: Ledger | None = None) -> Plan:
     """Compare. Graphs that are there are asked for their schemas; nothing is changed."""
     current = ledger_store(config).read() if ledger is None else ledger
     operations = sorted(_operations(config, current), key=_rank)
-    return Plan(config, current, tuple(_with_waiting(operations)))
+    return Plan(config, current, tuple(_with_waiting(operations, current)))
 
 
 def _rank(operation: Operation) -> tuple[bool, int, str]:
@@ -171,21 +171,26 @@ def _schema(config: ClusterConfig, id: str, before: str | None, after: str) -> I
         yield Operation(address, change, migration=lines)
 
 
-def _with_waiting(operations: list[Operation]) -> Iterator[Operation]:
-    """Queries and policies of a graph wait when its own change, or that of its schema, is blocked."""
+def _with_waiting(operations: list[Operation], ledger: Ledger) -> Iterator[Operation]:
+    """Schema and queries of a graph wait when its own change is blocked. What belongs to a graph that stays for want of an
+    approval stays with it: above all its policy, without which it would be open to more people than before."""
     blocked = {
-        operation.address.partition(".")[2]
+        (operation.address.partition(".")[2], operation.operation == "delete")
         for operation in operations
-        if operation.disposition == "blocked" and operation.operation != "delete"
+        if operation.disposition == "blocked"
     }
     for operation in operations:
         kind, _, name = operation.address.partition(".")
-        waits = kind in ("schema", "query") and name.partition(".")[0] in blocked and operation.disposition != "blocked"
-        yield (
-            Operation(operation.address, operation.operation, "deferred", "apply_dependency_blocked")
-            if waits and operation.operation != "delete"
-            else operation
-        )
+        is_deleted = operation.operation == "delete"
+        if kind in ("schema", "query"):
+            waits = (name.partition(".")[0], is_deleted) in blocked
+        else:
+            bound = ledger.resources.get(operation.address, {}).get("applies_to", ()) if kind == "policy" else ()
+            waits = any((graph, True) in blocked for graph in bound)
+        if waits and operation.disposition != "blocked":
+            yield Operation(operation.address, operation.operation, "deferred", "apply_dependency_blocked")
+        else:
+            yield operation
 
 
 def approval_digest(address: str, config: ClusterConfig, ledger: Ledger) -> str:

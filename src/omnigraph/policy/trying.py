@@ -135,6 +135,15 @@ def extent(policy: Policy, actor: str, action: Action) -> Extent:
     return "none"
 
 
+def _extent_in_words(policy: Policy, actor: str, action: Action) -> str:
+    """The same, with the rules that allow it in some cases only: on named branches, of named types or queries."""
+    known = extent(policy, actor, action)
+    if known != "none":
+        return known
+    limited = [rule.id for rule in policy.file.rules if action in rule.actions and policy.file.is_about(rule, actor)]
+    return f"as {', '.join(sorted(limited))} says" if limited else "none"
+
+
 def _example(policy: Policy, is_protected: bool) -> str:
     """A branch of that kind."""
     if is_protected:
@@ -148,7 +157,7 @@ def _example(policy: Policy, is_protected: bool) -> str:
 def matrix(policies: Sequence[Policy]) -> list[dict[str, str]]:
     """A row for each actor and action that some policy is about: on which branches it is allowed."""
     return [
-        {"actor": actor, "action": action, "branches": extent(policy, actor, action)}
+        {"actor": actor, "action": action, "branches": _extent_in_words(policy, actor, action)}
         for policy in policies
         for actor in sorted(policy.actors)
         for action, scope in ACTIONS.items()

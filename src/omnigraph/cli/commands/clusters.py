@@ -1,0 +1,262 @@
+"""cluster *, queries *: many graphs from one folder, and the queries that are stored for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omnigraph.cli.options import command
+from omnigraph.cli.output import Output
+from omnigraph.cli.settings import Settings
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.cluster import Operation
+
+_folder = click.option(
+    "--config", "folder", metavar="DIR", default=".", show_default=True, help="The folder with cluster.yaml."
+)
+_cluster = click.option("--cluster", "folder", metavar="DIR", default=".", help="The folder with cluster.yaml.")
+_graph = click.option("--graph", metavar="ID", help="Of this graph only.")
+
+
+def register(cli: click.Group) -> None:
+    @cli.group()
+    def cluster() -> None:
+        """Many graphs, their schemas, queries and policies, from one folder.
+
+        \b
+        omnigraph cluster apply --config ./company
+        """
+
+    _register_reading(cluster)
+    _register_changing(cluster)
+    _register_queries(cli)
+
+
+def _register_reading(cluster: click.Group) -> None:
+    @command(cluster, "validate", graph=False)
+    @_folder
+    def validate(settings: Settings, out: Output, folder: str) -> None:
+        """Check the cluster file and every file it names. No storage is looked at.
+
+        \b
+        omnigraph cluster validate --config ./company
+
+        \b
+        JSON: {ok, name, config_digest, resources: {address: digest}}
+        """
+        from omnigraph.cluster import read_config
+
+        config = read_config(folder)
+        digests = {address: resource["digest"] for address, resource in config.resources.items()}
+        value = {"ok": True, "name": config.name, "config_digest": config.digest, "resources": digests}
+        counted = f"graphs: {len(config.graphs)}, policies: {len(config.policies)}, resources: {len(digests)}"
+        out.done(value, f"cluster '{config.name}' is valid; {counted}")
+
+    @command(cluster, "plan", graph=False)
+    @_folder
+    def plan(settings: Settings, out: Output, folder: str) -> None:
+        """What an apply would do. Graphs are asked for their schemas; nothing is changed.
+
+        \b
+        omnigraph cluster plan --config ./company
+
+        \b
+        JSON: {name, config_digest, state_revision, state_cas, operations: [{address, operation, disposition, reason?,
+               migration?, approvals_required?, binding_change?, metadata_change?}], converged}
+        """
+        from omnigraph.cluster import plan as make
+        from omnigraph.cluster import read_config
+
+        made = make(read_config(folder))
+        ending = "nothing to do" if made.converged else f"operations: {len(made.operations)}"
+        out.show(made.to_json(), "\n".join([*_lines(made.operations), ending]))
+
+    @command(cluster, "status", graph=False)
+    @_folder
+    def status(settings: Settings, out: Output, folder: str) -> None:
+        """What was applied, and who holds the lock.
+
+        \b
+        omnigraph cluster status --config ./company
+
+        \b
+        JSON: {version, state_revision, state_cas, applied_revision: {config_digest, name, resources, server},
+               resource_statuses, approval_records, recovery_records, observations, lock}
+        """
+        from omnigraph.cluster import ledger_store, read_config
+        from omnigraph.cluster import status as show
+
+        found = show(ledger_store(read_config(folder)))
+        lines = [f"revision {found['state_revision']}" if found["state_revision"] else "nothing was applied yet"]
+        for address, each in found["resource_statuses"].items():
+            lines.append(f"{each['status']:8} {address}" + (f": {each['message']}" if "message" in each else ""))
+        if found["lock"]:
+            lines.append(f"locked by '{found['lock']['operation']}' since {found['lock']['at']}: {found['lock']['id']}")
+        out.show(found, "\n".join(lines))
+
+
+def _register_changing(cluster: click.Group) -> None:
+    @command(cluster, "apply", graph=False, writes=True)
+    @_folder
+    def apply(settings: Settings, out: Output, folder: str) -> None:
+        """Make what the folder says: graphs, schemas (without loss of data), queries, policies. Exit code 1 when something
+        is in the way; the rest is applied.
+
+        \b
+        omnigraph cluster apply --config ./company --as ada
+
+        \b
+        JSON: {state_revision, state_cas, config_digest, operations: [{address, operation, disposition, reason?, migration?,
+               approvals_required?, binding_change?, metadata_change?}], errors: [text], converged}
+        """
+        from omnigraph.cluster import apply as run
+        from omnigraph.cluster import read_config
+
+        done = run(read_config(folder), actor=settings.actor)
+        ending = "the cluster is as the folder says" if done.converged else "not everything could be applied"
+        out.show(done.to_json(), "\n".join([*_lines(done.operations), f"{ending} (revision {done.ledger.revision})"]))
+        if not done.converged:
+            raise click.exceptions.Exit(1)
+
+    @command(cluster, "approve", graph=False, writes=True)
+    @click.argument("resource")
+    @_folder
+    def approve(settings: Settings, out: Output, resource: str, folder: str) -> None:
+        """Let the next apply remove a graph with its data. Any change before that makes the approval void.
+
+        \b
+        omnigraph cluster approve graph.people --config ./company --as ada
+
+        \b
+        JSON: {address, digest, actor, at}
+        """
+        from omnigraph.cluster import approve as run
+        from omnigraph.cluster import read_config
+
+        if settings.actor is None:
+            raise UsageError("an approval is somebody's", hint="--as ACTOR")
+        _, record = run(read_config(folder), resource, settings.actor)
+        out.done(dict(record), f"approved: the next apply removes {resource}")
+
+    @command(cluster, "refresh", graph=False, writes=True)
+    @_folder
+    def refresh(settings: Settings, out: Output, folder: str) -> None:
+        """Look at every graph and every stored text, and note what is not as it was applied. Exit code 1 if there is any.
+
+        \b
+        omnigraph cluster refresh --config ./company
+
+        \b
+        JSON: {state_revision, resource_statuses}
+        """
+        from omnigraph.cluster import read_config
+        from omnigraph.cluster import refresh as run
+
+        ledger = run(read_config(folder), actor=settings.actor)
+        odd = {address: each for address, each in ledger.statuses.items() if each["status"] != "applied"}
+        lines = [f"{each['status']:8} {address}: {each['message']}" for address, each in odd.items()]
+        value = {"state_revision": ledger.revision, "resource_statuses": dict(ledger.statuses)}
+        out.show(value, "\n".join(lines) or "everything is as it was applied")
+        if odd:
+            raise click.exceptions.Exit(1)
+
+    @command(cluster, "import", graph=False, writes=True)
+    @_folder
+    def import_(settings: Settings, out: Output, folder: str) -> None:
+        """Begin a ledger with the graphs that are there already. An apply does the same where it meets them.
+
+        \b
+        omnigraph cluster import --config ./company
+
+        \b
+        JSON: {state_revision, resources: [address]}
+        """
+        from omnigraph.cluster import import_state, read_config
+
+        ledger = import_state(read_config(folder), actor=settings.actor)
+        found = sorted(ledger.resources)
+        out.done({"state_revision": ledger.revision, "resources": found}, f"imported {', '.join(found) or 'nothing'}")
+
+    @command(cluster, "force-unlock", graph=False)
+    @click.argument("lock_id")
+    @_folder
+    def force_unlock(settings: Settings, out: Output, lock_id: str, folder: str) -> None:
+        """Take the lock from somebody who died with it. Whoever still works loses nothing but the race for the ledger.
+
+        \b
+        omnigraph cluster force-unlock 01J... --config ./company
+
+        \b
+        JSON: {unlocked}
+        """
+        from omnigraph.cluster import ledger_store, read_config
+
+        ledger_store(read_config(folder)).unlock(lock_id)
+        out.done({"unlocked": lock_id}, f"unlocked {lock_id}")
+
+
+def _register_queries(cli: click.Group) -> None:
+    @cli.group()
+    def queries() -> None:
+        """Stored queries of a cluster.
+
+        \b
+        omnigraph queries list --cluster ./company
+        """
+
+    @command(queries, "list", graph=False)
+    @_cluster
+    @_graph
+    def list_queries(settings: Settings, out: Output, folder: str, graph: str | None) -> None:
+        """The stored queries of each graph, as the folder has them.
+
+        \b
+        omnigraph queries list --cluster ./company --graph people
+
+        \b
+        JSON: {graphs: {id: [{name, tool_name, mutation, description?, instruction?, params}]}}
+        """
+        from omnigraph.cluster import read_config, stored_queries
+        from omnigraph.wire.queries import query_json
+
+        found = stored_queries(read_config(folder), graph)
+        rows = [
+            {"graph": id, "query": query.name, "kind": "mutation" if query.is_mutation else "read", "file": query.file}
+            for id, queries in found.items()
+            for query in queries.values()
+        ]
+        value = {"graphs": {id: [query_json(each.plan) for each in queries.values()] for id, queries in found.items()}}
+        out.table(rows, ["graph", "query", "kind", "file"], value=value)
+
+    @command(queries, "validate", graph=False)
+    @_cluster
+    @_graph
+    def validate(settings: Settings, out: Output, folder: str, graph: str | None) -> None:
+        """Whether every stored query fits the schema that its graph has now. Exit code 1 if one does not.
+
+        \b
+        omnigraph queries validate --cluster ./company
+
+        \b
+        JSON: {ok, breakages: [{graph, query, message}], warnings: [text]}
+        """
+        from omnigraph.cluster import broken_queries, read_config
+
+        breakages, warnings = broken_queries(read_config(folder), graph)
+        value: dict[str, Any] = {"ok": not breakages, "breakages": breakages, "warnings": warnings}
+        lines = [f"{each['graph']}: query '{each['query']}': {each['message']}" for each in breakages]
+        out.show(value, "\n".join([*lines, *(f"warning: {each}" for each in warnings)]) or "every query fits")
+        if breakages:
+            raise click.exceptions.Exit(1)
+
+
+def _lines(operations: tuple[Operation, ...]) -> list[str]:
+    lines = []
+    for each in operations:
+        because = f" ({each.reason})" if each.reason else ""
+        lines.append(f"{each.operation} {each.address}: {each.disposition}{because}")
+        lines += [f"  {step}" for step in each.migration]
+    return lines

@@ -1,0 +1,70 @@
+"""The policies of a cluster, loaded, and its stored queries: to be tried before they are applied, or as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph.cluster.applied import read_applied
+from omnigraph.cluster.config import CLUSTER_SCOPE, ClusterConfig, read_config
+from omnigraph.errors import GraphNotFound, NotFound, UsageError
+from omnigraph.graph import open as open_graph
+from omnigraph.graph.stored_queries import StoredQuery
+from omnigraph.policy import Policy, policy_of
+
+
+def cluster_policies(place: str, graph: str | None = None) -> dict[str, Policy]:
+    """The policies by name: of a folder, as it says now; of an address of storage, as they were applied.
+
+    With a graph, that of the graph and that of the cluster only.
+    """
+    bound = _of_storage(place) if "://" in place else _of_folder(read_config(place))
+    scopes = {scope for _, scope in bound}
+    if graph is not None and graph not in scopes:
+        raise NotFound(f"no policy applies to graph '{graph}'", hint="'applies_to' in the cluster file binds one")
+    found: dict[str, Policy] = {}
+    for (name, scope), files in bound.items():
+        if graph is None or scope in (graph, CLUSTER_SCOPE):
+            found.setdefault(name, policy_of(files, None if scope == CLUSTER_SCOPE else scope))
+    if not found:
+        raise NotFound("the cluster has no policies", hint="'policies' in the cluster file names them")
+    return found
+
+
+def _of_folder(config: ClusterConfig) -> dict[tuple[str, str], Mapping[str, str]]:
+    return {(each.name, scope): each.files for each in config.policies.values() for scope in each.applies_to}
+
+
+def _of_storage(root: str) -> dict[tuple[str, str], Mapping[str, str]]:
+    applied = read_applied(root)
+    found = {
+        (str(graph.policy_name), graph.id): graph.policy
+        for graph in applied.graphs.values()
+        if graph.policy is not None
+    }
+    if applied.policy is not None:
+        found[str(applied.policy_name), CLUSTER_SCOPE] = applied.policy
+    return found
+
+
+def stored_queries(config: ClusterConfig, graph: str | None = None) -> dict[str, dict[str, StoredQuery]]:
+    """The stored queries of the graphs of a folder."""
+    if graph is not None and graph not in config.graphs:
+        raise UsageError(f"the cluster has no graph '{graph}'", hint=f"its graphs: {', '.join(config.graphs)}")
+    return {id: dict(each.queries) for id, each in config.graphs.items() if graph in (None, id)}
+
+
+def broken_queries(config: ClusterConfig, graph: str | None = None) -> tuple[list[dict[str, str]], list[str]]:
+    """The stored queries that do not fit the schema that their graph has now, and graphs that could not be asked."""
+    broken: list[dict[str, str]] = []
+    warnings: list[str] = []
+    for id, queries in stored_queries(config, graph).items():
+        try:
+            live = open_graph(config.graphs[id].uri)
+        except GraphNotFound:
+            warnings.append(f"graph '{id}' is not there yet: its queries fit the schema of the folder")
+            continue
+        for query in queries.values():
+            (linted,) = [each for each in live.lint(query.text).queries if each.name == query.name]
+            if linted.error is not None:
+                broken.append({"graph": id, "query": query.name, "message": linted.error.message})
+    return broken, warnings
