@@ -82,6 +82,7 @@ RIGHT: dict[str, Any] = {
     "type_name": "Person",
     "id": "Ada",
     "name": "another",
+    "property": "name",
     "a": "main~1",
     "b": "main",
     "source": "side",
@@ -176,6 +177,8 @@ def _call(method: Callable[..., Any], hostile: str, value: Any) -> None:
             options[name] = given
     if method.__name__ == "load":
         options.setdefault("engine", "local")
+    if method.__name__ == "wait_for_change":  # of which the head is another one, or for no time
+        options.setdefault(*(("timeout", 0) if hostile == "since" else ("since", "0" * 26)))
     result = method(*positional, **options)
     if inspect.isgenerator(result):
         list(itertools.islice(result, 3))
