@@ -19,7 +19,7 @@ from omnigraph.errors import (
     StoragePermanent,
     StorageTransient,
 )
-from omnigraph.storage import LocalStore, open_store, sync_files
+from omnigraph.storage import LocalStore, ObjectInfo, open_store, sync_files
 
 
 class Trace:
@@ -330,3 +330,21 @@ def _create_and_delete(root: str, worker: int, times: int) -> int:
         store.create(f"a/b/{worker}-{number}", b"")
         store.delete(f"a/b/{worker}-{number}")
     return times
+
+
+def test_a_limited_listing_shows_what_is_there_although_a_file_goes_away_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the folder was read, and before the file is looked at."""
+    store = LocalStore(str(tmp_path))
+    for name in "abc":
+        store.put(f"x/{name}", b"")
+    look = LocalStore._info
+
+    def too_late(self: LocalStore, key: str) -> ObjectInfo:
+        store.delete("x/a")
+        return look(self, key)
+
+    monkeypatch.setattr(LocalStore, "_info", too_late)
+    assert [info.key for info in store.list("x", limit=1)] == ["x/b"]
+    assert [info.key for info in store.list("x", limit=5)] == ["x/b", "x/c"]

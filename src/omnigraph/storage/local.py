@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import heapq
+import itertools
 import os
 import re
 import secrets
@@ -82,17 +83,22 @@ class LocalStore(Store):
 
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:
         folder = checked_prefix(prefix)
-        found: list[ObjectInfo] = []
         if limit == 0:
-            return found
+            return []
         with self._typed("list", folder):
-            for key in self._keys(folder, limit):
-                # A file can go away between its folder's listing and this look at it.
-                with contextlib.suppress(FileNotFoundError):
-                    found.append(self._info(key))
-                if limit is not None and len(found) == limit:
-                    break
-        return found
+            while True:
+                keys = itertools.islice(self._keys(folder, limit), limit)
+                infos = [self._info_if_there(key) for key in keys]
+                found = [info for info in infos if info is not None]
+                # With a limit, others may be there in place of a file that went away after its folder was read.
+                if limit is None or len(found) == len(infos):
+                    return found
+
+    def _info_if_there(self, key: str) -> ObjectInfo | None:
+        try:
+            return self._info(key)
+        except FileNotFoundError:
+            return None
 
     def list_folders(self, prefix: str) -> builtins.list[str]:
         folder = checked_prefix(prefix)
