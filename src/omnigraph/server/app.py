@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from omnigraph.errors import (
+    Cancelled,
     Contention,
     GraphNotFound,
     MergeConflicts,
@@ -93,6 +94,8 @@ class Application:
     async def _respond(self, exchange: _Exchange) -> Response:
         try:
             return await self._answered(exchange)
+        except Cancelled:
+            raise ClientDisconnect from None  # only the client's going cancels
         except OmnigraphError as error:
             return exchange.refused(error)
         except ClientDisconnect:

@@ -1,0 +1,213 @@
+"""What HTTP adds to the library, as ratios of one run.
+
+A point read over HTTP beside the same call of the library and beside a bare Starlette that says hello; reads a second over 32
+connections; writes a second of 64 clients beside 64 threads of the library, which share commits; an export beside reading its file.
+
+    python bench/bench_server.py [people]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+import omnigraph as og
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from server_processes import Running, running
+
+SCHEMA = "node Person { name: String @key  age: I32?  text: String? }"
+POINT = "query one($name: String) { match { $p: Person { name: $name } } return { $p.age as age } }"
+ADD = "query add($name: String) { insert Person { name: $name } }"
+HELLO = """
+import sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+async def hello(request):
+    await request.body()
+    return JSONResponse({"hello": "world"})
+
+uvicorn.run(Starlette(routes=[Route("/hello", hello, methods=["POST"])]), port=int(sys.argv[1]), log_level="critical")
+"""
+READS = 400
+CONNECTIONS = 32
+CLIENTS = 64
+SECONDS = 5.0
+
+
+def median_ms(work: Callable[[int], object], times: int = READS) -> float:
+    for number in range(20):
+        work(number)
+    taken = []
+    for number in range(times):
+        started = time.perf_counter()
+        work(number)
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken) * 1000
+
+
+@contextmanager
+def bare_starlette() -> Iterator[httpx.Client]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", HELLO, str(port)])
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}")
+    try:
+        while True:
+            try:
+                client.post("/hello", json={})
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        yield client
+    finally:
+        client.close()
+        process.terminate()
+        process.wait()
+
+
+async def reads_a_second(url: str) -> float:
+    """Over 32 connections, without waiting in between."""
+    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
+        end = time.perf_counter() + SECONDS
+
+        async def reader(number: int) -> int:
+            done = 0
+            while time.perf_counter() < end:
+                answer = await client.post(
+                    "query", json={"query": POINT, "params": {"name": f"p{(number + done) % 1000}"}}
+                )
+                assert answer.status_code == 200
+                done += 1
+            return done
+
+        return sum(await asyncio.gather(*map(reader, range(CONNECTIONS)))) / SECONDS
+
+
+async def writes_over_http(url: str) -> float:
+    limits = httpx.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
+    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
+        end = time.perf_counter() + SECONDS
+
+        async def writer(number: int) -> int:
+            done = 0
+            while time.perf_counter() < end:
+                answer = await client.post("mutate", json={"query": ADD, "params": {"name": f"w{number}-{done}"}})
+                assert answer.status_code == 200, answer.text
+                done += 1
+            return done
+
+        return sum(await asyncio.gather(*map(writer, range(CLIENTS)))) / SECONDS
+
+
+def writes_of_library(graph: og.Graph, threads: int) -> float:
+    counts = [0] * threads
+    end = time.perf_counter() + SECONDS
+
+    def write(number: int) -> None:
+        while time.perf_counter() < end:
+            graph.mutate(ADD, {"name": f"l{number}-{counts[number]}"})
+            counts[number] += 1
+
+    running_threads = [threading.Thread(target=write, args=(number,)) for number in range(threads)]
+    for thread in running_threads:
+        thread.start()
+    for thread in running_threads:
+        thread.join()
+    return sum(counts) / SECONDS
+
+
+def export_over_http(server: Running) -> tuple[int, float]:
+    started, size = time.perf_counter(), 0
+    with server.client() as client, client.stream("POST", "export", json={}) as answer:
+        for piece in answer.iter_raw():
+            size += len(piece)
+    return size, time.perf_counter() - started
+
+
+def memory_of(server: Running) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) * 1024
+
+
+def main() -> None:
+    people = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
+        data = folder / "people.jsonl"
+        with data.open("w") as lines:
+            for number in range(people):
+                lines.write(
+                    f'{{"type": "Person", "data": {{"name": "p{number}", "age": {number % 90}, "text": "{"x" * 100}"}}}}\n'
+                )
+        graph = og.init(folder / "people", SCHEMA)
+        graph.load(data, mode="append", engine="local")
+        started = time.perf_counter()
+        with running(
+            folder, str(folder / "people"), "--unauthenticated", OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX="64"
+        ) as server:
+            print(f"start to ready: {time.perf_counter() - started:.2f} s")
+            compare_reads(server, graph)
+            reads = asyncio.run(reads_a_second(f"{server.url}/graphs/people/"))
+            print(f"point reads a second over {CONNECTIONS} connections: {reads:,.0f}")
+            over_http = asyncio.run(writes_over_http(f"{server.url}/graphs/people/"))
+            compare_exports(server, folder)
+        library = writes_of_library(graph, 16)
+        print(
+            f"writes a second: HTTP with {CLIENTS} clients {over_http:,.0f}, library with 16 threads {library:,.0f},"
+            f" ratio {over_http / library:.2f}"
+        )
+
+
+def compare_reads(server: Running, graph: og.Graph) -> None:
+    library = median_ms(lambda number: graph.query(POINT, {"name": f"p{number}"}).to_json())
+    with server.client() as client:
+        asked = median_ms(
+            lambda number: client.post("query", json={"query": POINT, "params": {"name": f"p{number}"}}).json()
+        )
+    with bare_starlette() as hello:
+        bare = median_ms(
+            lambda number: hello.post("/hello", json={"query": POINT, "params": {"name": f"p{number}"}}).json()
+        )
+    print(
+        f"point read, median: library {library:.2f} ms, HTTP {asked:.2f} ms (+{asked - library:.2f}),"
+        f" bare Starlette {bare:.2f} ms; HTTP / (library + bare) = {asked / (library + bare):.2f}"
+    )
+
+
+def compare_exports(server: Running, folder: Path) -> None:
+    export_over_http(server)
+    before = memory_of(server)
+    size, seconds = export_over_http(server)
+    grown = memory_of(server) - before
+    place = folder / "export.jsonl"
+    place.write_bytes(b"x" * size)
+    started = time.perf_counter()
+    with place.open("rb") as file:
+        while file.read(65_536):
+            pass
+    read = time.perf_counter() - started
+    print(
+        f"export: {size / 1e6:.0f} MB, {size / 1e6 / seconds:.0f} MB/s over HTTP, {size / 1e6 / read:,.0f} MB/s reading the file,"
+        f" {grown / 1e6:.0f} MB more memory in the server"
+    )
+
+
+if __name__ == "__main__":
+    main()
