@@ -151,18 +151,19 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "stream_into": (lambda g, t: g.stream_into("Person", mode="append"), [CHANGE_MAIN]),
     "load": (
         lambda g, t: g.load(people(t), mode="merge", engine="local"),
-        [og.Ask("change", branch="main", types=NONE, mode="merge")],
+        [og.Ask("change", branch="main", types=types, mode="merge") for types in (NONE, PERSON)],
     ),
     "load that makes a branch": (
         lambda g, t: g.load(people(t), mode="merge", branch="inbox", from_="v1", engine="local"),
         [
             og.Ask("change", branch="inbox", types=NONE, mode="merge"),
             og.Ask("branch_create", branch="review", target_branch="inbox"),
+            og.Ask("change", branch="inbox", types=PERSON, mode="merge"),
         ],
     ),
     "load into a branch that is there": (
         lambda g, t: g.load(people(t), mode="merge", branch="review", from_="main", engine="local"),
-        [og.Ask("change", branch="review", types=NONE, mode="merge")],
+        [og.Ask("change", branch="review", types=types, mode="merge") for types in (NONE, PERSON)],
     ),
     "apply_schema": (
         lambda g, t: g.apply_schema(SCHEMA),
@@ -336,3 +337,26 @@ def test_what_is_no_gate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected a gate, got str"):
         og.init(tmp_path / "g", SCHEMA, policy="policy.yaml")  # type: ignore[arg-type]
     assert not (tmp_path / "g").exists()
+
+
+def test_a_write_to_a_type_that_is_not_allowed_is_refused_as_a_whole(original: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text(
+        """
+version: 1
+rules:
+  - {id: people, allow: {actors: {actor: act-ada}, actions: [change], types: [Person]}}
+  - {id: reads, allow: {actors: {actor: act-ada}, actions: [read]}}
+"""
+    )
+    g = og.open(shutil.copytree(original, tmp_path / "g"), policy=og.load_policy(policy)).as_(A)
+    head = g.commit()
+    both = people(tmp_path)
+    both.write_text(both.read_text() + '{"edge": "Knows", "from": "Dee", "to": "Ada"}\n')
+    with pytest.raises(PolicyDenied, match="'change' on branch 'main'"):
+        g.load(both, mode="merge", engine="local")
+    with pytest.raises(PolicyDenied):
+        g.mutate(QUERIES, {"name": "Ada"}, name="remove")  # her edges would go with her
+    assert g.commit() == head
+    assert og.open(g.uri).recovery.list() == []
+    assert g.load(people(tmp_path), mode="merge", engine="local").total.inserted == 1

@@ -13,6 +13,7 @@ from omnigraph.graph.state import GraphState
 from omnigraph.graph.transactions import Transaction
 from omnigraph.history import MAIN, Once, check_attribution
 from omnigraph.pipeline.engines import Engine, refuse_memory
+from omnigraph.policy import Ask
 from omnigraph.write import Receipt
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ class WriteMethods(GraphState):
             message=message,
             if_commit=if_commit,
             once=once,
+            permit=self._permit(branch, mode, actor),
             rejects=rejects,
             encoding=encoding,
             delimiter=delimiter,
@@ -185,4 +187,12 @@ class WriteMethods(GraphState):
         require_pyspark()
         from omnigraph.pipeline.spark.stream_sink import StreamInto
 
-        return StreamInto(self._repository, frames, mode, branch, rejects, actor, message)
+        permit = self._permit(branch, mode, actor)
+        return StreamInto(self._repository, frames, mode, branch, rejects, actor, message, permit)
+
+    def _permit(self, branch: str, mode: LoadMode, actor: str | None) -> Callable[[frozenset[str]], None] | None:
+        """Asks the policy, if there is one, for the types that a load turns out to touch."""
+        caller = self._caller
+        if caller is None:
+            return None
+        return lambda types: caller.ask(Ask("change", branch=branch.strip(), types=types, mode=mode), actor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -78,6 +78,7 @@ def load(
     if_commit: str | None = None,
     once: Once | None = None,
     asked: object = None,
+    permit: Callable[[frozenset[str]], None] | None = None,
     rejects: str | Path | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
@@ -96,6 +97,8 @@ def load(
 
     With `once`, a load that comes again under its write key is answered with its first commit, and the file for rejected
     records that an earlier try has left is replaced. What is compared then is `asked`, if given, or else `asked_of`.
+
+    `permit` is called with the types that the load touches, before anything is published; what it raises ends the load.
     """
     check_attribution(actor, message)
     name = None if once is None else KeyName.of(once)
@@ -135,7 +138,8 @@ def load(
             repository.history.retention.explaining(branch, base.since),
             rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
         ):
-            return LoadJob(repository, base, inputs, mode, runner, aside, written, key, if_commit).run(actor, message)
+            job = LoadJob(repository, base, inputs, mode, runner, aside, written, key, if_commit, permit)
+            return job.run(actor, message)
     finally:
         shown.close()
 
@@ -159,6 +163,7 @@ class LoadJob:
     written: WrittenFiles
     once: WriteKey | None = None
     if_commit: str | None = None
+    permit: Callable[[frozenset[str]], None] | None = None
 
     @property
     def view(self) -> View:
@@ -196,6 +201,8 @@ class LoadJob:
         rejected = self._set_aside(report)
         started = time.monotonic()
         types = {**report.types, **{key: TypeReport() for key in self._given_without_rows(report)}}
+        if self.permit is not None:
+            self.permit(frozenset(table_key.partition(":")[2] for table_key in types))
         receipt = LoadReceipt(self.base.branch, self.mode, {key: LoadCounts() for key in types}, None, actor, rejected)
         written = {
             key: self._incoming(key, found) for key, found in sorted(types.items()) if found.rows or self.view.rows(key)

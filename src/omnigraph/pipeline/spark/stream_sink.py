@@ -94,6 +94,7 @@ class StreamInto:
     rejects: str | Path | None = None
     actor: str | None = None
     message: str | None = None
+    permit: Callable[[frozenset[str]], None] | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         query = _query_id(batch.sparkSession)
@@ -107,6 +108,7 @@ class StreamInto:
                 self.frames(batch) if callable(self.frames) else {self.frames: batch},
                 mode=self.mode,
                 branch=self.branch,
+                permit=self.permit,
                 engine=batch.sparkSession,
                 actor=self.actor,
                 message=self.message,
