@@ -64,6 +64,8 @@ class Branch:
     types: dict[Identity, Type] = field(default_factory=dict)
     rows: dict[Identity, dict[str, Row]] = field(default_factory=dict)
     used: set[Identity] = field(default_factory=set)
+    hard: set[Identity] = field(default_factory=set)
+    """What was dropped for good: no merge brings it back."""
 
     def copy(self) -> Branch:
         return copy.deepcopy(self)
@@ -111,7 +113,7 @@ class Branch:
 
 def merged(base: Branch, ours: Branch, theirs: Branch, strategy: str) -> Branch:
     """Raises Conflict."""
-    result = Branch(used=ours.used | theirs.used)
+    result = Branch(used=ours.used | theirs.used, hard=ours.hard | theirs.hard)
     for id in dict.fromkeys([*ours.types, *theirs.types]):
         each = _merged_type(id, base, ours, theirs)
         if each is not None:
@@ -140,6 +142,7 @@ def _merged_type(id: Identity, base: Branch, ours: Branch, theirs: Branch) -> Ty
     if one is None or other is None:
         holder, declared = (ours, one) if one is not None else (theirs, other)
         if before is None:
+            _check_not_hard(id, ours, theirs)
             return declared
         if declared != before or _is_written(base, holder, id, None):
             raise Conflict("schema")
@@ -152,10 +155,16 @@ def _merged_type(id: Identity, base: Branch, ours: Branch, theirs: Branch) -> Ty
         if a is not None and b is not None:
             properties[at] = _merged_property(c, a, b)
         elif c is None:
+            _check_not_hard(at, ours, theirs)
             properties[at] = a or b  # type: ignore[assignment]  # one of them has it
         elif (a or b) != c or _is_written(base, ours if a is not None else theirs, id, at):
             raise Conflict("schema")
     return Type(name, properties)
+
+
+def _check_not_hard(id: Identity, ours: Branch, theirs: Branch) -> None:
+    if id in ours.hard | theirs.hard:
+        raise Conflict("schema")
 
 
 def _merged_property(base: Property | None, ours: Property, theirs: Property) -> Property:

@@ -106,8 +106,8 @@ class Evolution(RuleBasedStateMachine):
         declared.properties[at] = replace(declared.properties[at], name=name)
         self.apply(branch, {at: before})
 
-    @rule(branch=st.sampled_from(["main", "work"]), place=PLACES, which=PLACES)
-    def drop_property(self, branch: str, place: int, which: int) -> None:
+    @rule(branch=st.sampled_from(["main", "work"]), place=PLACES, which=PLACES, hard=st.booleans())
+    def drop_property(self, branch: str, place: int, which: int, hard: bool) -> None:
         model, id, declared = self.pick(branch, place)
         if not declared.properties:
             return
@@ -115,7 +115,8 @@ class Evolution(RuleBasedStateMachine):
         del declared.properties[at]
         for row in model.rows.get(id, {}).values():
             row.pop(at)
-        self.apply(branch)
+        model.hard |= {at} if hard else set()
+        self.apply(branch, hard=hard)
 
     @rule(branch=st.sampled_from(["main", "work"]), place=PLACES, which=PLACES)
     def widen_property(self, branch: str, place: int, which: int) -> None:
@@ -162,17 +163,19 @@ class Evolution(RuleBasedStateMachine):
         model.types[id] = replace(declared, name=name)
         self.apply(branch, {id: declared.name})
 
-    @rule(branch=st.sampled_from(["main", "work"]), place=PLACES)
-    def drop_type(self, branch: str, place: int) -> None:
-        model, id, _ = self.pick(branch, place)
+    @rule(branch=st.sampled_from(["main", "work"]), place=PLACES, hard=st.booleans())
+    def drop_type(self, branch: str, place: int, hard: bool) -> None:
+        model, id, declared = self.pick(branch, place)
         if len(model.types) == 1:
             return
         del model.types[id]
         model.rows.pop(id, None)
-        self.apply(branch)
+        model.hard |= {id, *declared.properties} if hard else set()
+        self.apply(branch, hard=hard)
 
-    def apply(self, branch: str, renamed: dict[Identity, str] | None = None) -> None:
-        self.graph.apply_schema(self.branch(branch).text(renamed), branch=self.name(branch))
+    def apply(self, branch: str, renamed: dict[Identity, str] | None = None, *, hard: bool = False) -> None:
+        text = self.branch(branch).text(renamed)
+        self.graph.apply_schema(text, branch=self.name(branch), allow_data_loss=hard)
 
     # ------------------------------------------------------------ branches
 

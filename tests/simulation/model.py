@@ -52,7 +52,8 @@ class Model:
     """Acknowledged ones."""
     untagged: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
-    intents: dict[str, Intent] = field(default_factory=dict)
+    intents: dict[str, tuple[Intent, ...]] = field(default_factory=dict)
+    """By commit: several, where it was put on several states, or by several processes that publish one plan."""
     written_files: set[str] = field(default_factory=set)
     """Files of tables that were staged, whether they are still there or not."""
     removed_files: int = 0
@@ -168,15 +169,7 @@ class Model:
         expected = (entry.branch, entry.incarnation, entry.position, before.commit.ref.seq + 1)
         self._require(place == expected, f"commit {commit.id} is elsewhere")
         self._require(commit._at_us > before.commit._at_us, "time went back")
-        intent = self.intents[commit.id]
-        self._require(
-            intent.incarnation in (None, entry.incarnation),
-            f"commit {commit.id} was meant for another incarnation of {entry.branch}",
-        )
-        self._require(not intent.new_branch or entry.op == "create", f"commit {commit.id} wanted a new branch")
-        self._require(intent.schema == before.schema, f"commit {commit.id} was made for another schema")
-        for key, content in intent.read.items():
-            self._require(self.of(before.table(key)) == content, f"commit {commit.id} relied on an older {key}")
+        self._check_meant(commit, before, entry)
         for key, state in after.tables.items():
             old = before.table(key)
             if state != old:
@@ -189,6 +182,21 @@ class Model:
                 commit._write_key.id not in self.keys_of(before.commit), f"commit {commit.id}: a key used twice"
             )
         self.commits[commit.id] = commit
+
+    def _check_meant(self, commit: Commit, before: Snapshot, entry: Entry) -> None:
+        """Somebody meant the commit for the state that it stands on."""
+        last = self.intents[commit.id][-1]
+        self._require(
+            last.incarnation in (None, entry.incarnation),
+            f"commit {commit.id} was meant for another incarnation of {entry.branch}",
+        )
+        self._require(not last.new_branch or entry.op == "create", f"commit {commit.id} wanted a new branch")
+        fitting = [intent for intent in self.intents[commit.id] if intent.schema == before.schema]
+        self._require(bool(fitting), f"commit {commit.id} was made for another schema")
+        for key in last.read:
+            state = self.of(before.table(key))
+            fitting = [intent for intent in fitting if intent.read[key] == state]
+            self._require(bool(fitting), f"commit {commit.id} relied on an older {key}")
 
     def keys_of(self, commit: Commit) -> list[str]:
         """The write keys along first parents, newest first."""
@@ -231,7 +239,8 @@ class Model:
     def meant(self, plan: PublishPlan, snapshot: Snapshot) -> None:
         read = {key: self.of(snapshot.table(key)) for key in plan.reads}
         incarnation = plan.incarnation if plan.opening is None else None
-        self.intents[plan.commit_id] = Intent(incarnation, plan.schema, read, plan.new_branch)
+        intent = Intent(incarnation, plan.schema, read, plan.new_branch)
+        self.intents[plan.commit_id] = (*self.intents.get(plan.commit_id, ()), intent)
 
     def _require(self, holds: bool, what: str) -> None:
         if not holds:
