@@ -27,7 +27,7 @@ from omnigraph.errors import (
 from omnigraph.history.history import new_ulid
 from omnigraph.policy import Ask
 from omnigraph.server import headers as checked
-from omnigraph.server.auth import authenticate
+from omnigraph.server.auth import Actor, authenticate
 from omnigraph.server.calls import REPLAYED, Answer, Call
 from omnigraph.server.handlers import Handler, all_handlers
 from omnigraph.server.limits import too_large
@@ -39,6 +39,7 @@ from omnigraph.server.routes import ROUTES
 from omnigraph.server.routing import Router
 from omnigraph.server.service import Service
 from omnigraph.server.settings import ServerSettings
+from omnigraph.server.tickets import PARAMETER as TICKET
 from omnigraph.server.tracing import NoTraces, Tracer
 from omnigraph.server.validation import checked_body, checked_parameters, trimmed
 from omnigraph.wire.members import JsonObject, present
@@ -125,7 +126,7 @@ class Application:
         if declared is not None and declared > limit:
             raise too_large(limit, declared)
         if not route.is_open and call.served.verifiers:
-            call.actor = authenticate(call.served.verifiers, request.headers.get("authorization"))
+            call.actor = _actor_of(call)
         if route.is_of_graph:
             call.target = call.served.graphs.get(call.path["graph_id"])
             if call.target is None:
@@ -135,7 +136,8 @@ class Application:
         call.expected_head = checked.expected_head(route, request.headers)
         call.idempotency_key = checked.idempotency_key(route, request.headers)
         call.message = checked.commit_message(route, request.headers, limits)
-        call.query = checked_parameters(route, list(request.query_params.multi_items()))
+        given = [pair for pair in request.query_params.multi_items() if pair[0] != TICKET]
+        call.query = checked_parameters(route, given)
         size = declared or 0
         if route.body is not None and not route.is_streamed_in:
             data = await _read_body(request, limit)
@@ -161,6 +163,17 @@ class Application:
         answer = await handler(call)
         assert isinstance(answer, Answer)
         return answer
+
+
+def _actor_of(call: Call) -> Actor | None:
+    """Whose token it is, or who asked for the ticket that a link carries."""
+    request = call.request
+    ticket, token = request.query_params.get(TICKET), request.headers.get("authorization")
+    if ticket is None or token is not None or request.method not in ("GET", "HEAD"):
+        return authenticate(call.served.verifiers, token)
+    raw_path = request.scope.get("raw_path") or request.url.path.encode()
+    target = f"{raw_path.decode('latin-1').partition('?')[0]}?{request.url.query}"
+    return call.service.tickets.redeem(ticket, target)
 
 
 def _called(handler: Handler, call: Call) -> Answer:

@@ -133,13 +133,14 @@ class Call:
         """Do work in a pool. A read is cancelled when the client goes away; a write that was begun is ended."""
         if pool != "read":
             return await self.service.pools.run(pool, work)
-        watcher = asyncio.ensure_future(self._cancel_when_gone())
+        watcher = asyncio.ensure_future(self.gone())
         try:
             return await self.service.pools.run(pool, work)
         finally:
             watcher.cancel()
 
-    async def _cancel_when_gone(self) -> None:
+    async def gone(self) -> None:
+        """Ends when the client is gone, and cancels what is done for it."""
         message = await self.request.receive()
         if message["type"] == "http.disconnect":
             self.cancellation.cancel()

@@ -172,7 +172,7 @@ class _Worker:
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
-            app.service.is_draining = True
+            app.service.drain()
             server.should_exit = True
 
         for each in _STOP_SIGNALS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.server.json_schemas import COUNT, FLAG, enum, ref
-from omnigraph.server.route import Body, Parameter, Route, json_answer, of_graph
+from omnigraph.server.route import Body, Parameter, Response, Route, json_answer, of_graph
 
 EVENTS = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -89,4 +89,15 @@ _UPKEEP: tuple[Route, ...] = (
           json_answer("Rights", "By action: on all branches, on none, on protected ones, on others."), pool="none", tag="ours"),
 )  # fmt: skip
 
-OURS: tuple[Route, ...] = (*_READS, *_LANGUAGE, *_UPKEEP)
+_STREAMS: tuple[Route, ...] = (
+    Route("GET", of_graph("/changes/stream"), "streamChanges", "Changes as they come, as server-sent events.", "read",
+          {200: Response(None, "block, caught_up, gap; an id is the cursor after it.", EVENTS)}, errors=(409, 410),
+          parameters=(_BRANCH, Parameter("cursor"), Parameter("start"), *_FILTERS,
+                      Parameter("Last-Event-ID", place="header", description="The cursor to go on from.")),
+          refuses_unknown_parameters=True, tag="ours"),
+    Route("POST", of_graph("/tickets"), "createTicket", "A link that works once, for a minute, without a token.", "read",
+          json_answer("Ticket", "To be added to the path as ?ticket=..."), errors=(429,), body=Body("TicketRequest"),
+          pool="none", tag="ours"),
+)  # fmt: skip
+
+OURS: tuple[Route, ...] = (*_READS, *_LANGUAGE, *_STREAMS, *_UPKEEP)

@@ -15,7 +15,9 @@ from omnigraph.server.pools import Pools
 from omnigraph.server.registry import Served, ServedSource
 from omnigraph.server.replays import Replays
 from omnigraph.server.settings import Limits, ServerSettings
+from omnigraph.server.tickets import Tickets
 from omnigraph.server.tracing import Tracer
+from omnigraph.server.watches import Watches
 
 
 class Admission:
@@ -60,6 +62,8 @@ class Service:
         self.pools = Pools(self.metrics.waited)
         self.admission = Admission(settings.limits)
         self.replays = Replays()
+        self.watches = Watches()
+        self.tickets = Tickets()
         self.is_draining = False
         self.application: ASGIApp | None = None
         """The whole server, for routes that call other routes."""
@@ -75,5 +79,11 @@ class Service:
             self.metrics.serving(self.served)
             return self.served
 
+    def drain(self) -> None:
+        """Streams end at their next event, and polls that wait answer."""
+        self.is_draining = True
+        self.watches.stop()
+
     def close(self) -> None:
+        self.watches.stop()
         self.pools.close()

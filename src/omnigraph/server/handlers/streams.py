@@ -10,7 +10,7 @@ from omnigraph.server.calls import Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE, named_commit
 from omnigraph.server.route import NDJSON
-from omnigraph.wire.changes import commit_page_json, feed_json
+from omnigraph.wire.changes import commit_page_json
 
 MAX_PAGE_CHANGES = 8_192
 EXPORT_TYPES = {
@@ -74,24 +74,7 @@ def commit_changes(call: Call) -> Answer:
     return Answer(commit_page_json(page), commit=commit.id, headers=IMMUTABLE, rows=len(page.changes))
 
 
-@handles("cluster_pollChanges")
-def poll_changes(call: Call) -> Answer:
-    query = call.query
-    page = call.graph.changes(
-        call.branch,
-        query.get("cursor"),
-        start=query.get("start"),
-        page_token=query.get("page_token"),
-        limit=page_limit(call),
-        types=query.get("type"),
-        kinds=query.get("kind"),
-        ops=query.get("op"),
-    )
-    _note_lag(call, page)
-    return Answer(feed_json(page), rows=sum(len(block.changes) for block in page.blocks))
-
-
-def _note_lag(call: Call, page: FeedPage) -> None:
+def note_lag(call: Call, page: FeedPage) -> None:
     """How far the reader is behind the head."""
     lag = 0
     if not page.caught_up and page.blocks:
