@@ -413,7 +413,10 @@ class BranchNotMerged(OmnigraphError):
 
 
 class PolicyDenied(OmnigraphError):
-    """The policy does not let this actor do this. `branch` and `target_branch` are those that it was asked for."""
+    """The policy does not let this actor do this. `branch` and `target_branch` are those that it was asked for.
+
+    `why` is the rule that decided it, or comes nearest, for whoever may know the policy: it is no part of what is told.
+    """
 
     code = "forbidden"
 
@@ -424,9 +427,11 @@ class PolicyDenied(OmnigraphError):
         action: str,
         branch: str | None = None,
         target_branch: str | None = None,
+        why: str | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
+        self.why = why
         self.action = action
         self.branch = branch
         self.target_branch = target_branch

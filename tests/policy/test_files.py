@@ -307,3 +307,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | 
     with pytest.raises(ConfigurationError) as refused:
         og.load_policy(file)
     assert refused.value.problems[0].file == str(file)
+
+
+def test_what_callers_send_does_not_fill_the_memory() -> None:
+    policy = policy_of({"p.yaml": POLICY}, "people")
+    for number in range(10):
+        assert policy.decide("act-ada", og.Ask("read", branch=f"{number}" * 10_000)).allowed
+        policy.decide("act-ada", og.Ask("read", branch=f"short-{number % 2}"))
+    assert policy._decided.cache_info().currsize == 2

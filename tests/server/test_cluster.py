@@ -33,6 +33,10 @@ rules:
     allow: { actors: { group: devs }, actions: [change], branch_scope: unprotected }
   - id: bots-ask
     allow: { actors: { group: agents }, actions: [invoke_query], queries: [everyone] }
+  - id: cy-names
+    allow: { actors: { actor: cy }, actions: [change], types: [City], branches: ["names/*"] }
+  - id: cy-starts
+    allow: { actors: { actor: cy }, actions: [branch_create], branches: ["names/*"] }
 """
 SERVER = """
 version: 1
@@ -50,7 +54,7 @@ policies:
   server: { file: server.yaml, applies_to: [cluster] }
 server: { cors: ["https://studio.example"], limits: { body: 2048 } }
 """
-TOKENS = {"ada": "t-ada", "bot": "t-bot", "none": "t-none", "stranger": "t-stranger"}
+TOKENS = {"ada": "t-ada", "bot": "t-bot", "none": "t-none", "stranger": "t-stranger", "cy": "t-cy"}
 ENVIRONMENT = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS)}
 
 
@@ -105,6 +109,33 @@ def test_an_agent_sees_its_stored_query_and_nothing_else(client: TestClient) -> 
     unknown = asked(client, "bot", "POST", "/graphs/people/queries/nothing")
     assert (other.status_code, unknown.status_code) == (404, 404)
     assert other.json()["error"].replace("by_name", "") == unknown.json()["error"].replace("nothing", "")
+
+
+def test_a_rule_about_types_and_branches_holds_over_http(client: TestClient) -> None:
+    assert asked(client, "cy", "POST", "/graphs/people/branches", json={"name": "names/1"}).status_code == 200
+    assert asked(client, "cy", "POST", "/graphs/people/branches", json={"name": "other"}).status_code == 403
+
+    def add(kind: str, branch: str) -> int:
+        change = {"query": f'query add() {{ insert {kind} {{ name: "Oslo" }} }}', "branch": branch}
+        return int(asked(client, "cy", "POST", "/graphs/people/mutate", json=change).status_code)
+
+    assert [add("City", "names/1"), add("Person", "names/1"), add("City", "main")] == [200, 403, 403]
+    load = {"data": '{"type": "Person", "data": {"name": "Eve"}}', "branch": "names/1"}
+    assert asked(client, "cy", "POST", "/graphs/people/load", json=load).status_code == 403
+    load["data"] = '{"type": "City", "data": {"name": "Bonn"}}'
+    assert asked(client, "cy", "POST", "/graphs/people/load", json=load).status_code == 200
+
+
+def test_a_denial_is_in_the_log_with_its_rule_and_not_in_the_answer(folder: Path) -> None:
+    source, log = ClusterGraphs(str(folder), ENVIRONMENT), StringIO()
+    app = Application(source, source.load(), None, Log("json", log))
+    with TestClient(app, base_url="http://localhost") as client:
+        change = {"query": 'query add() { insert City { name: "Oslo" } }'}
+        answer = asked(client, "ada", "POST", "/graphs/people/mutate", json=change)
+    assert "devs-write" not in answer.text
+    (line,) = [json.loads(line) for line in log.getvalue().splitlines() if '"denied"' in line]
+    assert (line["actor"], line["action"], line["branch"]) == ("ada", "change", "main")
+    assert line["why"] == "devs-write allows change only on unprotected branches; 'main' is protected"
 
 
 def test_a_graph_without_a_policy_is_read_only(client: TestClient) -> None:

@@ -69,6 +69,17 @@ class Ask:
     allow_data_loss: bool | None = None
 
 
+def ask_on(action: Action, branch: str | None) -> Ask:
+    """Whether it may be done on a branch at all. What is touched there is asked for where that is known."""
+    types: frozenset[str] | None = frozenset() if action in ("change", "export") else None
+    match ACTIONS[action]:
+        case "branch":
+            return Ask(action, branch=branch, types=types)
+        case "target_branch":
+            return Ask(action, target_branch=branch)
+    return Ask(action)
+
+
 class Gate(Protocol):
     """Answers asks. `og.open(..., policy=gate)` asks it before every call.
 
@@ -99,8 +110,10 @@ def denied(actor: str | None, ask: Ask, *, hint: str | None = None) -> PolicyDen
     return refusal(f"policy denied {described(ask)} for {who}", ask, hint)
 
 
-def refusal(message: str, ask: Ask, hint: str | None = None) -> PolicyDenied:
-    return PolicyDenied(message, action=ask.action, branch=ask.branch, target_branch=ask.target_branch, hint=hint)
+def refusal(message: str, ask: Ask, hint: str | None = None, why: str | None = None) -> PolicyDenied:
+    return PolicyDenied(
+        message, action=ask.action, branch=ask.branch, target_branch=ask.target_branch, why=why, hint=hint
+    )
 
 
 def described(ask: Ask) -> str:

@@ -16,6 +16,8 @@ from omnigraph.policy.files import CODE, parse_policy
 from omnigraph.policy.rules import Kind, PolicyFile, Rule
 
 MAX_DECISIONS = 4_096
+MAX_REMEMBERED = 1_024
+"""Characters of an ask that is remembered with its answer: what callers send must not fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,9 @@ class Policy:
 
     def check(self, actor: str | None, ask: Ask, /) -> None:
         """Return when the actor may do it; PolicyDenied when not."""
-        decision = self._decided("" if actor is None else actor, ask)
+        decision = self.decide("" if actor is None else actor, ask)
         if not decision.allowed:
-            raise refusal(decision.message, ask)
+            raise refusal(decision.message, ask, why=decision.rule or decision.nearest)
 
     def decide(self, actor: str, ask: Ask) -> Decision:
         """What the policy says, and why.
@@ -77,7 +79,9 @@ class Policy:
         >>> said = og.load_policy("policy.yaml").decide("ada", og.Ask("change", branch="main"))
         >>> assert (said.allowed, said.nearest) == (False, "no rule allows change to 'ada'")
         """
-        return self._decided(actor, ask)
+        texts = (actor, ask.branch, ask.target_branch, ask.query, *(ask.types or ()))
+        is_short = sum(len(text) for text in texts if text is not None) <= MAX_REMEMBERED
+        return self._decided(actor, ask) if is_short else self._decide(actor, ask)
 
     def _decide(self, actor: str, ask: Ask) -> Decision:
         if actor not in self.actors and not self._asks_everybody:

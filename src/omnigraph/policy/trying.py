@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from omnigraph.policy.ask import ACTIONS, Action, Ask
+from omnigraph.policy.ask import ACTIONS, Action, Ask, ask_on
 from omnigraph.policy.bundle import Decision, Policy
 from omnigraph.yaml_text import Diagnostics, Node, read_yaml, unknown_keys
 
@@ -122,7 +122,7 @@ def extent(policy: Policy, actor: str, action: Action) -> Extent:
     if scope in ("graph", "server"):
         return "all" if policy.decide(actor, ask_of(action)).allowed else "none"
     allowed = {
-        is_protected: policy.decide(actor, ask_of(action, **{scope: _example(policy, is_protected)})).allowed
+        is_protected: policy.decide(actor, ask_on(action, _example(policy, is_protected))).allowed
         for is_protected in (True, False)
     }
     match allowed[True], allowed[False]:

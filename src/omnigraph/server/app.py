@@ -278,9 +278,8 @@ class _Exchange:
         """What the log and the metrics tell of refusals."""
         match error:
             case PolicyDenied():
-                self.log.write(
-                    "denied", request_id=self.request_id, actor=self.call and self.call.actor_id, **error.details()
-                )
+                actor = self.call and self.call.actor_id
+                self.log.write("denied", request_id=self.request_id, actor=actor, why=error.why, **error.details())
             case TooManyRequests():
                 self.service.metrics.rejected()
             case MergeConflicts():

@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from omnigraph.deadlines import Cancellation
 from omnigraph.errors import BranchNotFound, UsageError
-from omnigraph.policy import Ask
+from omnigraph.policy import ask_on
 from omnigraph.server.auth import Actor
 from omnigraph.server.registry import Served, ServedGraph
 from omnigraph.server.route import JSON, Pool, Route
@@ -121,7 +121,7 @@ class Call:
             return
         action: Any = self.route.action
         branch = self.given(self.route.branch_from) or MAIN
-        ask = Ask(action, target_branch=branch) if self.route.target_branch else Ask(action, branch=branch)
+        ask = ask_on(action, branch)
         with self.timed("policy"):
             gate.check(self.actor_id, ask)
 

@@ -16,7 +16,7 @@ from omnigraph.errors import PolicyDenied
 from omnigraph.mcp.operations import Operation
 from omnigraph.mcp.over_http import HttpBackend
 from omnigraph.mcp.serving import Desk
-from omnigraph.policy import ACTIONS, Action, Ask, is_allowed
+from omnigraph.policy import ACTIONS, Action, Ask, ask_on, is_allowed
 from omnigraph.server.calls import MAIN, Answer, Call
 from omnigraph.server.operations import operations
 from omnigraph.server.route import JSON
@@ -64,11 +64,8 @@ class _InProcess(HttpBackend):
         gate = None if call.target is None else call.target.gate
         if gate is None:
             return True
-        asks = [Ask(named)]
-        if ACTIONS[named] == "branch":
-            asks = [Ask(named, branch=branch) for branch in await self._branches()]
-        elif ACTIONS[named] == "target_branch":
-            asks = [Ask(named, target_branch=branch) for branch in await self._branches()]
+        is_of_branch = ACTIONS[named] in ("branch", "target_branch")
+        asks = [ask_on(named, branch) for branch in (await self._branches() if is_of_branch else [None])]
         return any(is_allowed(gate, call.actor_id, ask) for ask in asks)
 
     async def _branches(self) -> list[str]:

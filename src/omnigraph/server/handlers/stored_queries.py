@@ -6,7 +6,7 @@ from functools import partial
 
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.stored_queries import StoredQuery
-from omnigraph.policy import Ask, is_allowed
+from omnigraph.policy import Ask, ask_on, is_allowed
 from omnigraph.server.calls import Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import run_query
@@ -32,7 +32,7 @@ async def invoke_query(call: Call) -> Answer:
         return await call.run("read", partial(run_query, call, stored.text, stored.name))
     gate = call.of_graph.gate
     if gate is not None:
-        gate.check(call.actor_id, Ask("change", branch=call.branch))
+        gate.check(call.actor_id, ask_on("change", call.branch))
     call.admit(0)
     return await call.run("write", partial(run_mutation, call, stored.text, stored.name))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from omnigraph.policy import ACTIONS, Action, Ask, Gate, denied, is_allowed
+from omnigraph.policy import ACTIONS, Action, Ask, Gate, ask_on, denied, is_allowed
 from omnigraph.server.calls import Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape
@@ -85,8 +83,7 @@ def _scope(gate: Gate, actor: str | None, action: Action, scope: str, protected:
         return "all" if is_allowed(gate, actor, Ask(action)) else "none"
 
     def on(branch: str) -> bool:
-        named: dict[str, Any] = {scope: branch}
-        return is_allowed(gate, actor, Ask(action, **named))
+        return is_allowed(gate, actor, ask_on(action, branch))
 
     on_protected = any(map(on, sorted(protected)))
     on_others = on(_ORDINARY_BRANCH)
