@@ -289,6 +289,8 @@ def _functions() -> Iterator[Form]:
     yield Form("case when year($p.t) > 1000 then $p.t - 90 minutes end")
     yield from (Form(f'duration($p.t, now(), "{unit}")') for unit in ("second", "minute", "hour", "day", "week"))
     yield Form('duration($p.d, $p.t, "days")')
+    yield Form('join([$p.s, "+", $p.z], "")')
+    yield Form("size([$p.i32, 1.5, null])")
     yield from (Form(f"size($p.{name})") for name in ("ls", "li", "lu", "lf", "ld"))
 
 

@@ -53,7 +53,7 @@ def commit(
         staged_all.append(staged)
         old = view.state(key)
         state = TableState(staged.path, staged.version, (old.generation if old else 0) + 1, staged.rows)
-        changes.append(TableChange(key, "strict", old, state, staged.to_json()))
+        changes.append(TableChange(key, "strict", old, state))
     repository.tables.sync(staged_all)
     publish(
         repository.history,

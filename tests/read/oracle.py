@@ -48,6 +48,8 @@ class Oracle:
     # ------------------------------------------------------------ rows of a read
 
     def run(self, plan: p.ReadPlan) -> list[dict[str, Any]]:
+        if plan.union is not None:
+            return self.united(plan, plan.union)
         matches = self.matches(plan.pattern, {})
         self.fused: dict[tuple[str, str], float] = {}
         limit = self.cut(plan.limit)
@@ -69,6 +71,36 @@ class Oracle:
         rows.sort(key=cmp_to_key(lambda a, b: compare_keys(a["keys"], b["keys"])))
         rows = rows[offset:]
         return [one["out"] for one in (rows if limit is None else rows[:limit])]
+
+    def united(self, plan: p.ReadPlan, union: p.Union) -> list[dict[str, Any]]:
+        rows = [row for part in union.parts for row in self.run(part)]
+        rows = [
+            {
+                one.name: in_type(value, one.expression.type)
+                for one, value in zip(plan.projections, row.values(), strict=True)
+            }
+            for row in rows
+        ]
+        if not union.keeps_all:
+            rows = list({repr(row): row for row in rows}.values())
+        keys = [(key.expression.column, key.descending) for key in plan.order] + [
+            (one.name, False) for one in plan.projections
+        ]
+
+        def sortable(value: Any) -> Any:
+            return tuple(value) if isinstance(value, list) else value
+
+        rows.sort(
+            key=cmp_to_key(
+                lambda a, b: compare_keys(
+                    [(sortable(a[name]), down) for name, down in keys],
+                    [(sortable(b[name]), down) for name, down in keys],
+                )
+            )
+        )
+        rows = rows[self.cut(plan.offset) or 0 :]
+        limit = self.cut(plan.limit)
+        return rows if limit is None else rows[:limit]
 
     def cut(self, cut: p.Constant | p.Parameter | None) -> int | None:
         return None if cut is None else int(self.value(cut, {}))
@@ -459,7 +491,8 @@ def call(function: str, values: list[Any], type: PropertyType) -> Any:
         case "split":
             return None if values[1] == "" else re.split(re.escape(values[1]), first)
         case "join":
-            return "".join((values[1] if i else "") + item for i, item in enumerate(first))
+            kept = [item for item in first if item is not None]
+            return "".join((values[1] if i else "") + item for i, item in enumerate(kept))
         case "abs":
             return -first if first < 0 else first
         case "round" | "floor" | "ceil":

@@ -119,6 +119,10 @@ class Interpreter:
                 return self._binary(expression)
             case ItemRef(variable, _):
                 return self._column(variable, "")
+            case ListOf(items, type_):
+                columns = [self._spread(self._cells(item)).to_pylist() for item in items]
+                listed = [[in_type(value, item_type(type_)) for value in row] for row in zip(*columns, strict=True)]
+                return pa.array(listed, arrow_type(type_))
             case Call():
                 return self._call(expression)
             case Choice():

@@ -146,7 +146,7 @@ class ExpressionCompiler:
             case Binary():
                 return self._binary(expression)
             case ListOf(items, _):
-                return exp.Array(expressions=[self.compile(item) for item in items])
+                return exp.Array(expressions=[self._in_type(item, item_type(expression.type)) for item in items])
             case Call():
                 return self._call(expression)
             case Choice():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.shapes import Output, RelationalQuery
 from omnigraph.read.strategies import Answer, Mode, Read, answer
+from omnigraph.read.union import united
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.entities import Value
 from omnigraph.values.literals import Constant
@@ -43,6 +44,12 @@ def run_read(
 ) -> Result:
     """Run a read on one snapshot. `parameters` are bound values; every mode gives the same rows in the same order."""
     started = time.perf_counter()
+    if plan.union is not None:
+        moment = instant(now)
+        results = [
+            run_read(view, part, parameters, mode=mode, now=moment, deadline=deadline) for part in plan.union.parts
+        ]
+        return united_result(plan, results, Arguments(parameters, moment, deadline), started)
     read = Read(view, plan, Arguments(parameters, instant(now), deadline), mode)
     answered = answer(read)
     reading_ended = time.perf_counter()
@@ -51,6 +58,14 @@ def run_read(
     final = table if answered.prepared is None else finish(view, answered.prepared.query, table)
     timing = Timing(reading_ended - started, engine_ended - reading_ended, time.perf_counter() - started)
     return Result(final, plan, view.snapshot.commit, timing)
+
+
+def united_result(plan: ReadPlan, parts: Sequence[Result], arguments: Arguments, started: float) -> Result:
+    """The result of a union, given those of its parts."""
+    read = sum(part.timing.inputs_s for part in parts)
+    table = united(plan, [part._table for part in parts], arguments)
+    total = time.perf_counter() - started
+    return Result(table, plan, parts[0].commit, Timing(read, total - read, total))
 
 
 def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[str, Value]]:

@@ -67,6 +67,13 @@ def explain(
     now: dt.datetime | None = None,
 ) -> Explanation:
     """Choose as `run_read` would (inputs are read for that, the tree is not run) and say what was chosen."""
+    if plan.union is not None:
+        parts = [explain(view, part, parameters, mode=mode, now=now) for part in plan.union.parts]
+        inputs = tuple(input_ for part in parts for input_ in part.inputs)
+        choices = tuple(choice for part in parts for choice in part.choices)
+        return Explanation(
+            parts[0].commit, parts[0].keys, inputs, choices, "\nUNION\n".join(part.sql for part in parts)
+        )
     read = Read(view, plan, Arguments(parameters, instant(now)), mode)
     answered = answer(read)
     commit = view.snapshot.commit.id

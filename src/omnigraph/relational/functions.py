@@ -60,7 +60,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "length": ("length(a)", "CAST(length(a) AS BIGINT)"),
     "split": ("CASE WHEN b <> '' THEN string_split(a, b) END", f"split(a, {_QUOTED}, -1)"),
-    "join": ("substring(list_reduce(a, lambda left_, right_: left_ || b || right_, ''), length(b) + 1)", "array_join(a, b)"),
+    "join": ("substring(list_reduce(list_filter(a, lambda text_: text_ IS NOT NULL), lambda left_, right_: left_ || b || right_, ''), length(b) + 1)", "array_join(a, b)"),
     "ends_with": ("suffix(a, b)", "endswith(a, b)"),
     "round": ("round(a)", "round(a)"),
     "floor": ("floor(a)", "CASE WHEN abs(a) < 4503599627370496 THEN CAST(floor(a) AS DOUBLE) ELSE a END"),

@@ -69,6 +69,7 @@ SOFT_KEYWORDS = [
     "by",
     "optional",
     "unnest",
+    "union",
 ]
 
 RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")

@@ -25,6 +25,21 @@ ADVICE = [
     ("L207", "query q() { match { $p: Person $p.age = null } return { $p } }"),
     ("L208", 'query q() { match { $d: Doc search($d.text, "x") } return { $d } }'),
     ("L209", "query q() { match { $p: Person $p knows $q } return { $p.email, count($q) as n } }"),
+    ("L210", "query q() { match { $p: Person $p.age > 5 $p.age < 3 } return { $p } }"),
+]
+
+NEVER = [
+    "$p.age >= 5 and $p.age < 5",
+    '$p.tier = "pro" $p.tier = "vip"',
+    '$p.tier in ["pro"] $p.tier != "pro"',
+    "$p.age in [1, 2] 3 <= $p.age",
+    "$p.age is null $p.age > 3",
+    "$p.email is null",
+    "$p.age != $p.age",
+    "1 = 2",
+    "false",
+    "not { $p knows $q  $q.age < 3  $q.age > 3 }",
+    "optional { $p knows $q  $q.age < 3  $q.age > 3 } $q is null",
 ]
 
 CLEAN = [
@@ -34,6 +49,12 @@ CLEAN = [
     "query q() { match { $p: Person $c: City $p.label = $c.label } return { $p, $c } }",
     "query q() { match { $p: Person $c: City not { $p livesIn $c } } return { $p, $c } }",
     'query q() { match { $p: Person search($p.bio, "x") } return { $p } }',
+    "query q() { match { $p: Person $p.age > 3 $p.age <= 4 $p.age != 4 $p.age is not null } return { $p } }",
+    'query q() { match { $p: Person $p.tier in ["pro", "vip"] $p.tier != "pro" } return { $p } }',
+    "query q() { match { $p: Person ($p.age > 5 or $p.age < 3) 1 = 1 } return { $p } }",
+    "query q() { match { $p: Person optional { $p livesIn $c } } return { $p.email, $c.name } }",
+    "query q() { match { $p: Person unnest $p.tags as $t } return { $t, count($p) as n } }",
+    "query q() { match { $p: Person } return { $p.email as n } union match { $c: City } return { $c.name as n } }",
     "query q() { match { $p: Person $p $e:knows $q $n: Note $e.since = $n.due } return { $p, $q, $n } }",
 ]
 
@@ -43,6 +64,17 @@ def test_advice(code: str, text: str, library: Catalog) -> None:
     report = lint_queries(text, library)
     assert {finding.code for finding in report.findings} == {code}
     assert report.status == "ok"
+
+
+@pytest.mark.parametrize("conditions", NEVER)
+def test_conditions_that_never_hold(conditions: str, library: Catalog) -> None:
+    report = lint_queries(f"query q() {{ match {{ $p: Person {conditions} }} return {{ $p }} }}", library)
+    assert [finding.code for finding in report.findings if finding.code != "L204"] == ["L210"]
+
+
+def test_each_part_of_a_union_is_looked_at(library: Catalog) -> None:
+    text = "query q() { match { $p: Person } return { $p.email as n } union match { $c: City $d: Doc } return { $c.name as n } }"
+    assert [finding.code for finding in lint_queries(text, library).findings] == ["L204", "L205"]
 
 
 def test_counting_in_a_block_is_noticed_too(library: Catalog) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,7 +159,7 @@ amounts = st.one_of(
     st.none(), variable_expressions, st.builds(syntax.Literal, st.just("integer"), st.integers(0, 10**9), st.just(AT))
 )
 
-reads = st.builds(
+parts = st.builds(
     syntax.ReadBody,
     st.lists(_clauses(expressions), min_size=1, max_size=4).map(tuple),
     st.lists(
@@ -171,6 +172,13 @@ reads = st.builds(
     ).map(tuple),
     amounts,
     amounts,
+)
+others = st.lists(parts.map(lambda part: replace(part, order=(), limit=None, offset=None)), max_size=1).map(tuple)
+reads = st.builds(
+    lambda part, others, keeps_all: replace(part, others=others, keeps_all=bool(others) and keeps_all),
+    parts,
+    others,
+    st.booleans(),
 )
 
 _assigned = st.lists(assignments, max_size=3).map(tuple)
@@ -265,6 +273,7 @@ TOKENS = [
     "any",
     "having",
     "optional",
+    "union",
     "unnest",
     "collect",
     "median",

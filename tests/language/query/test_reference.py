@@ -19,6 +19,6 @@ def test_the_reference_is_what_the_grammars_say() -> None:
 def test_comments_are_prose_and_rules_are_code() -> None:
     text = grammar_reference()
     assert "\n### Reads\n" in text
-    assert "\nread: MATCH block" in text
+    assert "\npart: MATCH block" in text
     assert not any(line.startswith("//") for line in text.splitlines())
     assert text.count("```") % 2 == 0

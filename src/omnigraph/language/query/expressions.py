@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.query import plan, syntax
-from omnigraph.language.query.functions import FUNCTIONS, NAMES, check_function, common_type, make_call
+from omnigraph.language.query.functions import FUNCTIONS, NAMES, OTHER_NAMES, check_function, common_type, make_call
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
 from omnigraph.language.query.search import check_ranking, check_text_match
 from omnigraph.language.query.syntax import Position
@@ -264,10 +264,23 @@ class ExpressionChecker:
             return self._own_property(word, self._entity)
         if name in self._columns:
             return self._columns[name]
-        hint = "a property is written $variable.name"
-        if self.place == "order":
+        hint = self._owned(name) or "a property is written $variable.name"
+        if self.place in ("order", "having") and self._owned(name) is None:
             hint = suggestion(name, list(self._columns)) or "an order key is a column's alias or a property"
         raise self.checking.refuse("T6", f"unknown name '{name}'", word.at, hint)
+
+    def _owned(self, name: str) -> str | None:
+        """Which variable has a property that was written without one."""
+        scope: Scope | None = self.scope
+        while scope is not None:
+            for variable, node in scope.nodes.items():
+                if variable not in scope.anonymous and name in scope.node_properties(node):
+                    return f"a property is written with its variable: ${variable}.{name}"
+            for variable, edge in scope.edges.items():
+                if variable not in scope.anonymous and name in edge.properties:
+                    return f"a property is written with its variable: ${variable}.{name}"
+            scope = scope.parent
+        return None
 
     def _own_property(self, word: syntax.Word, entity: EntityType) -> plan.PropertyRef:
         name = word.name
@@ -473,7 +486,11 @@ class ExpressionChecker:
         return checked
 
     def unknown_function(self, call: syntax.FunctionCall) -> QueryError:
-        hint = suggestion(call.function, NAMES) or f"functions: {', '.join(sorted(NAMES))}"
+        hint = (
+            OTHER_NAMES.get(call.function.lower())
+            or suggestion(call.function, NAMES)
+            or f"functions: {', '.join(sorted(NAMES))}"
+        )
         return self.checking.refuse("T43", f"there is no function '{call.function}'", call.at, hint)
 
     def _case(self, case: syntax.CaseExpression) -> plan.Choice:

@@ -134,6 +134,34 @@ FUNCTIONS: dict[str, Function] = {
     )
 }
 COALESCE = Function("coalesce", (), "text", "coalesce(a, b, …)", "the first of the values that is not null")
+OTHER_NAMES = {
+    "tolower": "write lower(text)",
+    "lcase": "write lower(text)",
+    "toupper": "write upper(text)",
+    "ucase": "write upper(text)",
+    "len": "write length(text), or size(list)",
+    "char_length": "write length(text)",
+    "strlen": "write length(text)",
+    "substr": "write substring(text, start, count)",
+    "ifnull": "write coalesce(a, b)",
+    "nvl": "write coalesce(a, b)",
+    "isnull": "write $variable.property is null",
+    "ceiling": "write ceil(number)",
+    "log": "write ln(number)",
+    "pow": "write power(base, exponent)",
+    "concat": 'write join([…], ""), with the texts in a list',
+    "datediff": 'write duration(from, to, "day")',
+    "array_length": "write size(list)",
+    "cardinality": "write size(list)",
+    "type": "an edge variable has one type: the word of its traversal",
+    "id": "write $variable.id",
+    "percentile_cont": "write percentile(value, 0.9)",
+    "group_concat": 'write join(collect(value), ", ")',
+    "string_agg": 'write join(collect(value), ", ")',
+    "array_agg": "write collect(value)",
+    "stdev": "there is none; compute it of sum(x * x), sum(x) and count(x)",
+}
+"""What people call functions elsewhere."""
 NAMES = (*FUNCTIONS, COALESCE.name)
 
 
@@ -213,7 +241,7 @@ def _arity(function: Function) -> str:
 def _argument(checker: ExpressionChecker, function: Function, kind: Kind, written: syntax.Expr) -> plan.Expression:
     if kind in UNITS:
         return _unit(checker, function, kind, written)
-    checked = checker.check(written)
+    checked = _listed(checker, written) if kind in ("list", "texts") else checker.check(written)
     if kind == "digits":
         if isinstance(checked, plan.Constant) and type(checked.value) is int and 0 <= checked.value <= MAX_DIGITS:
             return checked
@@ -236,6 +264,14 @@ def _argument(checker: ExpressionChecker, function: Function, kind: Kind, writte
             "T43", f"{function.name} takes {_KIND_WORDS[kind]}, this is {what}", written.at, hint
         )
     return checked
+
+
+def _listed(checker: ExpressionChecker, written: syntax.Expr) -> plan.Expression:
+    """A list; the items of one that is written may be any values of one type, null among them."""
+    if not isinstance(written, syntax.ListLiteral) or not written.items:
+        return checker.check(written)
+    items, type_ = common_type(checker, written.items)
+    return plan.ListOf(items, PropertyType(type_.scalar, is_list=True))
 
 
 def _null(kind: Kind) -> plan.Constant:
@@ -288,11 +324,11 @@ def common_type(
     values = [checker.value(expression) for expression in written]
     fixed: list[plan.Expression] = [value for value in values if not isinstance(value, plan.Constant)]
     stated = fixed or [value for value in values if not (isinstance(value, plan.Constant) and value.value is None)]
-    type_ = _meeting([_type(value) for value in stated]) if stated else PropertyType(Scalar.STRING)
+    type_ = common_value_type([_type(value) for value in stated]) if stated else PropertyType(Scalar.STRING)
     for place, (value, expression) in enumerate(zip(values, written, strict=True)):
         if type_ is not None and isinstance(value, plan.Constant):
             values[place] = _fitted(value, type_)
-            type_ = _meeting([type_, _type(values[place])]) if value.value is not None else type_
+            type_ = common_value_type([type_, _type(values[place])]) if value.value is not None else type_
         if type_ is None:
             known = ", ".join(str(replace(_type(one), nullable=False)) for one in values)
             hint = "all values of coalesce and case have one type; numbers may be mixed"
@@ -308,7 +344,8 @@ def _fitted(constant: plan.Constant, type_: PropertyType) -> plan.Constant:
         return constant
 
 
-def _meeting(types: Sequence[PropertyType]) -> PropertyType | None:
+def common_value_type(types: Sequence[PropertyType]) -> PropertyType | None:
+    """The type that values of several types share: their own, or that of the widest number; None without any."""
     shapes = {(type_.scalar, type_.is_list, type_.dimension) for type_ in types}
     if len(shapes) == 1:
         return replace(types[0], nullable=False, enum=())

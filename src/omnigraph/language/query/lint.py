@@ -10,6 +10,7 @@ from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog, NodeType
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.compiler import check_query
+from omnigraph.language.query.impossible import impossible
 from omnigraph.language.query.parser import parse_queries, refusal
 
 Severity = Literal["error", "warning", "info"]
@@ -24,6 +25,7 @@ LINT_CODES: dict[str, str] = {
     "L207": "a comparison with null, which is never true; `is null` tests for null",
     "L208": "text search or ranking on a property without @index: every row is read",
     "L209": "a count over a hop that binds no edge: nodes are counted once, however many edges lead to them",
+    "L210": "conditions that no value satisfies together, so that nothing is ever found",
 }
 
 
@@ -163,9 +165,12 @@ def _advice(query: syntax.QueryDecl, compiled: plan.QueryPlan, catalog: Catalog)
         if isinstance(statement, plan.InsertMatches):
             yield from _connection_advice(statement.rows.pattern, names)
     if isinstance(query.body, syntax.ReadBody) and isinstance(compiled, plan.ReadPlan):
-        yield from _read_advice(query.body, compiled, names)
-        yield from _count_advice(compiled, catalog, names)
-        yield from _search_advice(query, compiled, catalog)
+        parts = (compiled,) if compiled.union is None else compiled.union.parts
+        for body, part in zip((query.body, *query.body.others), parts, strict=True):
+            yield from _read_advice(body, part, names)
+            yield from _count_advice(part, catalog, names)
+            yield from _never_advice(part.pattern, names)
+            yield from _search_advice(query.name, body, part, catalog)
 
 
 def _has_null(comparison: syntax.Comparison) -> bool:
@@ -174,7 +179,7 @@ def _has_null(comparison: syntax.Comparison) -> bool:
 
 def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[str, ...]) -> Iterator[QueryFinding]:
     mentions = _mentions(body)
-    for binding in compiled.pattern.bindings:
+    for binding in (one for part in (compiled.pattern, *compiled.pattern.optionals) for one in part.bindings):
         if mentions.get(binding.variable) == 1:
             yield QueryFinding(
                 "info", "L204", f"nothing refers to ${binding.variable}; write $_ if that is meant", names
@@ -199,7 +204,8 @@ def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, .
         for expression in expressions
         for inner in plan.walk(expression)
         if isinstance(inner, plan.Aggregate) and inner.function == "count" and isinstance(inner.operand, plan.EntityRef)
-        for hop in compiled.pattern.expansions
+        for pattern in (compiled.pattern, *compiled.pattern.optionals)
+        for hop in pattern.expansions
         if inner.operand.variable in (hop.source, hop.target)
     ]
     inside = [*expressions, *compiled.pattern.filters]
@@ -210,6 +216,19 @@ def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, .
             word = edge[0].lower() + edge[1:]
             message = f"several {edge} edges between two nodes count once; bind the edge ($e:{word}) to count edges"
             yield QueryFinding("info", "L209", message, names, edge)
+
+
+def _never_advice(pattern: plan.Pattern, names: tuple[str, ...]) -> Iterator[QueryFinding]:
+    blocks = [
+        inner.block
+        for condition in pattern.filters
+        for inner in plan.walk(condition)
+        if isinstance(inner, plan.Exists | plan.CountOf)
+    ]
+    for inside in (*pattern.optionals, *blocks):
+        yield from _never_advice(inside, names)
+    for what in impossible(pattern.filters):
+        yield QueryFinding("warning", "L210", f"{what} can never hold", names)
 
 
 def _mentions(body: syntax.ReadBody) -> dict[str, int]:
@@ -268,10 +287,12 @@ def _variables(expression: plan.Expression) -> list[str]:
     return found
 
 
-def _search_advice(query: syntax.QueryDecl, compiled: plan.ReadPlan, catalog: Catalog) -> Iterator[QueryFinding]:
+def _search_advice(
+    query_name: str, body: syntax.ReadBody, compiled: plan.ReadPlan, catalog: Catalog
+) -> Iterator[QueryFinding]:
     types = {binding.variable: binding.types for binding in compiled.pattern.bindings}
     told: set[tuple[str, str]] = set()
-    for node, _ in syntax.walk(query.body):
+    for node, _ in syntax.walk(body):
         if not isinstance(node, syntax.Call) or not isinstance(node.arguments[0], syntax.PropertyAccess):
             continue
         access = node.arguments[0]
@@ -280,7 +301,7 @@ def _search_advice(query: syntax.QueryDecl, compiled: plan.ReadPlan, catalog: Ca
             if access.name not in indexed and (type_name, access.name) not in told:
                 told.add((type_name, access.name))
                 message = f"{node.function} on {type_name}.{access.name}, which has no @index, reads every row"
-                yield QueryFinding("warning", "L208", message, (query.name,), type_name, access.name)
+                yield QueryFinding("warning", "L208", message, (query_name,), type_name, access.name)
 
 
 def _indexed(node: NodeType) -> set[str]:

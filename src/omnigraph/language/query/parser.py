@@ -16,6 +16,7 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput
 from omnigraph.errors import QueryError
 from omnigraph.language.parser_cache import parser_cache
 from omnigraph.language.query import syntax
+from omnigraph.language.query.habits import habit
 from omnigraph.language.query.syntax import Position
 
 MAX_DEPTH = 64
@@ -94,6 +95,7 @@ def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryErr
         expected = _expectation(error.expected)
         if error.token.type == "TYPE_NAME" and (variable := _VARIABLE_BEFORE.search(text, 0, position)):
             expected = f"write {variable[1]}: {error.token}"
+        expected = habit(text, position, str(error.token)) or expected
         if error.token.type == "$END":
             return refusal("Q000", "the text ends too early", _end_of(text), text, file, expected)
         message = f"unexpected '{_shortened(str(error.token))}'"
@@ -102,7 +104,7 @@ def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryErr
     if isinstance(error, UnexpectedCharacters):
         if error.char == '"':
             return refusal("Q000", "the string is not closed", at, text, file, 'a string ends with "')
-        expected = _expectation(error.allowed or ())
+        expected = habit(text, position, error.char) or _expectation(error.allowed or ())
         return refusal("Q000", f"unexpected character {error.char!r}", at, text, file, expected)
     return refusal("Q000", "the text ends too early", _end_of(text), text, file)
 
@@ -243,12 +245,27 @@ class _Builder(Transformer[Token, Any]):
 
     # ------------------------------------------------------------ reads
 
-    def read(self, _match: Token, clauses: tuple[syntax.Clause, ...], _return: Token, *rest: Any) -> syntax.ReadBody:
+    def read(self, first: syntax.ReadBody, *rest: Any) -> syntax.ReadBody:
+        others = tuple(part for part in rest if isinstance(part, syntax.ReadBody))
+        kinds = [part for part in rest if isinstance(part, list)]
+        for keeps_all, at in kinds:
+            if keeps_all != kinds[0][0]:
+                raise _Refused(
+                    "`union` and `union all` cannot be mixed", at, "write two queries, or one of the two throughout"
+                )
+        tail: dict[str, Any] = dict(part for part in rest if isinstance(part, tuple))
+        order, limit, offset = tail.get("order", ()), tail.get("limit"), tail.get("offset")
+        keeps_all = bool(kinds) and kinds[0][0]
+        return replace(first, order=order, limit=limit, offset=offset, others=others, keeps_all=keeps_all)
+
+    def union(self, word: Token, every: Token | None = None) -> list[Any]:
+        return [every is not None, _at(word)]
+
+    def part(self, _match: Token, clauses: tuple[syntax.Clause, ...], _return: Token, *rest: Any) -> syntax.ReadBody:
         distinct = isinstance(rest[0], Token)
         items = tuple(part for part in rest if isinstance(part, syntax.ReturnItem))
-        tail: dict[str, Any] = dict(part for part in rest if isinstance(part, tuple))
-        having, order = tail.get("having", ()), tail.get("order", ())
-        return syntax.ReadBody(clauses, items, distinct, having, order, tail.get("limit"), tail.get("offset"))
+        having = next((part[1] for part in rest if isinstance(part, tuple)), ())
+        return syntax.ReadBody(clauses, items, distinct, having, (), None, None)
 
     def block(self, *clauses: syntax.Clause) -> tuple[syntax.Clause, ...]:
         return clauses

@@ -376,13 +376,22 @@ class DeclaredParameter:
 
 
 @dataclass(frozen=True)
+class Union:
+    """The rows of all parts, equal ones once unless it `keeps_all`. The parts have neither order nor cut."""
+
+    parts: tuple[ReadPlan, ...]
+    keeps_all: bool
+
+
+@dataclass(frozen=True)
 class ReadPlan:
     """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order (empty in a
     grouped or distinct read, where the projections complete it).
 
     `grouped`: some projection has an aggregate in it; then the projections without one are the group key, which completes
     the order, and outside their aggregates the others mention nothing else. `having` keeps the groups for which all its
-    conditions are true. `limit` and `offset` are integer constants or parameters.
+    conditions are true. With a `union` the pattern is empty, the projections are columns of the variable "", and the order
+    is completed by all of them. `limit` and `offset` are integer constants or parameters.
     """
 
     name: str
@@ -399,6 +408,7 @@ class ReadPlan:
     reads: tuple[str, ...]
     """Table keys the query may inspect, sorted."""
     having: tuple[Expression, ...] = ()
+    union: Union | None = None
     description: str | None = None
     instruction: str | None = None
 

@@ -53,14 +53,9 @@ def format_type(type_: syntax.TypeExpr) -> str:
 
 def _read(body: syntax.ReadBody) -> str:
     expressions = _Expressions("$")
-    lines = ["  match {", *expressions.clauses(body.clauses, "    "), "  }"]
-    lines.append("  return distinct {" if body.distinct else "  return {")
-    for item in body.items:
-        alias = "" if item.alias is None else f" as {item.alias}"
-        lines.append(f"    {expressions.text(item.expression)}{alias},")
-    lines.append("  }")
-    if body.having:
-        lines.append(f"  having {{ {', '.join(map(expressions.text, body.having))} }}")
+    lines = _part(body, expressions)
+    for other in body.others:
+        lines += ["  union all" if body.keeps_all else "  union", *_part(other, expressions)]
     if body.order:
         keys = [
             expressions.text(key.expression) + ("" if key.direction is None else f" {key.direction}")
@@ -71,6 +66,18 @@ def _read(body: syntax.ReadBody) -> str:
         if count is not None:
             lines.append(f"  {word} {expressions.text(count)}")
     return "\n".join(lines) + "\n"
+
+
+def _part(body: syntax.ReadBody, expressions: _Expressions) -> list[str]:
+    lines = ["  match {", *expressions.clauses(body.clauses, "    "), "  }"]
+    lines.append("  return distinct {" if body.distinct else "  return {")
+    for item in body.items:
+        alias = "" if item.alias is None else f" as {item.alias}"
+        lines.append(f"    {expressions.text(item.expression)}{alias},")
+    lines.append("  }")
+    if body.having:
+        lines.append(f"  having {{ {', '.join(map(expressions.text, body.having))} }}")
+    return lines
 
 
 def _mutation(body: syntax.MutationBody) -> str:

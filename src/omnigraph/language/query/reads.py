@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, type_of
+from omnigraph.language.query.functions import common_value_type
 from omnigraph.language.query.patterns import check_pattern
 from omnigraph.language.query.printer import column_name
 from omnigraph.language.query.scope import Checking, Scope
@@ -44,6 +45,8 @@ _ROW_DEPENDENT = (plan.Aggregate, plan.PropertyRef, plan.EntityRef)
 def check_read(
     query: syntax.QueryDecl, body: syntax.ReadBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
 ) -> plan.ReadPlan:
+    if body.others:
+        return _UnionChecker(checking, body).check(query, declared)
     return _ReadChecker(checking, body).check(query, declared)
 
 
@@ -274,3 +277,65 @@ class _ReadChecker:
             message = f"`{word}` needs a whole number, ${value.name} is {type_}"
             raise self._checking.refuse("T38", message, value.at)
         return plan.Parameter(value.name, type_)
+
+
+class _UnionChecker(_ReadChecker):
+    """Several reads with the same columns (rule T48)."""
+
+    def check(self, query: syntax.QueryDecl, declared: tuple[plan.DeclaredParameter, ...]) -> plan.ReadPlan:
+        bodies = [replace(self._body, others=(), order=(), limit=None, offset=None), *self._body.others]
+        parts = tuple(_ReadChecker(self._checking, body).check(query, declared) for body in bodies)
+        projections = self._columns(bodies, parts)
+        return plan.ReadPlan(
+            name=query.name,
+            parameters=declared,
+            pattern=plan.Pattern((), (), ()),
+            projections=projections,
+            columns=tuple(result_column(projection.name, projection.expression) for projection in projections),
+            grouped=False,
+            distinct=False,
+            order=self._ordered(projections),
+            tie_break=(),
+            limit=self._cut("limit", self._body.limit),
+            offset=self._cut("offset", self._body.offset),
+            reads=tuple(sorted(self._checking.reads)),
+            union=plan.Union(parts, self._body.keeps_all),
+            description=query.description,
+            instruction=query.instruction,
+        )
+
+    def _columns(self, bodies: list[syntax.ReadBody], parts: tuple[plan.ReadPlan, ...]) -> tuple[plan.Projection, ...]:
+        names = [projection.name for projection in parts[0].projections]
+        types: list[PropertyType] = []
+        for body, part in zip(bodies, parts, strict=True):
+            at = body.items[0].at
+            if [projection.name for projection in part.projections] != names:
+                hint = f"return {', '.join(names)}, in this order, in every part"
+                raise self._checking.refuse("T48", "the parts of a union return different columns", at, hint)
+            for place, (item, projection) in enumerate(zip(body.items, part.projections, strict=True)):
+                if isinstance(projection.expression, plan.EntityRef):
+                    hint = f"return its properties, such as ${projection.expression.variable}.id"
+                    raise self._checking.refuse("T48", "a union returns values, not whole entities", item.at, hint)
+                given = replace(projection.expression.type, enum=())
+                if len(types) <= place:
+                    types.append(given)
+                    continue
+                common = common_value_type([replace(types[place], nullable=False), replace(given, nullable=False)])
+                if common is None:
+                    message = f"'{projection.name}' is {types[place]} before and {given} here"
+                    raise self._checking.refuse("T48", message, item.at, "a column of a union has one type")
+                types[place] = replace(common, nullable=types[place].nullable or given.nullable)
+        pairs = zip(names, types, strict=True)
+        return tuple(plan.Projection(name, plan.PropertyRef("", name, type_)) for name, type_ in pairs)
+
+    def _ordered(self, projections: tuple[plan.Projection, ...]) -> tuple[plan.OrderKey, ...]:
+        columns = {projection.name: projection.expression for projection in projections}
+        keys: list[plan.OrderKey] = []
+        for item in self._body.order:
+            name = item.expression.name if isinstance(item.expression, syntax.Word) else ""
+            if name not in columns:
+                hint = f"columns: {', '.join(columns)}"
+                raise self._checking.refuse("T48", "a union is ordered by its columns", item.at, hint)
+            self._check_key(item, columns[name], keys)
+            keys.append(plan.OrderKey(columns[name], item.direction == "desc"))
+        return tuple(keys)

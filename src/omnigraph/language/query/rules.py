@@ -53,4 +53,5 @@ RULES: dict[str, str] = {
     "T45": "a duration where no date or instant is added to",
     "T46": "`having` without an aggregate",
     "T47": "`optional` or `unnest` where it cannot stand, or a search of a variable that it introduces",
+    "T48": "parts of a union whose columns differ, or an order that is not by its columns",
 }

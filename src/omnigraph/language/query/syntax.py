@@ -324,6 +324,10 @@ class ReadBody:
     order: tuple[OrderItem, ...]
     limit: Literal | Variable | None
     offset: Literal | Variable | None
+    others: tuple[ReadBody, ...] = ()
+    """The parts after the first of a union; order and cut are those of the whole, and stand in the first."""
+    keeps_all: bool = False
+    """`union all`: equal rows stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +407,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     UnnestClause: ("items",),
     ReturnItem: ("expression",),
     OrderItem: ("expression",),
-    ReadBody: ("clauses", "items", "having", "order", "limit", "offset"),
+    ReadBody: ("clauses", "items", "having", "others", "order", "limit", "offset"),
     MutationBody: ("statements",),
     InsertStatement: ("assignments", "clauses"),
     UpdateStatement: ("assignments", "where"),

@@ -24,7 +24,7 @@ from omnigraph.pipeline.spark.frames import table_frame
 from omnigraph.pipeline.spark.jobs import cancel_group, new_group, run_job
 from omnigraph.pipeline.spark.runner import failure_of
 from omnigraph.pipeline.spark.types import for_spark
-from omnigraph.read.execution import finish, instant
+from omnigraph.read.execution import finish, instant, united_result
 from omnigraph.read.inputs.sources import read_nodes
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.compiler import compile_read
@@ -59,7 +59,15 @@ def run_read_on_spark(
     deadline: Deadline = NEVER,
 ) -> Result:
     """Run a read on Spark, on one snapshot; the same rows in the same order as in process. Ctrl-C and the deadline end it."""
-    arguments, group = Arguments(parameters, instant(now), deadline), new_group()
+    moment = instant(now)
+    if plan.union is not None:
+        started = time.perf_counter()
+        parts = [
+            run_read_on_spark(view, part, parameters, session, now=moment, deadline=deadline)
+            for part in plan.union.parts
+        ]
+        return united_result(plan, parts, Arguments(parameters, moment, deadline), started)
+    arguments, group = Arguments(parameters, moment, deadline), new_group()
     work = partial(_run, view, plan, arguments, session, group)
     return run_job(session, f"omnigraph query {plan.name}", work, group)
 
