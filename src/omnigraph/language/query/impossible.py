@@ -94,5 +94,12 @@ def _is_bound(op: str, ref: plan.PropertyRef, value: object) -> bool:
 
 def _compared(op: str, left: Any, right: Any) -> bool:
     order = (left > right) - (left < right)
-    held = {"=": order == 0, "!=": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}
+    held: dict[str, bool] = {
+        "=": order == 0,
+        "!=": order != 0,
+        "<": order < 0,
+        "<=": order <= 0,
+        ">": order > 0,
+        ">=": order >= 0,
+    }
     return held[op]
