@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from history.small_graph import SmallGraph, reapply
@@ -12,12 +14,15 @@ from omnigraph.errors import (
     BranchNotFound,
     HistoryGap,
     OutcomeUnknown,
+    StorageDenied,
+    StorageTransient,
     UsageError,
 )
 from omnigraph.history import check_branch_name
 from omnigraph.history.chain import PROBE_WINDOW_S, encode_entry, key_of, position_of
 from omnigraph.storage import open_store
 from omnigraph.testing import Fault, FaultyStore
+from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
 from omnigraph.write.publishing import publish
 
 
@@ -156,6 +161,48 @@ def test_a_tagged_commit_survives_the_sweep_and_a_swept_one_cannot_be_tagged() -
     assert list(graph.history.tags.list()) == ["v1"]
     graph.history.tags.create("v1", commits[1].ref)
     assert graph.history.tags.find("v1") == commits[1].ref
+
+
+def test_a_failure_after_the_create_never_says_that_nothing_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer was away for long, and cannot look for the watermark; a cleanup came meanwhile, and took nothing of its."""
+    graph = SmallGraph()
+    chain, plan = graph.history.chain, graph.plan()
+    graph.history.retention.raise_cutoff(time.time())
+
+    def no_answer(_branch: str) -> int:
+        raise StorageTransient("no answer", key="retention/main")
+
+    def hours_pass() -> None:
+        disarm_all()
+        graph.clock.now += 10 * PROBE_WINDOW_S
+
+    monkeypatch.setattr(chain, "floor", no_answer)
+    arm(Failpoint.PUBLISH_AFTER_CREATE, hours_pass)
+    with pytest.raises(OutcomeUnknown) as caught:
+        publish(graph.history, plan)
+    assert caught.value.commit_id == plan.commit_id == graph.again().head().head.commit.id
+
+
+def test_a_refusal_after_a_lost_answer_never_says_that_nothing_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = SmallGraph()
+    plan, create = graph.plan(), graph.store.create
+    answers = iter([StorageTransient("no answer", key="x"), StorageDenied("the token is too old", key="x")])
+
+    def lost_then_refused(key: str, data: bytes, **options: Any) -> None:
+        answer = next(answers)
+        if isinstance(answer, StorageTransient):
+            create(key, data, **options)
+        raise answer
+
+    def refused(_key: str) -> bytes:
+        raise StorageDenied("the token is too old", key="x")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(graph.store, "create", lost_then_refused)
+        patch.setattr(graph.store, "get", refused)
+        with pytest.raises(OutcomeUnknown) as caught:
+            publish(graph.history, plan)
+    assert caught.value.commit_id == graph.again().head().head.commit.id
 
 
 def test_a_lower_watermark_never_replaces_a_higher_one() -> None:

@@ -19,6 +19,7 @@ from omnigraph.errors import (
     ObjectExists,
     ObjectMissing,
     OutcomeUnknown,
+    StorageError,
     StorageTransient,
     UsageError,
 )
@@ -203,8 +204,7 @@ class Chain:
         held = self._create(entry, sync_first)
         if held is None:
             return None
-        stale = self.clock() - prepared_at >= PROBE_WINDOW_S
-        if stale and self.floor(entry.branch) > entry.position and not self._was_in_chain(entry):
+        if self.clock() - prepared_at >= PROBE_WINDOW_S and self._is_garbage(entry):
             return None
         reach(Failpoint.PUBLISH_BEFORE_ACK)
         return self._remember(held, prepared_at)
@@ -215,7 +215,8 @@ class Chain:
         An entry of the same id is ours. Its bytes need not be: two processes may publish the same prepared plan.
         """
         key, data = key_of(entry.branch, entry.position), encode_entry(entry)
-        for _ in range(CREATE_ATTEMPTS):
+        silence = f"the store stopped answering while commit {entry.id} was published"
+        for number in range(CREATE_ATTEMPTS):
             try:
                 reach(Failpoint.PUBLISH_BEFORE_CREATE)
                 self.store.create(key, data, sync_first=sync_first)
@@ -223,17 +224,34 @@ class Chain:
                 return entry
             except (ObjectExists, StorageTransient):
                 reach(Failpoint.PUBLISH_BEFORE_READBACK)
-                try:
-                    holder = self.find(entry.branch, entry.position)
-                except StorageTransient:
-                    holder = None
-                except Damaged as error:
-                    raise OutcomeUnknown(
-                        f"{error.message}, and may be commit {entry.id}", commit_id=entry.id
-                    ) from error
+                holder = self._holder(entry)
                 if holder is not None:
                     return holder if holder.id == entry.id else None
-        raise OutcomeUnknown(f"the store stopped answering while commit {entry.id} was published", commit_id=entry.id)
+            except StorageError as error:
+                if number == 0:
+                    raise
+                raise OutcomeUnknown(f"{silence}: {error.message}", commit_id=entry.id) from error
+        raise OutcomeUnknown(silence, commit_id=entry.id)
+
+    def _holder(self, entry: Entry) -> Entry | None:
+        """What stands at the position of an entry, after a create that may have put it there; None if nothing tells."""
+        try:
+            return self.find(entry.branch, entry.position)
+        except Damaged as error:
+            raise OutcomeUnknown(f"{error.message}, and may be commit {entry.id}", commit_id=entry.id) from error
+        except StorageError:
+            return None
+
+    def _is_garbage(self, entry: Entry) -> bool:
+        """Whether a position that was swept was made anew with the entry. From the create on, no failure means that it is
+        not there."""
+        try:
+            return self.floor(entry.branch) > entry.position and not self._was_in_chain(entry)
+        except (StorageError, Damaged) as error:
+            raise OutcomeUnknown(
+                f"commit {entry.id} was created, and whether it is in its branch could not be looked up: {error.message}",
+                commit_id=entry.id,
+            ) from error
 
     def _was_in_chain(self, entry: Entry) -> bool:
         """Of an entry created at a position below the watermark: was it in the chain, and the sweep came later?
