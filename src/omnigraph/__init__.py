@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.evolve.queries import BrokenQuery
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+    from omnigraph.pipeline.progress import Status
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
     from omnigraph.policy import Ask, Decision, Gate, Policy, load_policy
@@ -122,6 +123,7 @@ _HOMES = {
     "omnigraph.pipeline.evolve.queries": ("BrokenQuery",),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
+    "omnigraph.pipeline.progress": ("Status",),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
     "omnigraph.graph.frames": ("GraphTables",),
     "omnigraph.maintenance.cleanup": ("Totals",),
@@ -209,6 +211,7 @@ __all__ = [
     "SchemaFinding",
     "SchemaReceipt",
     "Statement",
+    "Status",
     "StorageReport",
     "StoredColumn",
     "TableReport",

@@ -93,8 +93,8 @@ RIGHT: dict[str, Any] = {
     "mode": "append",
     "revision": "main",
 }
-SKIPPED = {"self", "more", "show_progress"}
-"""Progress goes to the terminal."""
+SKIPPED = {"self", "more", "show_progress", "on_progress"}
+"""Progress goes to the terminal, or to a function of the caller, whose errors are its own."""
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Cancellation",
     ),
     "What writes did": (
-        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "MergeResult", "TypeSummary"),
+        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "Status", "MergeResult", "TypeSummary"),
         *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),
     ),
     "History": (

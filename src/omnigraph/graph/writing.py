@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.choices import FileFormat, LoadMode
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.pipeline.progress import Status
 
 
 @names_damage
@@ -118,6 +119,7 @@ class WriteMethods(GraphState):
         if_commit: str | None = None,
         once: Once | None = None,
         show_progress: bool = False,
+        on_progress: Callable[[Status], None] | None = None,
     ) -> LoadReceipt:
         """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`) as one commit, or nothing.
 
@@ -130,10 +132,13 @@ class WriteMethods(GraphState):
         `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
         DataFrame, its columns). The file for rejected records that an earlier try has left is replaced.
 
+        `on_progress` is told how far the load is, from time to time; what it raises ends the load, and nothing is published.
+
         >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
         >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
         """
         from omnigraph.pipeline.load.job import load
+        from omnigraph.pipeline.progress import Reported
 
         return load(
             self._repository,
@@ -154,6 +159,7 @@ class WriteMethods(GraphState):
             encoding=encoding,
             delimiter=delimiter,
             show_progress=show_progress,
+            progress=None if on_progress is None else Reported(on_progress),
         )
 
     def stream_into(

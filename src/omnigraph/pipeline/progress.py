@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
+
+from omnigraph.errors import UsageError
 
 
 @dataclass(frozen=True)
 class Status:
-    """`rows` and `bytes` are those of the tasks that have ended."""
+    """How far a long action is: how many of the tasks of a stage are done. `rows` and `bytes` are those of the tasks that have ended.
+
+    >>> heard = []
+    >>> g.load("people.jsonl", mode="merge", engine="local", on_progress=heard.append)
+    >>> assert all(status.done <= status.tasks for status in heard)
+    """
 
     stage: str
     done: int
@@ -33,6 +40,7 @@ class Status:
         return ""
 
     def text(self) -> str:
+        """In words: the stage, its tasks, the amount."""
         done = f"{self.stage}: {self.done:,}/{self.tasks:,} {self.unit}"
         return f"{done}, {self.amount}" if self.amount else done
 
@@ -46,6 +54,21 @@ class Progress(Protocol):
 class Silent:
     def update(self, status: Status) -> None:
         """Shows nothing."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Reported:
+    """Tells a function of the caller's. What that raises ends the action."""
+
+    def __init__(self, tell: Callable[[Status], None]) -> None:
+        if not callable(tell):
+            raise UsageError(f"'on_progress' must be a function of a Status, got {type(tell).__name__}")
+        self._tell = tell
+
+    def update(self, status: Status) -> None:
+        self._tell(status)
 
     def close(self) -> None:
         """Nothing to close."""

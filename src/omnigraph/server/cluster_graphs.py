@@ -44,6 +44,7 @@ class ClusterGraphs:
             applied.digest,
             applied.revision,
             applied.token,
+            tuple(applied.server.get("load_sources", ())),
         )
 
     def settings(self, given: ServerSettings) -> ServerSettings:

@@ -73,6 +73,8 @@ class Served:
     """Of the configuration that is served."""
     revision: int = 0
     state_token: str = ""
+    load_sources: tuple[str, ...] = ()
+    """Below these addresses files may be loaded by their names."""
 
     @property
     def is_open(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.server.json_schemas import COUNT, FLAG, enum, ref
-from omnigraph.server.route import Body, Parameter, Response, Route, json_answer, of_graph
+from omnigraph.server.route import NDJSON, Body, Parameter, Response, Route, json_answer, of_graph
 
 EVENTS = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -100,4 +100,32 @@ _STREAMS: tuple[Route, ...] = (
           pool="none", tag="ours"),
 )  # fmt: skip
 
-OURS: tuple[Route, ...] = (*_READS, *_LANGUAGE, *_STREAMS, *_UPKEEP)
+_LOAD_OPTIONS = (
+    _BRANCH, Parameter("from"), Parameter("mode", ref("LoadMode")), Parameter("type"),
+    Parameter("format", enum("jsonl", "csv", "parquet")), Parameter("keep_rejects", FLAG),
+)  # fmt: skip
+_STARTED = {202: Response("JobStarted", "It goes on.")}
+
+_JOBS: tuple[Route, ...] = (
+    Route("POST", of_graph("/jobs/load"), "startLoad", "Load files that the server can reach, and go on meanwhile.", "change",
+          _STARTED, errors=(429,), body=Body("JobLoadRequest"), pool="write", tag="ours"),
+    Route("POST", of_graph("/jobs/load/upload"), "startUpload", "Load the files of a form, and go on meanwhile.", "change",
+          _STARTED, errors=(429,), body=Body(None, media_type="multipart/form-data"), parameters=_LOAD_OPTIONS, pool="write",
+          takes_large_body=True, is_streamed_in=True, tag="ours"),
+    Route("POST", of_graph("/load/arrow"), "loadArrow", "Load an Arrow stream of one type as one commit.", "change",
+          json_answer("Load", "What was loaded."), body=Body(None, media_type=ARROW),
+          parameters=(_TYPE, _BRANCH, Parameter("from"), Parameter("mode", ref("LoadMode"))), pool="bulk", is_write=True,
+          takes_large_body=True, is_streamed_in=True, tag="ours"),
+    Route("GET", of_graph("/jobs"), "listJobs", "The caller's jobs in this process, newest first.", "read",
+          json_answer("JobList", "And, for who may see them, loads that were prepared and not published."), tag="ours"),
+    Route("GET", of_graph("/jobs/{job_id}"), "getJob", "How far a job is.", "read", json_answer("Job", "Its state."),
+          pool="none", tag="ours"),
+    Route("DELETE", of_graph("/jobs/{job_id}"), "cancelJob", "End a job; nothing of it is published unless it was already.", "read",
+          json_answer("Job", "Its state."), pool="none", tag="ours"),
+    Route("GET", of_graph("/jobs/{job_id}/events"), "followJob", "How far a job is, as server-sent events.", "read",
+          {200: Response(None, "state, until it has ended.", EVENTS)}, pool="none", tag="ours"),
+    Route("GET", of_graph("/jobs/{job_id}/rejects"), "getRejects", "The records that a load set aside.", "read",
+          {200: Response(None, "A record a line, with the reason.", NDJSON)}, tag="ours"),
+)  # fmt: skip
+
+OURS: tuple[Route, ...] = (*_READS, *_LANGUAGE, *_STREAMS, *_JOBS, *_UPKEEP)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp
 
 from omnigraph.errors import TooManyRequests
+from omnigraph.server.jobs import Jobs
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.pools import Pools
 from omnigraph.server.registry import Served, ServedSource
@@ -64,6 +65,7 @@ class Service:
         self.replays = Replays()
         self.watches = Watches()
         self.tickets = Tickets()
+        self.jobs = Jobs()
         self.is_draining = False
         self.application: ASGIApp | None = None
         """The whole server, for routes that call other routes."""
@@ -83,7 +85,9 @@ class Service:
         """Streams end at their next event, and polls that wait answer."""
         self.is_draining = True
         self.watches.stop()
+        self.jobs.cancel()
 
     def close(self) -> None:
         self.watches.stop()
+        self.jobs.close()
         self.pools.close()

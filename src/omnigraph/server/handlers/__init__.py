@@ -8,7 +8,7 @@ from omnigraph.server.handlers.binding import HANDLERS, Handler, handles
 
 _MODULES = (
     *("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs", "mcp"),
-    *("catalogs", "entities", "feeds", "histories", "languages", "upkeep"),
+    *("catalogs", "entities", "feeds", "histories", "jobs", "languages", "upkeep"),
 )
 
 

@@ -1,0 +1,261 @@
+"""Large loads as jobs: started, followed, cancelled; and loads of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import NotFound, RecordError, UsageError
+from omnigraph.policy import Ask, is_allowed
+from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.feeds import event
+from omnigraph.server.jobs import Job
+from omnigraph.server.limits import too_large
+from omnigraph.server.route import NDJSON
+from omnigraph.server.routes_ours import EVENTS
+from omnigraph.server.shapes import load_shape
+from omnigraph.server.spools import receive_into, spool
+from omnigraph.wire.history import prepared_json
+from omnigraph.wire.members import JsonObject
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.pipeline.load.receipt import LoadReceipt
+
+PIECE_BYTES = 64 * 1024
+MAX_FILES = 1_000
+COMMENT_SECONDS = 15.0
+
+
+@handles("startLoad")
+async def start_load(call: Call) -> Answer:
+    call.ask_graph()
+    sources = [_allowed(each, call.served.load_sources) for each in call.body["sources"]]
+    if not 1 <= len(sources) <= MAX_FILES:
+        raise UsageError(f"a load has 1 to {MAX_FILES} sources")
+    return _started(call, sources, call.body)
+
+
+def _allowed(source: str, prefixes: tuple[str, ...]) -> str:
+    """UsageError for what does not lie below an address that the cluster file allows: no request reaches other files."""
+    parts = source.replace("\\", "/").split("/")
+    is_plain = ".." not in parts and "\0" not in source and "%" not in source
+    if not is_plain or not any(source.startswith(f"{prefix.rstrip('/')}/") for prefix in prefixes):
+        raise UsageError(
+            f"'{source[:200]}' is not below an address that may be loaded from",
+            hint="the cluster file names them (server: load_sources); or upload the file",
+        )
+    return source
+
+
+@handles("startUpload")
+async def start_upload(call: Call) -> Answer:
+    """The files of a form are kept until the job has ended."""
+    call.ask_graph()
+    call.service.jobs.check_room()
+    job = _job(call, call.query)
+    try:
+        sources = await _received(call, job.folder)
+        if not sources:
+            raise UsageError("the form has no file")
+    except BaseException:
+        job.cancellation.cancel()
+        call.service.jobs.discard(job)
+        raise
+    return _begun(call, job, sources, call.query)
+
+
+async def _received(call: Call, folder: Path) -> list[Path]:
+    from starlette.datastructures import UploadFile
+
+    limit, size = call.service.settings.limits.load_body_bytes, 0
+    receive = call.request.receive
+
+    async def counted() -> Any:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise too_large(limit, size)
+        return message
+
+    request = type(call.request)(call.request.scope, counted)
+    places: list[Path] = []
+    async with request.form(max_files=MAX_FILES, max_fields=0) as form:
+        for number, (_, part) in enumerate(form.multi_items()):
+            if isinstance(part, UploadFile):
+                name = Path(part.filename or "").name or "data.jsonl"
+                place = folder / str(number) / name.replace("\0", "")
+                await call.service.pools.run("write", partial(_keep, part, place))
+                places.append(place)
+    return places
+
+
+def _keep(part: Any, place: Path) -> None:
+    place.parent.mkdir()
+    with place.open("wb") as file:
+        while piece := part.file.read(PIECE_BYTES):
+            file.write(piece)
+
+
+def _job(call: Call, options: Mapping[str, Any]) -> Job:
+    return Job(call.of_graph.id, call.actor_id, options.get("branch") or MAIN, options.get("mode") or "merge")
+
+
+def _started(call: Call, sources: list[str], options: Mapping[str, Any]) -> Answer:
+    call.service.jobs.check_room()
+    return _begun(call, _job(call, options), sources, options)
+
+
+def _begun(call: Call, job: Job, sources: list[Any], options: Mapping[str, Any]) -> Answer:
+    async def work(job: Job) -> JsonObject:
+        return await call.service.pools.run("bulk", partial(_load, call, job, sources, options))
+
+    call.service.jobs.start(job, work)
+    return Answer(
+        {"job_id": job.id},
+        status=202,
+        headers={"Location": f"{call.request.url.path.partition('/jobs')[0]}/jobs/{job.id}"},
+    )
+
+
+def _load(call: Call, job: Job, sources: list[Any], options: Mapping[str, Any]) -> JsonObject:
+    job.become_running()
+    try:
+        receipt: LoadReceipt = call.graph.load(
+            sources,
+            mode=job.mode,  # type: ignore[arg-type]  # checked by the table
+            branch=job.branch,
+            from_=options.get("from"),
+            type=options.get("type"),
+            format=options.get("format"),
+            rejects=job.rejects if options.get("keep_rejects") else None,
+            engine="local",
+            message=call.message,
+            on_progress=job.tell,
+        )
+    finally:
+        job.remove_uploads()
+    job.rejected = receipt.rejected
+    return load_shape(receipt, from_=options.get("from"), actor=call.actor_id)
+
+
+def _own_job(call: Call) -> Job:
+    """NotFound for a job of somebody else, unless the caller may see all."""
+    job = call.service.jobs.find(call.path["job_id"])
+    if job is None or job.graph_id != call.of_graph.id or not (job.actor_id == call.actor_id or _is_admin(call)):
+        raise NotFound("there is no such job", hint="jobs live in the process that runs them")
+    return job
+
+
+def _is_admin(call: Call) -> bool:
+    gate = call.of_graph.gate
+    return gate is None or is_allowed(gate, call.actor_id, Ask("admin"))
+
+
+@handles("listJobs")
+def list_jobs(call: Call) -> Answer:
+    call.ask_graph()
+    is_admin = _is_admin(call)
+    jobs = [
+        job.to_json()
+        for job in call.service.jobs.of_graph(call.of_graph.id)
+        if is_admin or job.actor_id == call.actor_id
+    ]
+    prepared = [prepared_json(each) for each in call.graph.recovery.list()] if is_admin else []
+    left_over = [
+        {
+            "job_id": each["graph_commit_id"],
+            "state": "prepared",
+            "branch": each["branch"],
+            "mode": "merge",
+            "seconds": 0,
+            "rows": each["total_entities"],
+            "bytes": 0,
+            "rejected": 0,
+        }
+        for each in prepared
+    ]
+    return Answer({"jobs": [*jobs, *left_over]})
+
+
+@handles("getJob")
+async def get_job(call: Call) -> Answer:
+    return Answer(_own_job(call).to_json())
+
+
+@handles("cancelJob")
+async def cancel_job(call: Call) -> Answer:
+    job = _own_job(call)
+    job.cancellation.cancel()
+    return Answer(job.to_json())
+
+
+@handles("followJob")
+async def follow_job(call: Call) -> Answer:
+    job = _own_job(call)
+
+    async def events() -> AsyncIterator[bytes]:
+        seen = -1
+        while not call.service.is_draining:
+            if seen == job.version and not await job.changed(COMMENT_SECONDS):
+                yield b": still here\n\n"
+                continue
+            seen, is_over = job.version, job.is_over
+            yield event("state", job.to_json(), None)
+            if is_over:
+                return
+
+    return Answer(events(), media_type=EVENTS)
+
+
+@handles("getRejects")
+def get_rejects(call: Call) -> Answer:
+    place = _own_job(call).rejects
+    if not place.exists():
+        raise NotFound("the job set no records aside", hint="start it with keep_rejects")
+
+    def pieces() -> Iterator[bytes]:
+        with place.open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                yield piece
+
+    return Answer(pieces(), media_type=NDJSON)
+
+
+@handles("loadArrow")
+async def load_arrow(call: Call) -> Answer:
+    with spool() as place:
+        await receive_into(place, call, call.service.settings.limits.load_body_bytes)
+        return await call.run("bulk", partial(_load_arrow, call, place))
+
+
+def _load_arrow(call: Call, place: Path) -> Answer:
+    query = call.query
+    receipt = call.graph.load(
+        {query["type"]: _arrow_table(place)},
+        mode=query.get("mode", "merge"),
+        branch=call.branch,
+        from_=query.get("from"),
+        engine="local",
+        message=call.message,
+        if_commit=call.expected_head,
+        once=call.write_key(call.branch),
+    )
+    commit = None if receipt.commit is None else receipt.commit.id
+    body = load_shape(receipt, from_=query.get("from"), actor=call.actor_id)
+    return Answer(body, commit=commit, rows=receipt.total_entities)
+
+
+def _arrow_table(place: Path) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        with pa.memory_map(str(place)) as file:
+            return pa.ipc.open_stream(file).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RecordError(f"the body is no Arrow stream: {error}") from None

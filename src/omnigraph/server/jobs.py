@@ -1,0 +1,174 @@
+"""Work that goes on after its request was answered. Jobs live in the process; what a load had prepared outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.deadlines import Cancellation
+from omnigraph.errors import Cancelled, OmnigraphError, TooManyRequests
+from omnigraph.history.history import new_ulid
+from omnigraph.server.problems import DEFECT, error_json
+from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.progress import Status
+
+MAX_JOBS = 200
+MAX_ACTIVE_JOBS = 16
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+Work = Callable[["Job"], Coroutine[Any, Any, JsonObject]]
+
+
+class Job:
+    """One load. Its state changes on the event loop; its progress may be told from any thread."""
+
+    def __init__(self, graph_id: str, actor_id: str | None, branch: str, mode: str) -> None:
+        self.id = new_ulid()
+        self.graph_id, self.actor_id = graph_id, actor_id
+        self.branch, self.mode = branch, mode
+        self.state: State = "queued"
+        self.folder = Path(tempfile.mkdtemp(prefix="omnigraph-job-"))
+        self.result: JsonObject | None = None
+        self.error: JsonObject | None = None
+        self.rejected = 0
+        self.cancellation = Cancellation()
+        self._status: Status | None = None
+        self._rows = self._bytes = 0
+        self._started, self._ended = time.monotonic(), 0.0
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self.version = 0
+        """Grows with every change."""
+
+    @property
+    def rejects(self) -> Path:
+        """Where the records lie that were set aside."""
+        return self.folder / "rejects.ndjson"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "failed", "cancelled")
+
+    def tell(self, status: Status) -> None:
+        """How far the load is. Cancelled when somebody wants it to end."""
+        self._status = status
+        self._rows, self._bytes = max(self._rows, status.rows), max(self._bytes, status.bytes)
+        self._loop.call_soon_threadsafe(self._touch)
+        if self.cancellation.is_cancelled:
+            raise Cancelled
+
+    def become_running(self) -> None:
+        """From the thread that works. Cancelled when that is no longer wanted."""
+        self._loop.call_soon_threadsafe(self.become, "running")
+        if self.cancellation.is_cancelled:
+            raise Cancelled
+
+    def remove_uploads(self) -> None:
+        """Files that were sent; what was set aside stays."""
+        for each in self.folder.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+
+    def become(self, state: State) -> None:
+        self.state = state
+        if self.is_over:
+            self._ended = time.monotonic()
+        self._touch()
+
+    def _touch(self) -> None:
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self, timeout_s: float) -> bool:
+        """Whether something has changed within this time."""
+        waiting = asyncio.ensure_future(self._changed.wait())
+        done, _ = await asyncio.wait([waiting], timeout=timeout_s)
+        waiting.cancel()
+        return bool(done)
+
+    def to_json(self) -> JsonObject:
+        status = self._status
+        seconds = (self._ended if self.is_over else time.monotonic()) - self._started
+        return {
+            "job_id": self.id,
+            "state": self.state,
+            "branch": self.branch,
+            "mode": self.mode,
+            "seconds": round(seconds, 3),
+            "rows": self._rows,
+            "bytes": self._bytes,
+            "rejected": self.rejected,
+            "actor_id": self.actor_id,
+            **({} if status is None else {"stage": status.stage, "done": status.done, "tasks": status.tasks}),
+            **present({"result": self.result, "error": self.error}),
+        }
+
+
+class Jobs:
+    """The jobs of a process. Asked on the event loop only."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._running: set[asyncio.Task[None]] = set()
+
+    def check_room(self) -> None:
+        if sum(not job.is_over for job in self._jobs.values()) >= MAX_ACTIVE_JOBS:
+            raise TooManyRequests(
+                f"{MAX_ACTIVE_JOBS} jobs have not ended yet", hint="wait for one of them, or cancel it"
+            )
+
+    def start(self, job: Job, work: Work) -> None:
+        self._jobs[job.id] = job
+        while len(self._jobs) > MAX_JOBS and (oldest := next(iter(self._jobs.values()))).is_over:
+            self._forget(oldest)
+        task = asyncio.ensure_future(_run(job, work))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def find(self, job_id: str) -> Job | None:
+        return self._jobs.get(job_id)
+
+    def of_graph(self, graph_id: str) -> list[Job]:
+        """Newest first."""
+        return [job for job in reversed(self._jobs.values()) if job.graph_id == graph_id]
+
+    def cancel(self) -> None:
+        """All of them; what they wrote is removed, unless it was published already."""
+        for job in self._jobs.values():
+            job.cancellation.cancel()
+
+    def close(self) -> None:
+        self.cancel()
+        for job in list(self._jobs.values()):
+            self._forget(job)
+
+    def discard(self, job: Job) -> None:
+        """Of a job that was not started."""
+        shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _forget(self, job: Job) -> None:
+        del self._jobs[job.id]
+        shutil.rmtree(job.folder, ignore_errors=True)
+
+
+async def _run(job: Job, work: Work) -> None:
+    try:
+        job.result = await work(job)
+        job.become("done")
+    except Cancelled:
+        job.become("cancelled")
+    except OmnigraphError as error:
+        job.error = error_json(error)
+        job.become("failed")
+    except Exception:  # A defect: whoever asks learns nothing of it.
+        job.error = DEFECT
+        job.become("failed")
