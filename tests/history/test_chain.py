@@ -14,7 +14,9 @@ from omnigraph.errors import (
     BranchNotFound,
     HistoryGap,
     OutcomeUnknown,
+    StagedTooLongAgo,
     StorageDenied,
+    StoragePermanent,
     StorageTransient,
     UsageError,
 )
@@ -181,6 +183,20 @@ def test_a_failure_after_the_create_never_says_that_nothing_was_committed(monkey
     with pytest.raises(OutcomeUnknown) as caught:
         publish(graph.history, plan)
     assert caught.value.commit_id == plan.commit_id == graph.again().head().head.commit.id
+
+
+def test_only_what_certainly_failed_is_explained_with_a_cleanup() -> None:
+    graph = SmallGraph()
+    retention = graph.history.retention
+    began = graph.clock()
+    graph.clock.now += 10 * PROBE_WINDOW_S
+    retention.raise_cutoff(time.time())
+    for error, expected in (
+        (StoragePermanent("it is not there", key="nodes/P"), StagedTooLongAgo),
+        (StorageTransient("no answer", key="nodes/P"), StorageTransient),
+    ):
+        with pytest.raises(expected), retention.explaining("main", began):
+            raise error
 
 
 def test_a_refusal_after_a_lost_answer_never_says_that_nothing_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,10 +144,13 @@ class Retention:
 
     @contextlib.contextmanager
     def explaining(self, branch: str, staged_since: float) -> Iterator[None]:
-        """What fails in the block because a file is not there fails as StagedTooLongAgo if cleanup may have taken it."""
+        """What fails in the block because a file is not there fails as StagedTooLongAgo if cleanup may have taken it. Not what
+        leaves open whether there is a commit."""
         try:
             yield
         except (StorageError, Damaged) as error:
+            if error.outcome == "unknown":
+                raise
             try:
                 self.check_cutoff(branch, staged_since)
             except StagedTooLongAgo as late:
