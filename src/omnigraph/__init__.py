@@ -18,6 +18,7 @@ from omnigraph.version import VERSION as __version__
 if TYPE_CHECKING:
     from omnigraph import errors
     from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+    from omnigraph.client.graph import connect
     from omnigraph.deadlines import Cancellation
     from omnigraph.graph import (
         Branch,
@@ -91,6 +92,7 @@ _HOMES = {
     "omnigraph": ("errors",),
     "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage"),
     "omnigraph.deadlines": ("Cancellation",),
+    "omnigraph.client.graph": ("connect",),
     "omnigraph.graph": (
         *("Branch", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
         *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "init", "lint", "lint_schema", "open"),
@@ -228,6 +230,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "clone",
+    "connect",
     "errors",
     "init",
     "lint",

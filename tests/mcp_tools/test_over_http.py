@@ -28,12 +28,12 @@ ACTORS = {
     "reviewer": "t-reviewer",
     "nobody": "t-nobody",
 }
-READS = {tool.name for tool in TOOLS if tool.scope == "graph" and tool.hint == "reads"}
+READS = {tool.name for tool in TOOLS if tool.scope == "graph" and tool.hint == "reads"} - {"merge_preview"}
 VISIBLE = {
     "reader": READS,
     "writer": READS | {"mutate", "load"},
     "agent": READS | {"everyone"},
-    "reviewer": READS | {"branches_create", "branches_merge"},
+    "reviewer": READS | {"branches_create", "branches_merge", "merge_preview"},
 }
 """Tool by actor. The reviewer may change branches that nothing protects only."""
 

@@ -33,7 +33,8 @@ def test_every_tool_calls_a_route_and_reads_only_where_the_route_does() -> None:
     routes = {route.operation_id: route for route in ROUTES}
     for tool in TOOLS:
         route = routes[tool.operation]
-        assert (tool.hint == "reads") == (not route.is_write or bool(tool.fixed.get("dry_run"))), tool.name
+        reads = route.pool in ("none", "read") or bool(tool.fixed.get("dry_run"))
+        assert (tool.hint == "reads") == reads, tool.name
         assert (tool.scope == "graph") == route.is_of_graph
 
 
@@ -79,6 +80,7 @@ def test_a_graph_is_read_changed_and_followed_by_tools_alone(talk: Conversation)
         assert (change["op"], change["id"]) == ("insert", "d")
         lines = json.dumps({"type": "Thing", "data": {"name": "e"}})
         assert (await answer(client, "load", data=lines, mode="append", branch="review"))["total_entities"] == 1
+        assert (await answer(client, "merge_preview", source="review"))["outcome"] == "fast_forward"
         assert (await answer(client, "branches_merge", source="review"))["outcome"] == "fast_forward"
         await answer(client, "branches_delete", name="review")
         assert (await answer(client, "branches_list"))["branches"] == ["main"]
@@ -86,6 +88,17 @@ def test_a_graph_is_read_changed_and_followed_by_tools_alone(talk: Conversation)
         assert [change["id"] for block in page["blocks"] for change in block["changes"]] == ["d", "e"]
         assert (await answer(client, "changes_poll", cursor=page["cursor"]))["caught_up"] is True
         assert len((await answer(client, "commits_list"))["commits"]) == 3
+        await answer(client, "tags_create", name="v1", at="main~1")
+        assert [tag["name"] for tag in (await answer(client, "tags_list"))["tags"]] == ["v1"]
+        differing = await answer(client, "diff", **{"from": "v1", "to": "main"})
+        assert [change["id"] for change in differing["changes"]] == ["d", "e"]
+        assert (await answer(client, "entity_get", type="Thing", id="d"))["properties"]["name"] == "d"
+        assert [each["op"] for each in (await answer(client, "entity_history", type="Thing", id="d"))["versions"]] == [
+            "insert"
+        ]
+        assert (await answer(client, "neighbours", type="Thing", id="d"))["counts"][0]["count"] == 0
+        assert "sql" in await answer(client, "explain", query=READ, params={"name": "d"})
+        assert (await answer(client, "lint", query="query q( {"))["diagnostics"]
 
     talk(conversation)
 

@@ -69,7 +69,18 @@ def is_choice_of_words(module: str, name: str) -> bool:
 
 
 def test_the_names_are_these() -> None:
-    functions = {"NO_VALUE", "__version__", "clone", "errors", "init", "lint", "lint_schema", "load_policy", "open"}
+    functions = {
+        "NO_VALUE",
+        "__version__",
+        "clone",
+        "connect",
+        "errors",
+        "init",
+        "lint",
+        "lint_schema",
+        "load_policy",
+        "open",
+    }
     aliases = {"Engine", "Entity", "EntityType", "JsonValue", "LiteralValue", "MigrationStep", "Value"}
     assert {kind.__name__ for kind in CLASSES} | functions | aliases == set(og.__all__)
     assert len(og.__all__) == len(set(og.__all__))

@@ -55,7 +55,7 @@ zone means UTC.
 '''
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Opening and checking": ("init", "open", "clone", "Runtime", "lint", "lint_schema"),
+    "Opening and checking": ("init", "open", "connect", "clone", "Runtime", "lint", "lint_schema"),
     "The graph": ("Graph", "GraphBranches", "GraphTags", "GraphRecovery", "Transaction"),
     "Results of reads": (
         "Result",

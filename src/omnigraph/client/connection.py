@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import httpx
 
 JSON = "application/json"
+DETAILED = "application/vnd.omnigraph+json"
+"""What a server says beside what its contract has."""
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -99,7 +101,7 @@ class Connection:
         content: Callable[[], Iterator[bytes]] | None = None,
         content_type: str = JSON,
         headers: Mapping[str, str] | None = None,
-        accept: str = JSON,
+        accept: str = DETAILED,
         repeat: Repeat = "always",
         timeout: float | None = None,
     ) -> Reply:

@@ -86,11 +86,13 @@ def entity(value: Json, declared: EntityType | None, id: str) -> Entity:
     """An image {properties, endpoints?} as an entity, its values typed as the schema declares them."""
     if declared is None:
         raise ServerUnavailable("the server answered with an entity of a type that its schema does not have")
-    ends = value.get("endpoints") or {}
-    found: Entity = {"id": id, **ends}
-    for name, item in value["properties"].items():
-        found[name] = property_value(declared, name, item)
-    return found
+    typed = {name: property_value(declared, name, item) for name, item in value["properties"].items()}
+    return untyped_entity({**value, "properties": typed}, id)
+
+
+def untyped_entity(value: Json, id: str) -> Entity:
+    """The same with the values as they are."""
+    return {"id": id, **(value.get("endpoints") or {}), **value["properties"]}
 
 
 def property_value(declared: EntityType, name: str, value: Any) -> Any:
@@ -168,7 +170,9 @@ def merge_conflict(value: Json, catalog: Catalog | None = None) -> MergeConflict
     )
     properties = tuple(_property_conflict(each, types.get(name)) for each in value.get("properties", ()))
     images = {
-        side: entity(value[side], types.get(name), value["entity_id"])
+        side: untyped_entity(value[side], value["entity_id"])
+        if catalog is None
+        else entity(value[side], types.get(name), value["entity_id"])
         for side in ("base", "ours", "theirs")
         if side in value
     }

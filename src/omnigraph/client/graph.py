@@ -16,9 +16,10 @@ from omnigraph.client.connection import ARROW, NDJSON, Connection
 from omnigraph.client.refusals import ENGINE, PROPERTIES, REFUSED, no_actor, not_served, only_default
 from omnigraph.client.results import served_result
 from omnigraph.client.sources import record_lines
-from omnigraph.client.state import RemoteState, key_of, without_nulls
+from omnigraph.client.state import RemoteState, without_nulls, write_headers
 from omnigraph.client.streams import write_baseline, write_export
 from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.graph.arguments import checked
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
 from omnigraph.graph.texts import read_source
 from omnigraph.history import MAIN, Commit, Once
@@ -39,6 +40,19 @@ if TYPE_CHECKING:
 
 MAX_COMMITS = 128
 """Commits that a poll of changes covers."""
+
+
+@checked
+def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 120.0) -> RemoteGraph:
+    """A graph of a server. Nothing is sent before the first call.
+
+    `token` says who you are; without it, the server must be open. `timeout` is how many seconds the server may take to answer
+    once it is asked. What is served has the methods of `Graph`; [client](client.md) says which, and what is different.
+
+    >>> served = og.connect("http://localhost:8080", graph="people", token="a-token")
+    >>> assert served.uri == "http://localhost:8080/graphs/people"
+    """
+    return RemoteGraph(Connection(url, token, timeout=timeout), graph)
 
 
 @checked_methods
@@ -132,6 +146,7 @@ class RemoteGraph:
         engine: Engine = "spark",
         actor: str | None = None,
         message: str | None = None,
+        if_commit: str | None = None,
         once: Once | None = None,
         show_progress: bool = False,
     ) -> LoadReceipt:
@@ -140,7 +155,7 @@ class RemoteGraph:
         only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
         only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
         lines = record_lines(sources, type=type, format=format, encoding=encoding, delimiter=delimiter)
-        headers = {"Idempotency-Key": key_of(once)}
+        headers = write_headers(once, if_commit)
         if message is not None:
             headers["Omnigraph-Message"] = _percent_encoded(message)
         reply = self._state.connection.send(
@@ -278,7 +293,7 @@ class RemoteGraph:
         if as_of is None:
             try:
                 return self._log(revision, limit, before, actor)
-            except BranchNotFound:
+            except (BranchNotFound, UsageError):
                 if revision == MAIN:
                     raise
         newest = self.commit(revision, as_of=as_of)

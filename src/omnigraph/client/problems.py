@@ -33,7 +33,7 @@ _ATTRIBUTES: Mapping[type[OmnigraphError], Mapping[str, str]] = {
     errors.InputError: _INPUT,
     errors.RejectedRecords: {"rejects": "rejects", "total": "total"},
     errors.UnreadableInput: {**_INPUT, "problems": "problems", "total": "total"},
-    errors.KeyConflict: _ENTITY,
+    errors.KeyConflict: {**_ENTITY, "entity_kind": "entity_kind"},
 }
 """Attributes that have another name among the details, or of which some may be left out. Those of other errors have the
 names of the details."""
@@ -44,7 +44,9 @@ _DEFAULTS: Mapping[type[OmnigraphError], Mapping[str, Any]] = {
     errors.InputError: dict.fromkeys(_INPUT),
     errors.UnreadableInput: {**dict.fromkeys(_INPUT), "problems": (), "total": 1},
     errors.ExpectedVersionMismatch: {"table_key": "", "expected": 0, "actual": 0, "reason": None},
-    errors.HistoryGap: {"branch": None, "watermark": None},
+    errors.HistoryGap: {"branch": None, "watermark": None, "commit_id": None},
+    errors.KeyConflict: {"type_name": "", "entity_id": "", "entity_kind": "node"},
+    errors.PolicyDenied: {"action": "", "branch": None, "target_branch": None, "why": None},
     errors.Damaged: {"file": "", "what": "", "affected": None, "commits": ()},
     errors.MergeConflicts: {"conflicts": (), "schema_conflicts": ()},
     errors.SchemaChangeRefused: {"steps": (), "violations": ()},
@@ -104,6 +106,15 @@ def _made(kind: type[OmnigraphError], message: str, hint: str | None) -> Omnigra
     return error
 
 
+_NAMED_IN_MEMBERS = (
+    ("recovery_required", "commit_id", "operation_id"),
+    ("change_feed_gap", "commit_id", "first_unreadable_commit_id"),
+    ("change_diff_refusal", "commit_id", "graph_commit_id"),
+    ("key_conflict", "entity_kind", "entity_kind"),
+)
+"""Member of the body, name among the details, name in the member."""
+
+
 def _details(body: Mapping[str, Any], problem: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that the body says, by the names that errors give their details."""
     details = {name: problem[name] for name in ("rule", "file", "line", "column") if name in problem}
@@ -117,8 +128,9 @@ def _details(body: Mapping[str, Any], problem: Mapping[str, Any]) -> dict[str, A
             "expected": version["expected_published_dataset_version"],
             "actual": version["actual_published_dataset_version"],
         }
-    if "recovery_required" in body:
-        details["commit_id"] = body["recovery_required"]["operation_id"]
+    for member, name, told in _NAMED_IN_MEMBERS:
+        if told in (body.get(member) or {}):
+            details[name] = body[member][told]
     if "merge_conflicts" in body:
         details.setdefault("merge_conflicts", body["merge_conflicts"])
     return details

@@ -6,6 +6,7 @@ import datetime as dt
 import re
 import secrets
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.client import decoding
@@ -50,9 +51,7 @@ class RemoteState:
 
     def write(self, path: str, body: dict[str, Any], once: Once | None, if_commit: str | None = None) -> Reply:
         """A write under a key, so that it can be repeated: the caller's, or one of its own."""
-        headers = {"Idempotency-Key": key_of(once)}
-        if if_commit is not None:
-            headers["If-Match"] = f'"{if_commit}"'
+        headers = write_headers(once, if_commit)
         return self.connection.send("POST", self.path + path, body=without_nulls(body), headers=headers)
 
     # ------------------------------------------------------------ revisions and schemas
@@ -98,9 +97,9 @@ class RemoteState:
         reply = self.get("/schema", snapshot=revision)
         commit = reply.headers[COMMIT_HEADER]
         if commit not in self._catalogs:
-            source = reply.json()["schema_source"]
-            same = next((each for each in self._catalogs.values() if each.source == source), None)
-            self._catalogs[commit] = same or compile_schema(source)
+            value = reply.json()
+            same = next((each for each in self._catalogs.values() if each.hash == value["hash"]), None)
+            self._catalogs[commit] = same or replace(compile_schema(value["schema_source"]), hash=value["hash"])
             while len(self._catalogs) > MAX_CATALOGS:
                 self._catalogs.popitem(last=False)
         return reply
@@ -108,6 +107,16 @@ class RemoteState:
 
 def without_nulls(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
+
+
+def write_headers(once: Once | None, if_commit: str | None) -> dict[str, str]:
+    """The key of a write, and the commit that its branch must be at. UsageError for what is no commit id."""
+    headers = {"Idempotency-Key": key_of(once)}
+    if if_commit is not None:
+        if _COMMIT_ID.fullmatch(if_commit) is None:
+            raise UsageError(f"'{if_commit}' is not a commit id", hint="a served graph compares whole ids")
+        headers["If-Match"] = f'"{if_commit}"'
+    return headers
 
 
 def key_of(once: Once | None) -> str:

@@ -180,7 +180,11 @@ class Transaction:
         """
         writes = self._opened()
         self._state = "failed"
-        self._receipt = writes.commit(None if self._key is None else self._key.asking(self._asked))
+        key = self._key
+        if key is None:
+            self._receipt = writes.commit()
+        else:
+            self._receipt = writes.commit(key.asking(self._asked), keeps_nothing=key.keeps_nothing)
         self._state = "committed"
         return self._receipt
 

@@ -9,7 +9,7 @@ from omnigraph.history.publish import SCHEMA, Attempt
 from omnigraph.history.recovery import Prepared
 from omnigraph.history.times import from_microseconds, to_microseconds
 from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState, WriteKey
-from omnigraph.history.write_keys import KeyName, Once
+from omnigraph.history.write_keys import KeyName, KeyOfChange, Once
 
 __all__ = [
     "MAIN",
@@ -23,6 +23,7 @@ __all__ = [
     "History",
     "Identity",
     "KeyName",
+    "KeyOfChange",
     "Once",
     "Prepared",
     "PublishPlan",

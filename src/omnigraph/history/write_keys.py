@@ -42,18 +42,26 @@ Once = str | tuple[str, int]
 """A write key as callers give it: a text, or an application and a number that grows."""
 
 
+class KeyOfChange(str):
+    """A text as the key of a write that leaves no commit when it changes nothing: it may be made again then, which is as well."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class KeyName:
     """A checked write key: the digest of a text, or of an application, with its number."""
 
     digest: str
     number: int | None = None
+    keeps_nothing: bool = True
+    """Whether a write that changes nothing is remembered too, by a commit."""
 
     @classmethod
     def of(cls, once: Once) -> KeyName:
         """UsageError unless it is a text, or an application and a number from 0."""
         if isinstance(once, str):
-            return cls(_name_digest("key", once))
+            return cls(_name_digest("key", once), keeps_nothing=not isinstance(once, KeyOfChange))
         if not (isinstance(once, tuple) and len(once) == 2 and isinstance(once[0], str)):
             raise UsageError(
                 f"'once' must be text, or an application and a number, got {type(once).__name__}",

@@ -75,7 +75,7 @@ class BoundTool:
     def output_schema(self) -> dict[str, Any] | None:
         """An answer that is cut says so in `truncated`; a query that returns rows or a receipt has either."""
         answer = self.operation.answer
-        return None if answer is None or answer.get("type") != "object" else dict(answer)
+        return None if answer is None else {"type": "object", **answer}
 
     def request(self, given: Mapping[str, Any]) -> Request:
         """UsageError for an argument that is not the tool's, and without one that it needs."""
@@ -139,7 +139,11 @@ def bind(facts: Iterable[ToolFacts], operations: Mapping[str, Operation]) -> lis
         names = [(name, each.renamed.get(name, name)) for name in each.arguments]
         schemas = {name: operation.members[member] for name, member in names}
         required = tuple(name for name, member in names if member in operation.required)
-        schemas |= _own_arguments(each.hint, has_condition=each.if_commit is not None, has_limit=each.rows is not None)
+        schemas |= _own_arguments(
+            has_key=each.hint != "reads" and operation.takes_key,
+            has_condition=each.if_commit is not None,
+            has_limit=each.rows is not None,
+        )
         condition = None if each.if_commit is None else operations[each.if_commit]
         bound.append(
             BoundTool(each.name, each.description, each.hint, operation, schemas, required, each, if_commit=condition)
@@ -155,12 +159,12 @@ def bind_stored(tool: StoredTool, operations: Mapping[str, Operation]) -> BoundT
     hint = "destroys" if tool.is_mutation else "reads"
     operation = operations[INVOKE]
     schemas = {name: operation.members[name] for name in tool.places}
-    schemas |= _own_arguments(hint, has_condition=tool.is_mutation, has_limit=not tool.is_mutation)
+    schemas |= _own_arguments(has_key=tool.is_mutation, has_condition=tool.is_mutation, has_limit=not tool.is_mutation)
     schemas |= tool.input_schemas()
     condition = operations[INVOKE_IF] if tool.is_mutation else None
     return BoundTool(tool.name, tool.description, hint, operation, schemas, tuple(tool.required), None, tool, condition)
 
 
-def _own_arguments(hint: str, *, has_condition: bool, has_limit: bool) -> dict[str, Schema]:
-    names = [IF_COMMIT] * has_condition + [KEY] * (hint != "reads") + [LIMIT] * has_limit
+def _own_arguments(*, has_key: bool, has_condition: bool, has_limit: bool) -> dict[str, Schema]:
+    names = [IF_COMMIT] * has_condition + [KEY] * has_key + [LIMIT] * has_limit
     return {name: _OWN[name] for name in names}

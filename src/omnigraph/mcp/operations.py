@@ -30,6 +30,8 @@ class Operation:
     members: Mapping[str, Schema] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
     repeated: frozenset[str] = frozenset()
+    takes_key: bool = False
+    """Whether it is made once under an Idempotency-Key."""
     answer: Schema | None = None
     """The schema of its JSON answer, complete in itself."""
 

@@ -30,6 +30,7 @@ class Resource:
 
 RESOURCES = (
     Resource("omnigraph://schema", "cluster_getSchema", "The schema of main.", "text/plain", "schema_source"),
+    Resource("omnigraph://catalog", "getCatalog", "Types, properties and rules of main, as JSON."),
     Resource("omnigraph://branches", "cluster_listBranches", "The branches."),
     Resource("omnigraph://graphs", "listGraphs", "The graphs of the server."),
     Resource("omnigraph://queries", "cluster_list_queries", "The stored queries that you may run."),

@@ -113,6 +113,27 @@ TOOLS: tuple[ToolFacts, ...] = (
         hint="destroys once",
         arguments=("source", "target", "message"),
     ),
+    ToolFacts(
+        "merge_preview",
+        "cluster_mergeBranches",
+        "What branches_merge would do: its outcome, what it would change, and every conflict. Nothing is changed.",
+        arguments=("source", "target"),
+        fixed={"dry_run": True},
+        rows="conflicts",
+    ),
+    ToolFacts("diff", "getDiff", "What changed from one revision (branch, tag, commit, branch~N) to another; with summary, the numbers only.",
+              arguments=("from", "to", "kind", "type", "op", "summary", "page_token"), rows="changes", is_paged=True),
+    ToolFacts("entity_get", "getEntity", "One node or edge by its type and id.", arguments=("type", "id", "rev")),
+    ToolFacts("entity_history", "getEntityHistory", "The versions of one entity, newest first, each with its commit.",
+              arguments=("type", "id", "branch", "page_token"), rows="versions", is_paged=True),
+    ToolFacts("neighbours", "getNeighbours", "The edges of one node and the nodes at their other ends; all of them are counted.",
+              arguments=("type", "id", "rev", "edge", "direction", "page_token"), rows="edges", is_paged=True),
+    ToolFacts("explain", "explainQuery", "How a read query would run, without running it.",
+              arguments=("query", "name", "params", "branch"), takes_text=True),
+    ToolFacts("lint", "lintText", "Mistakes in queries (.gq) or in a schema (.pg), and advice, with their places.",
+              arguments=("query", "schema"), rows="diagnostics", takes_text=True),
+    ToolFacts("tags_list", "listTags", "The tags and their commits.", rows="tags"),
+    ToolFacts("tags_create", "createTag", "Name the commit of a revision, which keeps it.", hint="writes", arguments=("name", "at")),
 )  # fmt: skip
 """Named as the tools of other servers of this kind are, where there are any."""
 

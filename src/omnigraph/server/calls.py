@@ -15,8 +15,10 @@ from starlette.requests import Request
 
 from omnigraph.deadlines import Cancellation
 from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.history import KeyOfChange
 from omnigraph.policy import ask_on
 from omnigraph.server.auth import Actor
+from omnigraph.server.headers import accepts
 from omnigraph.server.registry import Served, ServedGraph
 from omnigraph.server.route import JSON, Pool, Route
 from omnigraph.wire.members import JsonObject
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAIN = "main"
+DETAILED = "application/vnd.omnigraph+json"
+"""The media type of bodies with what the contract does not have beside what it has."""
 REPLAYED = {"Idempotent-Replayed": "true"}
 """On the answer to a write that was made before."""
 
@@ -75,11 +79,14 @@ class Call:
         return graph if self.actor is None else graph.as_(self.actor.id)
 
     def write_key(self, branch: str) -> str | None:
-        """The write key of a request with an idempotency key: the same only for the same actor, graph, branch and route."""
+        """The write key of a request with an idempotency key: the same only for the same actor, graph, branch and route.
+
+        A write that changes nothing leaves no commit: it may be made again.
+        """
         if self.idempotency_key is None:
             return None
         parts = (self.actor_id or "", self.of_graph.id, branch, self.route.operation_id, self.idempotency_key)
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return KeyOfChange(hashlib.sha256("\0".join(parts).encode()).hexdigest())
 
     def given(self, name: str) -> Any:
         """A value by its name: of the path, of the body, or of the query string; None when it is not there."""
@@ -87,6 +94,11 @@ class Call:
             if name in values:
                 return values[name]
         return None
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether the client asks for everything that there is to say; the contract's bodies stay as they are."""
+        return accepts(self.request.headers, DETAILED)
 
     @property
     def branch(self) -> str:

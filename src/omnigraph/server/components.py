@@ -133,7 +133,10 @@ _REQUESTS: dict[str, Schema] = {
     ),
 }
 
-_NAMED_COUNT = shape({"name": TEXT, "entities_loaded": COUNT})
+_NAMED_COUNT = shape(
+    {"name": TEXT, "entities_loaded": COUNT},
+    {"inserted": COUNT, "updated": COUNT, "unchanged": COUNT, "deleted": COUNT},
+)
 
 _LOAD: dict[str, Schema] = {
     "branch": TEXT,
@@ -204,7 +207,7 @@ _ANSWERS: dict[str, Schema] = {
         },
         {"graph_commit_id": TEXT},
     ),
-    "SchemaSource": shape({"schema_source": TEXT}),
+    "SchemaSource": shape({"schema_source": TEXT}, {"hash": TEXT}),
     "SchemaApply": shape(
         {
             "uri": TEXT,
@@ -213,7 +216,8 @@ _ANSWERS: dict[str, Schema] = {
             "step_count": COUNT,
             "graph_manifest_version": COUNT,
             "steps": array(ANY_OBJECT),
-        }
+        },
+        {"commit": nullable(ref("Commit"))},
     ),
     "Read": shape(_READ, {"columns": array(TEXT), "graph_commit_id": TEXT}),
     "Change": shape(
@@ -224,7 +228,8 @@ _ANSWERS: dict[str, Schema] = {
             "affected_edges": COUNT,
             "actor_id": nullable(TEXT),
             "commit": nullable(ref("Commit")),
-        }
+        },
+        {"types": ANY_OBJECT},
     ),
     "ReadOrChange": {"anyOf": [ref("Read"), ref("Change")]},
     "Load": shape(_LOAD),
@@ -242,8 +247,20 @@ _ANSWERS: dict[str, Schema] = {
     "BranchCreate": shape({"uri": TEXT, "name": TEXT, "from": TEXT, "actor_id": nullable(TEXT)}),
     "BranchDelete": shape({"uri": TEXT, "name": TEXT, "actor_id": nullable(TEXT)}),
     "Merge": shape(
-        {"source": TEXT, "target": TEXT, "outcome": ref("BranchMergeOutcome"), "actor_id": nullable(TEXT)},
-        {"branch_deleted": FLAG, "branch_delete_error": TEXT, "commit": ref("Commit"), "changes": ANY_OBJECT},
+        {
+            "source": TEXT,
+            "target": TEXT,
+            "outcome": ref("BranchMergeOutcome"),
+            "actor_id": nullable(TEXT),
+        },
+        {
+            "branch_deleted": FLAG,
+            "branch_delete_error": TEXT,
+            "commit": ref("Commit"),
+            "changes": ANY_OBJECT,
+            "bases": array(TEXT),
+            "schema_steps": array(ANY_OBJECT),
+        },
     ),
     "Cause": shape(
         {"graph_commit_id": TEXT, "authored_branch": TEXT, "authored_at": MICROSECONDS},

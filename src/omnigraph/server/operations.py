@@ -49,6 +49,7 @@ def _operation(route: Route) -> Operation:
         members=members,
         required=frozenset(required),
         repeated=frozenset(name for name, each in parameters.items() if each.repeated),
+        takes_key=route.takes_write_headers,
         answer=None if shape is None else _complete(shape),
     )
 

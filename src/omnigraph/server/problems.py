@@ -174,7 +174,7 @@ def _problem(error: OmnigraphError, row: Row) -> JsonObject:
         details = {}
     if isinstance(error, errors.StorageError):
         details = {}  # keys of files
-    for member in ("merge_conflicts", "limit", "resource", "actual", "expected"):
+    for member in ("limit", "resource", "actual", "expected"):
         details.pop(member, None)  # these have members of their own
     return present({**problem, "hint": error.hint, "details": details or None})
 

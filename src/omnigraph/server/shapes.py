@@ -13,7 +13,7 @@ from omnigraph.wire.history import commit_json, snapshot_json
 from omnigraph.wire.members import JsonObject, present
 from omnigraph.wire.reads import result_json
 from omnigraph.wire.schemas import schema_receipt_json
-from omnigraph.wire.writes import load_json, merge_json
+from omnigraph.wire.writes import load_json, merge_json, receipt_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.read import Result
+    from omnigraph.write import Receipt
 
     Renames = Mapping[str, str]
 
@@ -69,18 +70,20 @@ def read_shape(result: Result, *, branch: str | None, snapshot: str | None, name
     )
 
 
-def change_shape(
-    branch: str, query_name: str, affected: tuple[int, int], actor: str | None, commit: Commit | None
-) -> JsonObject:
-    nodes, edges = affected
+def change_shape(receipt: Receipt, query_name: str, actor: str | None) -> JsonObject:
     return {
-        "branch": branch,
+        "branch": receipt.branch,
         "query_name": query_name,
-        "affected_nodes": nodes,
-        "affected_edges": edges,
+        "affected_nodes": receipt.affected_nodes,
+        "affected_edges": receipt.affected_edges,
         "actor_id": actor,
-        "commit": optional_commit(commit),
+        "commit": optional_commit(receipt.commit),
     }
+
+
+def change_detail(receipt: Receipt) -> JsonObject:
+    """{types}: what was changed, by table key."""
+    return {"types": receipt_json(receipt)["types"]}
 
 
 def load_shape(receipt: LoadReceipt, *, from_: str | None, actor: str | None) -> JsonObject:
@@ -101,6 +104,12 @@ def load_shape(receipt: LoadReceipt, *, from_: str | None, actor: str | None) ->
 
 def _loaded(counts: JsonObject) -> JsonObject:
     return {"name": counts["name"], "entities_loaded": counts["entities_loaded"]}
+
+
+def load_detail(receipt: LoadReceipt) -> JsonObject:
+    """{nodes, edges}: with what became of the entities that were loaded."""
+    value = load_json("", receipt)
+    return {"nodes": value["nodes"], "edges": value["edges"]}
 
 
 def schema_apply_shape(uri: str, receipt: SchemaReceipt, manifest_version: int) -> JsonObject:
@@ -157,3 +166,9 @@ def _conflict_shape(conflict: MergeConflict) -> JsonObject:
         "fields": [each.name for each in conflict.properties],
         **present(images),
     }
+
+
+def merge_detail(result: MergeResult) -> JsonObject:
+    """{bases, schema_steps?}."""
+    value = merge_json(result)
+    return {name: value[name] for name in ("bases", "schema_steps") if name in value}

@@ -255,10 +255,11 @@ class Transaction:
         deltas = {key: pending.delta(schema_of(key)) for key, pending in self._pending.items()}
         return {key: delta for key, delta in deltas.items() if not delta.is_empty}
 
-    def commit(self, once: WriteKey | None = None) -> Receipt:
+    def commit(self, once: WriteKey | None = None, *, keeps_nothing: bool = True) -> Receipt:
         """Check everything, stage, publish. Called once; a transaction that changed nothing publishes nothing.
 
-        Under a write key it publishes a commit in any case, unless the branch has one under that key.
+        Under a write key it publishes a commit unless the branch has one under that key; if it `keeps_nothing`, also when
+        nothing changed.
         """
         if self._finished:
             raise UsageError("this transaction has ended", hint="begin another one")
@@ -270,7 +271,7 @@ class Transaction:
             self.check_precondition()
         deltas = self.deltas(self.view.schema)
         commit = None
-        if deltas or once is not None:
+        if deltas or (once is not None and keeps_nothing):
             proposal = propose(
                 self.view,
                 self.entry,

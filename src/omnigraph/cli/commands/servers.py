@@ -99,7 +99,8 @@ def _register_login(cli: click.Group) -> None:
 def _token() -> str:
     if sys.stdin.isatty():
         return str(click.prompt("Token", hide_input=True, err=True)).strip()
-    return sys.stdin.read(MAX_TOKEN_INPUT).strip()
+    with open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False) as given:
+        return given.read(MAX_TOKEN_INPUT).strip()
 
 
 def _register_profile(group: click.Group) -> None:

@@ -138,7 +138,8 @@ def load(
             repository.history.retention.explaining(branch, base.since),
             rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
         ):
-            job = LoadJob(repository, base, inputs, mode, runner, aside, written, key, if_commit, permit)
+            keeps_nothing = name is not None and name.keeps_nothing
+            job = LoadJob(repository, base, inputs, mode, runner, aside, written, key, if_commit, permit, keeps_nothing)
             return job.run(actor, message)
     finally:
         shown.close()
@@ -164,6 +165,8 @@ class LoadJob:
     once: WriteKey | None = None
     if_commit: str | None = None
     permit: Callable[[frozenset[str]], None] | None = None
+    keeps_nothing: bool = True
+    """Whether a load that changes nothing leaves a commit, to remember its key."""
 
     @property
     def view(self) -> View:
@@ -212,7 +215,7 @@ class LoadJob:
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
             receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
-            if assembly.changes_nothing and self.once is None:
+            if assembly.changes_nothing and (self.once is None or not self.keeps_nothing):
                 self._name_rejects()
                 return with_empty_branch(self.repository, self.base, receipt)
             changes = assembly.changes()

@@ -9,7 +9,7 @@ from omnigraph.graph import Branch
 from omnigraph.merge import Resolution
 from omnigraph.server.calls import MAIN, Answer, Call
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.shapes import commit_shape, merge_shape, review_shape
+from omnigraph.server.shapes import commit_shape, merge_detail, merge_shape, review_shape
 from omnigraph.wire.members import JsonObject
 
 MAX_COUNTED_COMMITS = 10_000
@@ -71,7 +71,7 @@ def create_branch(call: Call) -> Answer:
 def delete_branch(call: Call) -> Answer:
     graph = call.graph
     check_head(call, call.existing_branch())
-    graph.branches.delete(call.branch, force=True)
+    graph.branches.delete(call.branch, force=call.query.get("force", True))
     return Answer({"uri": call.of_graph.uri, "name": call.branch, "actor_id": call.actor_id})
 
 
@@ -94,4 +94,6 @@ def merge_branches(call: Call) -> Answer:
     if dry_run:
         return Answer(review_shape(result), commit=result.target_commit)
     commit = None if result.commit is None else result.commit.id
-    return Answer(merge_shape(result, call.actor_id), commit=commit)
+    answered = merge_shape(result, call.actor_id)
+    answered |= merge_detail(result) if call.is_detailed else {}
+    return Answer(answered, commit=commit, made=result.commit)

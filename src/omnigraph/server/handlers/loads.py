@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from omnigraph.pipeline.load.receipt import LoadCounts
 from omnigraph.server.calls import MAIN, REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.shapes import load_shape
+from omnigraph.server.shapes import load_detail, load_shape
 from omnigraph.server.spools import receive_into, spool
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
     if receipt.repeated:
         receipt = _rebuilt(receipt, place)
     body = load_shape(receipt, from_=from_, actor=call.actor_id)
+    body |= load_detail(receipt) if call.is_detailed else {}
     commit = None if receipt.commit is None else receipt.commit.id
     body = {**({"uri": call.of_graph.uri} if names_uri else {}), **body}
     if receipt.repeated:

@@ -23,7 +23,9 @@ def get_snapshot(call: Call) -> Answer:
 def get_schema(call: Call) -> Answer:
     snapshot = call.graph.snapshot(call.revision())
     commit = snapshot.commit.id
-    return Answer({"schema_source": schema_json(snapshot.schema)["schema_source"]}, commit=commit, etag=commit)
+    value = schema_json(snapshot.schema)
+    body = value if call.is_detailed else {"schema_source": value["schema_source"]}
+    return Answer(body, commit=commit, etag=commit)
 
 
 @handles("cluster_query")

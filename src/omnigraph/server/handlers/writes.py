@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 from omnigraph.errors import AlreadyExists
 from omnigraph.server.calls import REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text
-from omnigraph.server.shapes import change_shape, schema_apply_shape
+from omnigraph.server.shapes import change_detail, change_shape, optional_commit, schema_apply_shape
+from omnigraph.write import TypeCounts
 
 
 @handles("cluster_mutate", "cluster_mutate_if_graph_commit", "cluster_change")
@@ -28,27 +32,27 @@ def run_mutation(call: Call, text: str, name: str | None) -> Answer:
             if_commit=call.expected_head,
             once=call.write_key(branch),
         )
-    affected = (receipt.affected_nodes, receipt.affected_edges)
     if receipt.repeated and receipt.commit is not None:
-        affected = affected_by(call, receipt.commit.id)
-    body = change_shape(branch, receipt.query_name or name or "", affected, call.actor_id, receipt.commit)
+        receipt = replace(receipt, types=counts_of(call, receipt.commit.id))
+    body = change_shape(receipt, receipt.query_name or name or "", call.actor_id)
+    body |= change_detail(receipt) if call.is_detailed else {}
     commit = None if receipt.commit is None else receipt.commit.id
     if receipt.repeated:
         return Answer(body, commit=commit, headers=REPLAYED)
     return Answer(body, commit=commit, made=receipt.commit)
 
 
-def affected_by(call: Call, commit_id: str) -> tuple[int, int]:
-    """Nodes and edges that a commit changed."""
-    nodes = edges = 0
+def counts_of(call: Call, commit_id: str) -> dict[str, TypeCounts]:
+    """What a commit changed, by table key."""
+    counts: dict[str, Counter[str]] = {}
     page_token = None
     while True:
         page = call.graph.commit_changes(commit_id, page_token=page_token, limit=8_192)
-        nodes += sum(change.kind == "node" for change in page.changes)
-        edges += sum(change.kind == "edge" for change in page.changes)
+        for change in page.changes:
+            counts.setdefault(f"{change.kind}:{change.type_name}", Counter())[change.op] += 1
         page_token = page.next_page_token
         if page_token is None:
-            return nodes, edges
+            return {key: TypeCounts(ops["insert"], ops["update"], ops["delete"]) for key, ops in counts.items()}
 
 
 @handles("cluster_applySchema")
@@ -66,4 +70,6 @@ def apply_schema(call: Call) -> Answer:
         if_commit=call.expected_head,
     )
     commit = receipt.commit or graph.commit()
-    return Answer(schema_apply_shape(graph.uri, receipt, commit.ref.seq), commit=commit.id, made=receipt.commit)
+    body = schema_apply_shape(graph.uri, receipt, commit.ref.seq)
+    body |= {"commit": optional_commit(receipt.commit)} if call.is_detailed else {}
+    return Answer(body, commit=commit.id, made=receipt.commit)
