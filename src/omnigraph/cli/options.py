@@ -21,7 +21,8 @@ _SHARED: dict[str, Callable[..., Any]] = {
         "--store", "--uri", "store", metavar="URI", help="The graph: a folder, or an s3://, gs:// or az:// address."
     ),
     "server": click.option("--server", metavar="NAME|URL", help="A server: its name in the config file, or its URL."),
-    "graph": click.option("--graph", metavar="ID", help="The graph of the server."),
+    "cluster": click.option("--cluster", metavar="DIR|URI", help="A cluster: its folder, its storage, or its name."),
+    "graph": click.option("--graph", metavar="ID", help="The graph of the server or cluster."),
     "profile": click.option("--profile", metavar="NAME", help="A profile of the config file (or OMNIGRAPH_PROFILE)."),
     "actor": click.option("--as", "actor", metavar="ACTOR", help="Who makes this change; recorded in the commit."),
     "yes": click.option(
@@ -35,6 +36,7 @@ _SHARED: dict[str, Callable[..., Any]] = {
 _SPELLED = {
     "store": "--store",
     "server": "--server",
+    "cluster": "--cluster",
     "graph": "--graph",
     "profile": "--profile",
     "actor": "--as",
@@ -57,14 +59,17 @@ def command(
     *,
     graph: bool = True,
     served: bool = False,
+    clustered: bool = False,
     writes: bool = False,
     destroys: bool = False,
 ) -> Decorator:
-    """Register a command; it gets `settings` and `out`. One that is `served` works on a graph of a server too. Its docstring is the help: what it does, then after `\\b` its
+    """Register a command; it gets `settings` and `out`. One that is `served` works on a graph of a server too, one that is
+    `clustered` on a graph of a cluster, under its policy. Its docstring is the help: what it does, then after `\\b` its
     examples, then after `\\b` the JSON it prints."""
     taken = ["as_json", "quiet", "debug"]
-    taken += ["store"] * graph + ["server"] * served + ["graph"] * (graph and served) + ["profile"] * (graph or served)
-    taken += ["actor"] * writes + ["yes"] * destroys
+    taken += ["store"] * graph + ["server"] * served + ["cluster"] * clustered
+    taken += ["graph"] * (graph and (served or clustered)) + ["profile"] * (graph or served)
+    taken += ["actor"] * (writes or clustered) + ["yes"] * destroys
 
     def register(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
@@ -100,6 +105,7 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
         server=merged.get("server"),
         graph=merged.get("graph"),
         profile=merged.get("profile"),
+        cluster=merged.get("cluster"),
         as_actor=merged.get("actor"),
         as_json=bool(merged["as_json"]),
         quiet=bool(merged["quiet"]),

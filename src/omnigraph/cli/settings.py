@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from omnigraph.client.connection import Connection
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
+    from omnigraph.policy import Policy
 
 
 @dataclass(frozen=True)
 class Store:
-    """A graph in storage."""
+    """A graph in storage; one of a cluster with its policy, if it has one."""
 
     uri: str
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Settings:
     server: str | None = None
     graph: str | None = None
     profile: str | None = None
+    cluster: str | None = None
     as_actor: str | None = None
     as_json: bool = False
     quiet: bool = False
@@ -53,12 +56,20 @@ class Settings:
 
     def place(self, positional: str | None = None) -> Store | Server:
         """Where the command works: an address on the command line, a profile, the environment, the config file."""
-        addresses = {"a graph": positional, "--store": self.store, "--server": self.server, "--profile": self.profile}
+        addresses = {
+            "a graph": positional,
+            "--store": self.store,
+            "--server": self.server,
+            "--cluster": self.cluster,
+            "--profile": self.profile,
+        }
         named = [flag for flag, value in addresses.items() if value]
         if len(named) > 1:
             raise UsageError(f"{' and '.join(named)} exclude each other", hint="name one place")
         if self.server:
             return self._server(self.server, None)
+        if self.cluster:
+            return self._of_cluster(self.cluster, None)
         if address := positional or self.store:
             return self._store(address)
         if self.profile:
@@ -89,7 +100,20 @@ class Settings:
             return self._server(profile.server, profile.default_graph)
         if profile.store:
             return self._store(profile.store)
-        raise UsageError(f"profile '{name}' is one of a cluster", hint="use it with --cluster commands")
+        return self._of_cluster(str(profile.cluster), profile.default_graph)
+
+    def _of_cluster(self, name_or_place: str, default_graph: str | None) -> Store:
+        """A graph of a cluster as it was applied."""
+        from omnigraph.cluster import read_applied, root_of
+        from omnigraph.policy import policy_of
+
+        graphs = read_applied(root_of(self.config.clusters.get(name_or_place, name_or_place))).graphs
+        id = self.graph or default_graph or (next(iter(graphs)) if len(graphs) == 1 else None)
+        if id is None or id not in graphs:
+            said = "no graph of the cluster was named" if id is None else f"the cluster has no graph '{id}'"
+            raise UsageError(said, hint=f"--graph ID; its graphs: {', '.join(sorted(graphs))}")
+        graph = graphs[id]
+        return Store(graph.uri, None if graph.policy is None else policy_of(graph.policy, id))
 
     def server_place(self) -> Server:
         """The server, for a command that is about one."""
@@ -105,7 +129,7 @@ class Settings:
                 hint="use --server for a server; a store is a path, s3://, gs:// or az://",
             )
         if self.graph is not None:
-            raise UsageError("--graph names a graph of a server", hint="with --server NAME|URL")
+            raise UsageError("--graph names a graph of a server or cluster", hint="with --server NAME|URL")
         return Store(address)
 
     def _server(self, name_or_url: str, default_graph: str | None) -> Server:
@@ -132,7 +156,10 @@ class Settings:
         place = self.place(positional)
         if isinstance(place, Server):
             raise UsageError("this command works on storage, not through a server", hint="pass --store URI")
-        return open_graph(place.uri)
+        if place.policy is None:
+            return open_graph(place.uri)
+        graph = open_graph(place.uri, policy=place.policy)
+        return graph if self.actor is None else graph.as_(self.actor)
 
     def reach(self, positional: str | None = None) -> Graph | RemoteGraph:
         """The graph, in storage or through a server."""

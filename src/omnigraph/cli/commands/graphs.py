@@ -59,7 +59,7 @@ def register(cli: click.Group) -> None:
         columns = ["entity_kind", "type_name", "table_version", "entity_count"]
         out.table(value["tables"], columns, value=value, title=title)
 
-    @command(cli, "optimize", writes=True)
+    @command(cli, "optimize", clustered=True, writes=True)
     @branch_option
     @click.option("--dry-run", is_flag=True, help="Say what would be done, and why; do nothing.")
     @engine_option("local")
@@ -74,6 +74,7 @@ def register(cli: click.Group) -> None:
         omnigraph optimize ./people
         omnigraph optimize ./people --dry-run
         omnigraph optimize s3://bucket/people --engine spark
+        omnigraph optimize --cluster ./company --graph people --as ada
 
         \b
         JSON: {uri, branch, dry_run, commit?, tables: [{table, actions: [text], before: SHAPE, after: SHAPE}]}

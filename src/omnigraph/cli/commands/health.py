@@ -24,7 +24,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_verify(cli: click.Group) -> None:
-    @command(cli, "verify")
+    @command(cli, "verify", clustered=True)
     @click.option(
         "--revision",
         "--branch",
@@ -65,7 +65,7 @@ def _register_verify(cli: click.Group) -> None:
 
 
 def _register_repair(cli: click.Group) -> None:
-    @command(cli, "repair", writes=True, destroys=True)
+    @command(cli, "repair", clustered=True, writes=True, destroys=True)
     @branch_option
     @click.option(
         "--lost",

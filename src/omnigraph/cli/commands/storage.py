@@ -22,7 +22,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_cleanup(cli: click.Group) -> None:
-    @command(cli, "cleanup", destroys=True)
+    @command(cli, "cleanup", clustered=True, destroys=True)
     @click.option("--keep", type=int, metavar="N", help="Keep the N newest commits of each branch.")
     @click.option("--older-than", metavar="7d", help="Keep commits younger than this (30m, 12h, 7d, 4w, or 0).")
     @click.option(
@@ -105,7 +105,7 @@ def _show_kept(out: Output, kept: Sequence[KeptBy]) -> None:
 
 
 def _register_storage(cli: click.Group) -> None:
-    @command(cli, "storage")
+    @command(cli, "storage", clustered=True)
     @branch_option
     @uri_argument
     def storage(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
