@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from children import Child
 from processes import short_times
 from processes.cleanup_crowd import NAMES, SCHEMA, lines
 from s3_server import S3Server
@@ -43,12 +42,12 @@ class Crowd:
     uri: str
     options: dict[str, str]
     folder: Path
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, Child] = field(default_factory=dict)
 
     def start(self, role: str, name: str, count: int = 0, engine: str = "local") -> None:
-        program = str(Path(__file__).parent / "cleanup_crowd.py")
+        program = Path(__file__).parent / "cleanup_crowd.py"
         arguments = [role, self.uri, json.dumps(self.options), str(self.folder), name, str(count), engine]
-        self.running[name] = subprocess.Popen([sys.executable, program, *arguments])
+        self.running[name] = Child(program, *arguments)
 
     def noted(self, name: str, what: str) -> int:
         return sum(what in line for line in lines(self.folder / f"{name}.book"))
@@ -70,6 +69,7 @@ class Crowd:
         for process in self.running.values():
             process.kill()
             process.wait()
+            process.close()
 
     def graph(self) -> og.Graph:
         return og.open(self.uri, storage_options=self.options or None)

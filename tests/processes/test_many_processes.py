@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import Child
 from processes.writing import Writer
 from s3_server import S3Server
 
@@ -23,28 +22,18 @@ Place = Callable[[], tuple[str, dict[str, str]]]
 
 class Worker:
     def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).parent / "worker.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.process = Child(Path(__file__).parent / "worker.py")
 
     def order(self, **order: Any) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> Any:
-        assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
     def stop(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        self.process.stdout.close()
+        self.process.close()
+        assert self.process.wait() == 0
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from children import Child
 from s3_server import S3Server
 
 import omnigraph as og
@@ -31,15 +30,13 @@ class Crowd:
         for number in range(0, writes, 4):
             (folder / f"{number}.jsonl").write_text(f'{{"type": "Event", "data": {{"n": {number}}}}}\n')
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> Child:
         self.seeds += 1
-        program = str(Path(__file__).parent / "retrying_writer.py")
-        command = [sys.executable, program, *self.arguments, str(self.seeds), *self.rest]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        program = Path(__file__).parent / "retrying_writer.py"
+        return Child(program, *self.arguments, str(self.seeds), *self.rest)
 
-    def listen(self, process: subprocess.Popen[str], answers: int | None = None) -> None:
-        """To so many answers, or to all."""
-        assert process.stdout is not None
+    def listen(self, process: Child, answers: int | None = None) -> None:
+        """To this many answers, or to all."""
         while (answers is None or answers > 0) and (line := process.stdout.readline()).endswith("\n"):
             number, commit, repeated = json.loads(line)
             self.answers.append((number, commit, repeated))
@@ -47,13 +44,12 @@ class Crowd:
                 lose_answers(self.s3)
             answers = None if answers is None else answers - 1
 
-    def end(self, process: subprocess.Popen[str], *, kill: bool = False) -> None:
+    def end(self, process: Child, *, kill: bool = False) -> None:
         if kill:
             process.kill()
         self.listen(process)
-        assert process.stdout is not None
-        process.stdout.close()
-        assert (process.wait(timeout=120) == 0) != kill
+        process.close()
+        assert (process.wait() == 0) != kill
 
 
 def run(

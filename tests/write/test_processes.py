@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import Child
 
 import omnigraph as og
 
@@ -29,10 +29,7 @@ class Crew:
     """Processes that were started once; any number of them takes part in a run."""
 
     def __init__(self, count: int) -> None:
-        self.children = [
-            subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(count)
-        ]
+        self.children = [Child(Path(__file__)) for _ in range(count)]
 
     def run(self, count: int, program: str, uri: str) -> list[list[str]]:
         """All open the graph, start at the same moment, and say what came of each round."""
@@ -44,18 +41,17 @@ class Crew:
             self._tell(child, "go")
         return [self._hear(child) for child in crew]
 
-    def _tell(self, child: subprocess.Popen[str], what: object) -> None:
-        assert child.stdin is not None
+    def _tell(self, child: Child, what: object) -> None:
         child.stdin.write(json.dumps(what) + "\n")
         child.stdin.flush()
 
-    def _hear(self, child: subprocess.Popen[str]) -> Any:
-        assert child.stdout is not None
+    def _hear(self, child: Child) -> Any:
         return json.loads(child.stdout.readline())
 
     def stop(self) -> None:
         for child in self.children:
-            child.communicate(timeout=60)
+            child.close()
+            assert child.wait() == 0
 
 
 @pytest.fixture(scope="module")

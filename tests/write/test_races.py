@@ -3,14 +3,12 @@ runs from beginning to end. The outcome of each pair stands in one table. Whatev
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from children import Child
 from write.model import CARDINALITY, ENDS, SCHEMA
 from write.racing import HELD, WRITES, Writing
 
@@ -146,17 +144,16 @@ def test_between_processes(first: str, second: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "graph")
     graph = new_graph(uri)
     point = POINTS[len(first + second) % len(POINTS)]
-    environment = os.environ | {"OMNIGRAPH_FAILPOINTS": f"{point}=park:{tmp_path}/park"}
-    command = [sys.executable, str(Path(__file__).with_name("racing.py")), uri, first]
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    child = Child(Path(__file__).with_name("racing.py"), uri, first, armed=f"{point}=park:{tmp_path}/park")
     park = FilePark(tmp_path / "park")
     try:
         park.wait_until_reached()
         assert outcome_of(lambda: WRITES[second].run(graph, second, "2")) == OK
     finally:
         park.release()
-        printed, _ = child.communicate(timeout=60)
-    assert child.returncode == 0
+        printed = child.stdout.read()
+        child.close()
+    assert child.wait() == 0
     expected = dict(zip(TABLE, TABLE[first], strict=True))[second]
     check_cell(og.open(uri), first, second, printed.strip(), expected)
 
