@@ -44,16 +44,16 @@ class ByteCache:
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value for a key; made once, even when several threads ask at the same time."""
-        found = self.find(key)
-        if found is not None:
-            return found  # type: ignore[no-any-return]  # values are stored under keys of their own kind
+        held = self.find(key)
+        if held is not None:
+            return held  # type: ignore[no-any-return]  # values are stored under keys of their own kind
         with self._lock:
             building = self._building.setdefault(key, threading.Lock())
         try:
             with building:
-                found = self.find(key)
-                if found is not None:
-                    return found  # type: ignore[no-any-return]  # as above
+                held = self.find(key)
+                if held is not None:
+                    return held  # type: ignore[no-any-return]  # as above
                 value = make()
                 self.put(key, value)
                 return value
@@ -64,11 +64,11 @@ class ByteCache:
     def find(self, key: Hashable) -> Any:
         """The value, if it is held."""
         with self._lock:
-            found = self._values.get(key)
-            if found is None:
+            held = self._values.get(key)
+            if held is None:
                 return None
             self._values.move_to_end(key)
-            return found[0]
+            return held[0]
 
     def put(self, key: Hashable, value: Sized) -> None:
         """Hold a value; the one that is held already stays."""
@@ -131,9 +131,9 @@ _UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 def size_in_bytes(size: str | int) -> int:
     """`"512MiB"`, `"2GB"` or a number of bytes. UsageError for anything else."""
-    found = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
-    if found is not None:
-        return int(found[1]) * _UNITS[(found[2] or "B").lower()]
+    parsed = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
+    if parsed is not None:
+        return int(parsed[1]) * _UNITS[(parsed[2] or "B").lower()]
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size
     shown = repr(size[:40]) if isinstance(size, str) else f"such a {type(size).__name__}"

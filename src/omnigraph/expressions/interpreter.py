@@ -168,21 +168,21 @@ class Interpreter:
         import numpy as np
         import pyarrow as pa
 
-        found: list[object] = [None] * self._rows
+        result: list[object] = [None] * self._rows
         rest = np.arange(self._rows)
         for condition, value in choice.branches:
             here = self._among_rows(rest)
             holds = as_mask(here.evaluate(condition))
-            self._fill(found, rest[holds], value, choice.type)
+            self._fill(result, rest[holds], value, choice.type)
             rest = rest[~holds]
         if choice.otherwise is not None:
-            self._fill(found, rest, choice.otherwise, choice.type)
-        return pa.array(found, arrow_type(choice.type))
+            self._fill(result, rest, choice.otherwise, choice.type)
+        return pa.array(result, arrow_type(choice.type))
 
-    def _fill(self, found: list[object], rows: np.ndarray, value: Expression, type_: PropertyType) -> None:
+    def _fill(self, result: list[object], rows: np.ndarray, value: Expression, type_: PropertyType) -> None:
         cells = self._among_rows(rows).evaluate(value).to_pylist()
         for place, cell in zip(rows.tolist(), cells, strict=True):
-            found[place] = in_type(cell, type_)
+            result[place] = in_type(cell, type_)
 
     def _among_rows(self, rows: np.ndarray) -> Interpreter:
         """The same columns, with these rows only (some of them perhaps several times)."""
@@ -233,10 +233,10 @@ class Interpreter:
         meeting = _meeting([type_of(left), *types])
         cells = _cast(self._spread(self._cells(left)), meeting)
         known = [item for item in items if item is not None]
-        found = are_among(cells, pa.array(known, cells.type))
+        among = are_among(cells, pa.array(known, cells.type))
         if len(known) < len(items):
-            found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
-        return pc.if_else(pc.is_valid(cells), found, pa.scalar(None, pa.bool_()))
+            among = pc.if_else(among, among, pa.scalar(None, pa.bool_()))
+        return pc.if_else(pc.is_valid(cells), among, pa.scalar(None, pa.bool_()))
 
     def _any_of(self, left: Expression, items: Sequence[Expression]) -> Cells:
         """Membership in a list whose items depend on the row."""
@@ -244,9 +244,9 @@ class Interpreter:
 
         meeting = _meeting([type_of(left), *(type_of(item) for item in items)])
         value = _cast(self._cells(left), meeting)
-        found = [pc.equal(value, _cast(self._cells(item), meeting)) for item in items]
-        result = found[0]
-        for condition in found[1:]:
+        conditions = [pc.equal(value, _cast(self._cells(item), meeting)) for item in items]
+        result = conditions[0]
+        for condition in conditions[1:]:
             result = pc.or_kleene(result, condition)
         return result
 
@@ -260,15 +260,15 @@ class Interpreter:
         meeting = _meeting([item_type(type_of(array)), type_of(item)])
         parents = pc.list_parent_indices(lists)
         equal = pc.equal(_cast(pc.list_flatten(lists), meeting), _cast(items.take(parents), meeting))
-        found = np.zeros(self._rows, bool)
-        found[np.asarray(parents)[np.asarray(pc.fill_null(equal, False))]] = True
-        return pa.array(found, mask=np.asarray(pc.or_(pc.is_null(lists), pc.is_null(items))))
+        holds = np.zeros(self._rows, bool)
+        holds[np.asarray(parents)[np.asarray(pc.fill_null(equal, False))]] = True
+        return pa.array(holds, mask=np.asarray(pc.or_(pc.is_null(lists), pc.is_null(items))))
 
-    def _nothing_in_empty(self, found: pa.Array, lists: Cells) -> pa.Array:
+    def _nothing_in_empty(self, contained: pa.Array, lists: Cells) -> pa.Array:
         import pyarrow.compute as pc
 
         is_empty = pc.fill_null(pc.equal(pc.list_value_length(self._spread(lists)), 0), False)
-        return pc.if_else(is_empty, False, found)
+        return pc.if_else(is_empty, False, contained)
 
     # ------------------------------------------------------------ text
 

@@ -52,12 +52,12 @@ class Predicate:
     @cached_property
     def fixed(self) -> dict[str, tuple[object, ...]]:
         """Columns of which only rows with one of a few values can qualify, with these values."""
-        found: dict[str, tuple[object, ...]] = {}
+        fixed: dict[str, tuple[object, ...]] = {}
         for conjunct in self.conjuncts:
             if (fixing := self._fixing(conjunct)) is not None:
                 name, values = fixing
-                found[name] = values if name not in found else tuple({*found[name]}.intersection(values))
-        return found
+                fixed[name] = values if name not in fixed else tuple({*fixed[name]}.intersection(values))
+        return fixed
 
     def apart_from(self, column: str) -> Predicate:
         """Without the conditions that `fixed[column]` states."""
@@ -193,7 +193,7 @@ def _compared_fraction(op: str, ref: PropertyRef, value: object) -> _Filter | No
 
 def _held(values: Sequence[object], type: PropertyType) -> list[object] | None:
     """Those of the values that a column of this type can equal, as it holds them; None when that cannot be said."""
-    found: dict[object, None] = {}
+    spellings: dict[object, None] = {}
     as_fractions = type.scalar.is_integer and any(isinstance(value, float) for value in values)
     if as_fractions and not all(value is None or abs(value) < MAX_EXACT for value in values):  # type: ignore[arg-type]  # numbers
         return None
@@ -204,25 +204,25 @@ def _held(values: Sequence[object], type: PropertyType) -> list[object] | None:
             case _ if type.is_list or type.dimension is not None:
                 return None
             case bool() if type.scalar is Scalar.BOOL:
-                found[value] = None
+                spellings[value] = None
             case bool():
                 return None
             case int() if type.scalar.is_integer:
                 low, high = INTEGER_RANGES[type.scalar]
                 if low <= value <= high:
-                    found[value] = None
+                    spellings[value] = None
             case float() if type.scalar.is_integer:
                 low, high = INTEGER_RANGES[type.scalar]
                 if value.is_integer() and low <= value <= high:
-                    found[int(value)] = None
+                    spellings[int(value)] = None
             case int() | float() if type.scalar is Scalar.F64 and math.isfinite(value):
-                found[float(value)] = None
+                spellings[float(value)] = None
             case str() if type.scalar is Scalar.STRING:
-                found[value] = None
+                spellings[value] = None
             case dt.datetime() if type.scalar is Scalar.DATETIME:
-                found[value] = None
+                spellings[value] = None
             case dt.date() if type.scalar is Scalar.DATE and not isinstance(value, dt.datetime):
-                found[value] = None
+                spellings[value] = None
             case _:
                 return None
-    return list(found)
+    return list(spellings)

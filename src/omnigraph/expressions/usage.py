@@ -55,30 +55,30 @@ def searches(expression: Expression) -> Iterator[TextMatch | Nearest | Bm25]:
 
 def variables(expression: Expression) -> set[str]:
     """Every variable it depends on, those of outer scopes that its blocks mention included."""
-    found = {variable for variable, _ in references(expression)}
+    variables = {variable for variable, _ in references(expression)}
     for block in blocks(expression):
-        found |= set(block.block.outer)
-    return found
+        variables |= set(block.block.outer)
+    return variables
 
 
 def outer_references(pattern: Pattern) -> set[tuple[str, str]]:
     """The columns that a block needs of the variables around it, its own blocks included."""
-    found: set[tuple[str, str]] = set()
+    columns: set[tuple[str, str]] = set()
     for expression in pattern.filters:
-        found |= set(plain_references(expression))
+        columns |= set(plain_references(expression))
         for block in blocks(expression):
-            found |= outer_references(block.block)
-    return {(variable, column) for variable, column in found if variable in pattern.outer}
+            columns |= outer_references(block.block)
+    return {(variable, column) for variable, column in columns if variable in pattern.outer}
 
 
 def outer_searches(pattern: Pattern) -> list[TextMatch | Nearest | Bm25]:
     """The search functions that a block applies to variables around it, its own blocks included."""
-    found: list[TextMatch | Nearest | Bm25] = []
+    ranked: list[TextMatch | Nearest | Bm25] = []
     for expression in pattern.filters:
-        found += searches(expression)
+        ranked += searches(expression)
         for block in blocks(expression):
-            found += outer_searches(block.block)
-    return [search for search in dict.fromkeys(found) if search.property.variable in pattern.outer]
+            ranked += outer_searches(block.block)
+    return [search for search in dict.fromkeys(ranked) if search.property.variable in pattern.outer]
 
 
 def endpoints(pattern: Pattern) -> set[str]:

@@ -156,8 +156,8 @@ class Chain:
 
     def floor(self, branch: str) -> int:
         """The watermark: the lowest position retention still keeps on a branch."""
-        found = self.store.list(watermark_folder(branch), limit=1)
-        return position_of(found[0].key) if found else 0
+        newest = self.store.list(watermark_folder(branch), limit=1)
+        return position_of(newest[0].key) if newest else 0
 
     def _followed(self, branch: str, now: float) -> Entry | None:
         """The newest entry, found by probing from a cached head; None when there is none or too many have come since."""
@@ -174,8 +174,8 @@ class Chain:
         return None
 
     def _listed(self, branch: str) -> Entry | None:
-        while found := self.store.list(folder_of(branch), limit=1):
-            entry = self.find(branch, position_of(found[0].key))
+        while newest := self.store.list(folder_of(branch), limit=1):
+            entry = self.find(branch, position_of(newest[0].key))
             if entry is not None:
                 return entry
             # Swept between the two requests, so it was no longer the newest.

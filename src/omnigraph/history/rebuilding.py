@@ -75,25 +75,25 @@ class Rebuilder:
 
     def _segment(self, segment: LogSegment, entry: Entry) -> bytes | None:
         """The records of the segment."""
-        found = self._between(segment.first_seq, segment.last_seq, entry)
-        return None if found is None else encode_records(found)
+        commits = self._between(segment.first_seq, segment.last_seq, entry)
+        return None if commits is None else encode_records(commits)
 
     def _keys(self, place: KeyObject, entry: Entry) -> bytes | None:
         """The keys of all commits up to the newest that the object held: of sequences, the oldest count too."""
-        found = self._between(0, place.last_seq, entry)
-        return None if found is None else keys_of(found)
+        commits = self._between(0, place.last_seq, entry)
+        return None if commits is None else keys_of(commits)
 
     def _between(self, first_seq: int, last_seq: int, entry: Entry) -> list[Commit] | None:
         """The commits of a range along first parents from an entry that has them, oldest first; None when one is not known."""
-        found: list[Commit] = []
+        commits: list[Commit] = []
         commit: Commit | None = entry.before.commit
         while commit is not None and commit.ref.seq >= first_seq:
             if commit.ref.seq <= last_seq:
-                found.append(commit)
+                commits.append(commit)
             commit = None if commit.parent is None else self._commits.get(commit.parent.id)
-        if [each.ref.seq for each in found] != list(range(last_seq, first_seq - 1, -1)):
+        if [each.ref.seq for each in commits] != list(range(last_seq, first_seq - 1, -1)):
             return None
-        return found[::-1]
+        return commits[::-1]
 
     def _ancestry(self, entry: Entry) -> bytes | None:
         """All that the entry's last commit reaches, but for its own incarnation."""

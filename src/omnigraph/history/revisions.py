@@ -43,35 +43,35 @@ class Revisions:
 
     def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> Snapshot:
         """The state a revision names; with `as_of`, a branch as it was at that time."""
-        found = self._find(revision, as_of)
-        if isinstance(found, Entry):
-            return found.head
-        return self.snapshot(found.ref if isinstance(found, Commit) else found)
+        named = self._find(revision, as_of)
+        if isinstance(named, Entry):
+            return named.head
+        return self.snapshot(named.ref if isinstance(named, Commit) else named)
 
     def commit(self, revision: str, as_of: str | dt.datetime | None = None) -> Commit:
         """The commit a revision names; it is found even when its state was swept."""
-        found = self._find(revision, as_of)
-        match found:
+        named = self._find(revision, as_of)
+        match named:
             case Entry():
-                return found.head.commit
+                return named.head.commit
             case Commit():
-                return found
-        return self.snapshot(found).commit
+                return named
+        return self.snapshot(named).commit
 
     def owner(self, revision: str, as_of: str | dt.datetime | None = None) -> tuple[str, str | None]:
         """The branch that a revision is, and None; of any other revision, the branch that its commit was made on, and the commit."""
-        found = self._find(revision, as_of)
-        if isinstance(found, Entry):
-            return found.branch, None
-        ref = found.ref if isinstance(found, Commit) else found
+        named = self._find(revision, as_of)
+        if isinstance(named, Entry):
+            return named.branch, None
+        ref = named.ref if isinstance(named, Commit) else named
         return ref.branch, ref.id
 
     def entry(self, revision: str, as_of: str | dt.datetime | None = None) -> Entry:
         """An entry whose last commit is the one a revision names: where its log starts, and where a branch can."""
-        found = self._find(revision, as_of)
-        if isinstance(found, Entry):
-            return found
-        return self.entry_at(found.ref if isinstance(found, Commit) else found)
+        named = self._find(revision, as_of)
+        if isinstance(named, Entry):
+            return named
+        return self.entry_at(named.ref if isinstance(named, Commit) else named)
 
     def entry_at(self, ref: CommitRef) -> Entry:
         """An entry whose last commit is this one."""
@@ -126,19 +126,19 @@ class Revisions:
         return head
 
     def _starting_with(self, prefix: str) -> Commit:
-        found: dict[str, Commit] = {}
+        matches: dict[str, Commit] = {}
         for logs in (self._branch_logs, self._logs):
-            if not found:
+            if not matches:
                 for entry in logs():
-                    found |= {commit.id: commit for commit in self.log.starting_with(entry, prefix)}
-        if len(found) > 1:
-            shown = ", ".join(sorted(found)[:AMBIGUOUS_SHOWN])
+                    matches |= {commit.id: commit for commit in self.log.starting_with(entry, prefix)}
+        if len(matches) > 1:
+            shown = ", ".join(sorted(matches)[:AMBIGUOUS_SHOWN])
             raise AmbiguousRevision(
-                f"{len(found)} commit ids begin with '{prefix}'", hint=f"write more of one: {shown}"
+                f"{len(matches)} commit ids begin with '{prefix}'", hint=f"write more of one: {shown}"
             )
-        if not found:
+        if not matches:
             raise _unknown(prefix)
-        return found.popitem()[1]
+        return matches.popitem()[1]
 
     def _back(self, head: Entry, steps: int) -> Entry | Commit:
         """The commit `steps` before a branch's head, along first parents."""
@@ -159,9 +159,9 @@ class Revisions:
     def find(self, commit_id: str) -> Commit:
         """A commit by id: in main's log, then in those of the other branches, former incarnations included, then of tags."""
         for entry in self._logs():
-            found = self.log.find(entry, commit_id)
-            if found is not None:
-                return found
+            known = self.log.find(entry, commit_id)
+            if known is not None:
+                return known
         raise CommitNotFound(f"commit '{commit_id}' not found")
 
     def _logs(self) -> Iterator[Entry]:

@@ -133,7 +133,7 @@ class LocalStore(Store):
 
     def list_temporary(self) -> builtins.list[ObjectInfo]:
         """Half-written files that a process left behind, or is writing now: they have names that no key can have."""
-        found: builtins.list[ObjectInfo] = []
+        infos: builtins.list[ObjectInfo] = []
         for folder, _, names in os.walk(self.root):
             for name in names:
                 if _TEMPORARY.fullmatch(name):
@@ -141,8 +141,8 @@ class LocalStore(Store):
                     with contextlib.suppress(FileNotFoundError):
                         status = os.stat(path)
                         modified = datetime.fromtimestamp(status.st_mtime, UTC)
-                        found.append(ObjectInfo(os.path.relpath(path, self.root), status.st_size, modified))
-        return found
+                        infos.append(ObjectInfo(os.path.relpath(path, self.root), status.st_size, modified))
+        return infos
 
     def delete_temporary(self, infos: Iterable[ObjectInfo]) -> None:
         """Remove files that `list_temporary` gave."""

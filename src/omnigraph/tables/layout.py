@@ -148,8 +148,8 @@ class ColumnMap:
 
     def columns_to_read(self, names: Sequence[str], *, counts_rows: bool) -> list[str]:
         """The stored columns behind these; one at least if nothing else tells how many rows there are."""
-        found = list(dict.fromkeys(stored for name in names for stored, _ in self._present(name)))
-        return found or (["id"] if names and not counts_rows else [])
+        columns = list(dict.fromkeys(stored for name in names for stored, _ in self._present(name)))
+        return columns or (["id"] if names and not counts_rows else [])
 
     def batch(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatch:
         """A batch of stored columns as these columns, and the `extra` ones as they are."""
@@ -195,19 +195,19 @@ class ColumnMap:
 
     def filter(self, text: str | None) -> str | None:
         """A filter on the stored columns that keeps the same rows. ValueError for a column that is not there."""
-        return None if text is None else _TOKEN.sub(lambda found: self._token(found, text), text)
+        return None if text is None else _TOKEN.sub(lambda token: self._token(token, text), text)
 
-    def _token(self, found: re.Match[str], text: str) -> str:
-        name = found["quoted"]
+    def _token(self, token: re.Match[str], text: str) -> str:
+        name = token["quoted"]
         if name is None:
-            name = found["bare"]
-            if name is None or _BEFORE_TEXT.match(text, found.end()):
-                return found[0]
+            name = token["bare"]
+            if name is None or _BEFORE_TEXT.match(text, token.end()):
+                return token[0]
         if name in self.layout.by_name:
             return self.expression(name)
         if name in self.stored:
             raise ValueError(f"No field named {name}")
-        return found[0]
+        return token[0]
 
     def expression(self, name: str) -> str:
         """The value of a column, as text of a filter."""

@@ -38,7 +38,7 @@ def find_text(
 
     operator = FullTextOperator.AND if every else FullTextOperator.OR
     with translated(table.path):
-        found = table.dataset.scanner(
+        hits = table.dataset.scanner(
             columns=_read(table, columns),
             full_text_query=MatchQuery(" ".join(words), table.stored_column(column), operator=operator),
             filter=table.stored_filter(filter),
@@ -47,7 +47,7 @@ def find_text(
             with_row_id=True,
             disable_scoring_autoprojection=True,
         ).to_table()
-    return _seen(table, found, columns, [ROW_ID])
+    return _seen(table, hits, columns, [ROW_ID])
 
 
 def find_nearest(
@@ -72,14 +72,14 @@ def find_nearest(
         "minimum_nprobes": probed,
     }
     with translated(table.path):
-        found = table.dataset.scanner(
+        hits = table.dataset.scanner(
             columns=[*_read(table, columns), DISTANCE],
             nearest=wanted,
             filter=table.stored_filter(filter),
             prefilter=True,
             with_row_id=True,
         ).to_table()
-    return _seen(table, found, columns, [DISTANCE, ROW_ID])
+    return _seen(table, hits, columns, [DISTANCE, ROW_ID])
 
 
 def _read(table: Table, columns: Sequence[str]) -> list[str]:
@@ -87,12 +87,12 @@ def _read(table: Table, columns: Sequence[str]) -> list[str]:
     return list(columns) if mapped is None else mapped.columns_to_read(columns, counts_rows=True)
 
 
-def _seen(table: Table, found: pa.Table, columns: Sequence[str], extra: Sequence[str]) -> pa.Table:
+def _seen(table: Table, hits: pa.Table, columns: Sequence[str], extra: Sequence[str]) -> pa.Table:
     """Stored columns as a reader sees them."""
     import pyarrow as pa
 
     mapped = table.columns
     if mapped is None:
-        return found
-    batches = [mapped.batch(batch, columns, extra) for batch in found.to_batches()]
-    return pa.Table.from_batches(batches, mapped.schema(columns, [found.schema.field(name) for name in extra]))
+        return hits
+    batches = [mapped.batch(batch, columns, extra) for batch in hits.to_batches()]
+    return pa.Table.from_batches(batches, mapped.schema(columns, [hits.schema.field(name) for name in extra]))

@@ -191,7 +191,7 @@ class Table:
         if self.keys is None or filter:
             return self._lookup_by_filter(name, wanted, columns, with_address, filter, None)
         held, others = self._held(name) if name in KEY_COLUMNS else self._held_whole()
-        found = [
+        pieces = [
             self._take(fragment, keys, places, columns, with_address)
             for fragment, keys in held
             if (places := keys.find(name, wanted))
@@ -205,12 +205,12 @@ class Table:
             if rows is None:
                 stored.append(fragment.id)
             elif rows.num_rows:
-                found.append(rows)
+                pieces.append(rows)
         if stored:
-            found.append(self._lookup_by_filter(name, wanted, columns, with_address, None, stored))
-        if not found:
+            pieces.append(self._lookup_by_filter(name, wanted, columns, with_address, None, stored))
+        if not pieces:
             return self._empty(columns, with_address)
-        return _in_order(pa.concat_tables(found), with_address)
+        return _in_order(pa.concat_tables(pieces), with_address)
 
     def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
         """Would a lookup by a key column, as things are, be answered without the store?"""
@@ -357,8 +357,8 @@ class Table:
             if others
             else pa.table({ROW_ADDRESS: pa.array(addresses, pa.uint64())})
         )
-        found = known[name].take(pa.array(places))
-        arrays = [found if column == name else rows.column(column) for column in shape.names]
+        values = known[name].take(pa.array(places))
+        arrays = [values if column == name else rows.column(column) for column in shape.names]
         return pa.Table.from_arrays(arrays, schema=shape)
 
     def _from_columns(
@@ -393,17 +393,17 @@ class Table:
     ) -> pa.Table:
         import pyarrow as pa
 
-        found = []
+        pieces = []
         for start in range(0, max(len(values), 1), MAX_IN_LIST):
             chunk = values[start : start + MAX_IN_LIST]
             text = filters.in_list(name, chunk) if chunk else "false"
             if filter:
                 text = f"({text}) AND ({filter})"
             if len(chunk) == 1 and columns is not None and name in columns and name in KEY_COLUMNS:
-                found.append(self._read_without(name, chunk[0], columns, text, fragments, with_address))
+                pieces.append(self._read_without(name, chunk[0], columns, text, fragments, with_address))
             else:
-                found.append(self.read(columns, text, fragments=fragments, with_address=with_address))
-        return _in_order(pa.concat_tables(found), with_address)
+                pieces.append(self.read(columns, text, fragments=fragments, with_address=with_address))
+        return _in_order(pa.concat_tables(pieces), with_address)
 
     def _read_without(
         self,

@@ -155,10 +155,10 @@ class Transaction:
         uncertain = pending.uncertain(ids)
         if table is None or not uncertain:
             return {}
-        found = {row["id"]: row for row in table.lookup("id", uncertain).to_pylist()}
-        for id in sorted(pending.strict & found.keys()):
+        committed = {row["id"]: row for row in table.lookup("id", uncertain).to_pylist()}
+        for id in sorted(pending.strict & committed.keys()):
             raise KeyConflict(entity.name, id, entity_kind=kind_of(entity))
-        return found
+        return committed
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
         """Remove every edge at these nodes, committed and pending."""
@@ -171,8 +171,8 @@ class Transaction:
             table = self.view.table(edge.table_key)
             for end in ends if table is not None else ():
                 assert table is not None
-                found = table.lookup(end, ids).to_pylist()
-                committed.update({row["id"]: row for row in found if row["id"] not in pending.hides()})
+                edges = table.lookup(end, ids).to_pylist()
+                committed.update({row["id"]: row for row in edges if row["id"] not in pending.hides()})
             if own or committed:
                 self.apply_delete(edge, list(committed.values()), own)
 
@@ -209,21 +209,21 @@ class Transaction:
         table = self.view.table(entity.table_key)
         if id in pending.removed or table is None:
             return None, False
-        found = table.lookup("id", [id]).to_pylist()
-        return (found[0] if found else None), False
+        rows = table.lookup("id", [id]).to_pylist()
+        return (rows[0] if rows else None), False
 
     def _entity(self, name: str, *kinds: type[NodeType] | type[EdgeType]) -> Any:
         catalog = self.catalog
-        found: EntityType | None = None
+        entity: EntityType | None = None
         if NodeType in kinds:
-            found = catalog.nodes.get(name)
-        if found is None and EdgeType in kinds:
-            found = catalog.edges.get(name)
-        if found is None:
+            entity = catalog.nodes.get(name)
+        if entity is None and EdgeType in kinds:
+            entity = catalog.edges.get(name)
+        if entity is None:
             raise RecordError(
                 f"'{name}' is not a type of this graph", type_name=name, hint=f"types: {_names(self.view)}"
             )
-        return found
+        return entity
 
     def relies_on(self, tables: Iterable[str]) -> None:
         """What is written follows from all rows of these tables: it is right only as long as they do not change."""
@@ -295,9 +295,9 @@ class Transaction:
 
     def check_precondition(self) -> None:
         """PreconditionFailed when the branch was not at the expected commit as the transaction began."""
-        found = self.view.snapshot.commit.id
-        if self.if_commit is not None and found != self.if_commit:
-            raise PreconditionFailed(self.branch, self.if_commit, found)
+        head = self.view.snapshot.commit.id
+        if self.if_commit is not None and head != self.if_commit:
+            raise PreconditionFailed(self.branch, self.if_commit, head)
 
 
 def records(rows: Any) -> Iterator[Mapping[str, object]]:

@@ -129,9 +129,9 @@ def load(
             return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
         if taken is not None:  # Not by an earlier try of this load.
             raise taken
-        found = base.view.snapshot.commit.id
-        if if_commit is not None and found != if_commit:
-            raise PreconditionFailed(branch, if_commit, found)
+        head = base.view.snapshot.commit.id
+        if if_commit is not None and head != if_commit:
+            raise PreconditionFailed(branch, if_commit, head)
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
         with (
             repository.history.leases.hold(base.view.snapshot.commit.ref),
@@ -181,8 +181,8 @@ class LoadJob:
 
     def finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
         """From written fragments to the commit."""
-        for key, found in report.types.items():
-            self.written.note_fragments(self.view.path(key), found.fragments)
+        for key, of_type in report.types.items():
+            self.written.note_fragments(self.view.path(key), of_type.fragments)
         with self._without_leftovers(None):
             return self._finish(report, actor, message)
 
@@ -208,10 +208,12 @@ class LoadJob:
             self.permit(frozenset(table_key.partition(":")[2] for table_key in types))
         receipt = LoadReceipt(self.base.branch, self.mode, {key: LoadCounts() for key in types}, None, actor, rejected)
         written = {
-            key: self._incoming(key, found) for key, found in sorted(types.items()) if found.rows or self.view.rows(key)
+            key: self._incoming(key, of_type)
+            for key, of_type in sorted(types.items())
+            if of_type.rows or self.view.rows(key)
         }
         incoming = {key: rows for key, (rows, _) in written.items()}
-        assembly = Assembly(self.view, incoming, self.mode, self.runner, lambda found: self._find(found, report))
+        assembly = Assembly(self.view, incoming, self.mode, self.runner, lambda findings: self._find(findings, report))
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
             receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
@@ -349,17 +351,17 @@ class LoadJob:
             staged_since=self.base.since,
         )
 
-    def _incoming(self, key: str, found: TypeReport) -> tuple[Incoming, Staged]:
+    def _incoming(self, key: str, of_type: TypeReport) -> tuple[Incoming, Staged]:
         """The new rows as a version of their own, in fragments of a good size."""
-        fragments, has_explicit_ids = tuple(found.fragments), bool(found.explicit_ids)
-        incoming, staged = stage_incoming(self.view, key, found.rows, has_explicit_ids, fragments)
+        fragments, has_explicit_ids = tuple(of_type.fragments), bool(of_type.explicit_ids)
+        incoming, staged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, fragments)
         table = self.view.staged(key, incoming.place.path, incoming.place.version)
         self.written.note_version(staged)
         repacked = packed(self._target(), table, fragments, self.runner, self._noted_by_tasks())
         if repacked is None:
             return incoming, staged
         self.written.note_fragments(staged.path, repacked)
-        incoming, restaged = stage_incoming(self.view, key, found.rows, has_explicit_ids, repacked)
+        incoming, restaged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, repacked)
         self.written.note_version(restaged)
         self.written.remove(self.repository.store, only=superseded_files(staged, restaged))
         return incoming, restaged
@@ -370,9 +372,9 @@ class LoadJob:
         where = origins(self.inputs, report)
         bundles: list[tuple[Split, ...]] = self.inputs.bundles(self.runner.parallelism)
         located: list[tuple[str | None, int | None]] = []
-        for found in locate(findings, self._target(), bundles, self.runner):
-            origin = None if found is None else where[found[0]]
-            located.append((None, None) if found is None or origin is None else (origin.file, origin.line(found[1])))
+        for record in locate(findings, self._target(), bundles, self.runner):
+            origin = None if record is None else where[record[0]]
+            located.append((None, None) if record is None or origin is None else (origin.file, origin.line(record[1])))
         return located
 
 
@@ -394,10 +396,10 @@ def merged(reports: list[ReadReport]) -> ReadReport:
     whole = ReadReport()
     for report in reports:
         whole.splits += report.splits
-        for key, found in report.types.items():
+        for key, of_type in report.types.items():
             total = whole.types.setdefault(key, TypeReport())
-            total.rows += found.rows
-            total.explicit_ids += found.explicit_ids
-            total.fragments += found.fragments
-    whole.splits.sort(key=lambda found: found.index)
+            total.rows += of_type.rows
+            total.explicit_ids += of_type.explicit_ids
+            total.fragments += of_type.fragments
+    whole.splits.sort(key=lambda split: split.index)
     return whole

@@ -99,12 +99,12 @@ def read_bundle(task: ReadTask) -> ReadReport:
             writer.add(split.index, rows)
         report.splits.append(SplitReport(split.index, reader.lines, 0, reader.rejects, problem=reader.problem))
     writer.finish()
-    for found in report.splits:
-        rejects = sorted([*found.sample, *writer.rejects.get(found.index, ())], key=lambda reject: reject.line)
-        found.rejected = len(rejects)
-        found.sample = rejects[:MAX_SAMPLE]
+    for done in report.splits:
+        rejects = sorted([*done.sample, *writer.rejects.get(done.index, ())], key=lambda reject: reject.line)
+        done.rejected = len(rejects)
+        done.sample = rejects[:MAX_SAMPLE]
         if task.rejects_folder is not None and rejects:
-            found.stored = _store_rejects(task, found.index, rejects)
+            done.stored = _store_rejects(task, done.index, rejects)
     return report
 
 
@@ -127,7 +127,7 @@ def read_batches(
     import pyarrow as pa
 
     writer = FragmentWriter(target, versions, written)
-    found = SplitReport(index)
+    done = SplitReport(index)
     reader: TabularReader | None = None
     for batch in batches:
         if reader is None:
@@ -135,15 +135,15 @@ def read_batches(
             try:
                 reader = TabularReader(target.catalog, key, names, FreshIds.after(new_ulid()), text=False)
             except UnreadableInput as error:
-                found.problem = error
-                return ReadReport([found], writer.types)
-        lines = pa.array(np.arange(found.lines + 1, found.lines + batch.num_rows + 1, dtype=np.int64))
-        found.lines += batch.num_rows
+                done.problem = error
+                return ReadReport([done], writer.types)
+        lines = pa.array(np.arange(done.lines + 1, done.lines + batch.num_rows + 1, dtype=np.int64))
+        done.lines += batch.num_rows
         writer.add(index, reader.read(pa.Table.from_batches([batch]), lines))
     writer.finish()
     rejects = [*(reader.rejects if reader else ()), *writer.rejects.get(index, ())]
-    found.rejected, found.sample = len(rejects), sorted(rejects, key=lambda reject: reject.line)
-    return ReadReport([found], writer.types)
+    done.rejected, done.sample = len(rejects), sorted(rejects, key=lambda reject: reject.line)
+    return ReadReport([done], writer.types)
 
 
 class SplitReader:
@@ -283,15 +283,15 @@ class FragmentWriter:
     def _within_rules(self, split: int, typed: TypedRows) -> TypedRows:
         """The rows without those that break a rule about values; these are refused."""
         entity = self.target.catalog.tables[typed.key]
-        found = first_errors(entity, typed.rows)
-        if not found:
+        broken = first_errors(entity, typed.rows)
+        if not broken:
             return typed
         import pyarrow as pa
 
-        for row, error in sorted(found.items()):
+        for row, error in sorted(broken.items()):
             (text,) = record_lines(entity, typed.rows.slice(row, 1))
             self.rejects.setdefault(split, []).append(Reject.of(typed.lines[row].as_py(), error, text))
-        keep = [row not in found for row in range(typed.rows.num_rows)]
+        keep = [row not in broken for row in range(typed.rows.num_rows)]
         mask = pa.array(keep, pa.bool_())
         return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.explicit_ids)
 

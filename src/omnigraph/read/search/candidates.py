@@ -110,14 +110,14 @@ class _Finder:
         ranked = self.node.ranked
         if ranked is None:
             return None
-        found = []
+        pieces = []
         for arm in ranked.arms:
             rows = self._words(arm, every=False) if isinstance(arm, Bm25) else self._nearest(arm)
             if rows is None:
                 return None
-            found.append(rows)
+            pieces.append(rows)
         named = " and ".join(dict.fromkeys(_named(arm) for arm in ranked.arms))
-        return Candidates(_union(found).drop_columns([ROW_ID]), named)
+        return Candidates(_union(pieces).drop_columns([ROW_ID]), named)
 
     def _words(self, search: TextMatch | Bm25, *, every: bool) -> pa.Table | None:
         words = words_of(self.arguments, search)
@@ -183,13 +183,13 @@ def _named(arm: Nearest | Bm25) -> str:
     return f"{kind} of {arm.property.column}"
 
 
-def _union(found: Sequence[pa.Table]) -> pa.Table:
+def _union(pieces: Sequence[pa.Table]) -> pa.Table:
     """Each row once."""
     import pyarrow as pa
 
-    if len(found) == 1:
-        return found[0]
-    rows = pa.concat_tables(found)
+    if len(pieces) == 1:
+        return pieces[0]
+    rows = pa.concat_tables(pieces)
     first: dict[int, int] = {}
     for place, row in enumerate(rows.column(ROW_ID).to_pylist()):
         first.setdefault(row, place)

@@ -76,8 +76,10 @@ class Counting:
         return len(self.few[variable]) if variable in self.few else self.size(variable)
 
     def branches(self, variable: str) -> list[Branch]:
-        found = [expansion for expansion in self.pattern.expansions if variable in (expansion.source, expansion.target)]
-        return [branch(expansion, variable) for expansion in found]
+        touching = [
+            expansion for expansion in self.pattern.expansions if variable in (expansion.source, expansion.target)
+        ]
+        return [branch(expansion, variable) for expansion in touching]
 
     def adjacency(self, way: Branch) -> Adjacency:
         """Neighbours from the near end; with an edge variable each as often as edges lead there."""
@@ -88,11 +90,11 @@ class Counting:
 
     @cached_property
     def _conditions(self) -> dict[str, list[Expression]]:
-        found: dict[str, list[Expression]] = {}
+        by_variable: dict[str, list[Expression]] = {}
         for condition in self.pattern.filters:
             (variable,) = variables(condition)
-            found.setdefault(variable, []).append(condition)
-        return found
+            by_variable.setdefault(variable, []).append(condition)
+        return by_variable
 
     def _narrow(self) -> None:
         """Apply every condition, the cheapest step first: look at a whole type, or go on from few nodes."""
@@ -115,13 +117,13 @@ class Counting:
 
     def _steps(self, done: set[tuple[str, str]]) -> list[tuple[float, Branch]]:
         """The branches that lead from few nodes to fewer nodes than are known so far, with what that costs."""
-        found = []
+        ways = []
         for way in [way for variable in self.few for way in self.branches(variable)]:
             cost = self._touched(way)
             is_less = cost * FEW_SHARE <= self.size(way.far) and cost < self.count(way.far)
             if is_less and (way.near, way.far) not in done:
-                found.append((cost, way))
-        return found
+                ways.append((cost, way))
+        return ways
 
     def _touched(self, way: Branch) -> float:
         """How many edges lead out of the near end's nodes, on average."""
@@ -244,12 +246,12 @@ class Counting:
         nodes = places if near is None else near[places]
         if int((adjacency.starts[nodes + 1] - adjacency.starts[nodes]).sum()) > most:
             raise NotFactored
-        owners, found = _among(*adjacency.expand(nodes), far)
+        owners, ends = _among(*adjacency.expand(nodes), far)
         behind = self.message(way.far, way.near)
         if behind is None:
-            return owners, found
-        kept = np.flatnonzero(behind[found])
-        return owners[kept], found[kept]
+            return owners, ends
+        kept = np.flatnonzero(behind[ends])
+        return owners[kept], ends[kept]
 
     def _cost(self, way: Branch) -> float:
         """Edges to touch from the near end, after building what is not there yet."""
@@ -274,10 +276,10 @@ def _among(places: np.ndarray, ordinals: np.ndarray, few: np.ndarray | None) -> 
 
     if few is None:
         return places, ordinals
-    found = np.searchsorted(few, ordinals)
-    found[found == len(few)] = 0
-    kept = few[found] == ordinals if len(few) else np.zeros(len(ordinals), bool)
-    return places[kept], found[kept]
+    at = np.searchsorted(few, ordinals)
+    at[at == len(few)] = 0
+    kept = few[at] == ordinals if len(few) else np.zeros(len(ordinals), bool)
+    return places[kept], at[kept]
 
 
 def _product(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:

@@ -65,8 +65,8 @@ def reduced(read: Read) -> Reduced | None:
 
 
 def _answer(read: Read) -> Answer | None:
-    found = read.once(reduced)
-    return None if found is None else Answer(found.choices, found.prepared, found.relations)
+    result = read.once(reduced)
+    return None if result is None else Answer(result.choices, result.prepared, result.relations)
 
 
 REDUCTION = Strategy("reduction", frozenset({"auto", "index"}), _answer)
@@ -131,11 +131,11 @@ class _Reduction:
     def _seed(self) -> None:
         for node in self.query.inputs:
             named = self._named(node) is not None
-            found = None if named else sources.search_nodes(self.view, node, self.arguments, forced=self.forced)
-            if found is not None:
-                self._keep(node, found.rows)
+            hits = None if named else sources.search_nodes(self.view, node, self.arguments, forced=self.forced)
+            if hits is not None:
+                self._keep(node, hits.rows)
                 self.is_checked = False
-                self.choices.append(InputChoice(f"${node.variable}", "search", found.rows.num_rows, found.how))
+                self.choices.append(InputChoice(f"${node.variable}", "search", hits.rows.num_rows, hits.how))
             elif self._is_fixed(node):
                 self._fetch(node)
 
@@ -274,12 +274,12 @@ class _Reduction:
                 self._narrow(place, rows.column(column).to_pylist())
 
     def _narrow(self, place: str, ids: list[str]) -> None:
-        found = set(ids)
+        wanted = set(ids)
         known = self._ids.get(place)
-        self._ids[place] = [id_ for id_ in known if id_ in found] if known is not None else list(found)
+        self._ids[place] = [id_ for id_ in known if id_ in wanted] if known is not None else list(wanted)
         for node in self.query.inputs:
             if node.place == place and node.name not in self.relations:
-                if len(found) > MAX_FRONTIER and not self.forced:
+                if len(wanted) > MAX_FRONTIER and not self.forced:
                     raise TooLarge
                 self._fetch(node)
 
@@ -356,8 +356,8 @@ class _Reduction:
             onwards: dict[str, list[str]] = {}
             for near, far in self._neighbours(hop, ways, list({node for _, node in level})):
                 onwards.setdefault(near, []).append(far)
-            found = {(start, far): None for start, node in level for far in onwards.get(node, ())}
-            level = [pair for pair in found if pair not in seen]
+            reached = {(start, far): None for start, node in level for far in onwards.get(node, ())}
+            level = [pair for pair in reached if pair not in seen]
             seen.update(level)
             kept += level if distance >= expansion.min_hops else []
             if not level:
@@ -378,8 +378,8 @@ class _Reduction:
         pairs: dict[tuple[str, str], None] = {}
         for near, far in ways:
             rows = table.lookup(near, ids, ["src", "dst"])
-            found = zip(rows.column(near).to_pylist(), rows.column(far).to_pylist(), strict=True)
-            pairs.update(dict.fromkeys(found))
+            ends = zip(rows.column(near).to_pylist(), rows.column(far).to_pylist(), strict=True)
+            pairs.update(dict.fromkeys(ends))
         return list(pairs)
 
     def _edges(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
@@ -389,7 +389,7 @@ class _Reduction:
 
         table, predicate = self.view.table(hop.table_key), Predicate(hop.filters, self.arguments)
         names = list(dict.fromkeys(["src", "dst", "id", *(column.stored for column in hop.columns)]))
-        found: list[pa.Table] = []
+        tables: list[pa.Table] = []
         for index, (near, far) in enumerate(self._ways(hop, end)):
             if table is None:
                 rows = self.view.schema(hop.table_key).empty_table().select(names)
@@ -401,8 +401,8 @@ class _Reduction:
             near_name, far_name = _names(end)
             arrays = {near_name: rows.column(near), far_name: rows.column(far), EDGE: rows.column("id")}
             arrays |= {column.alias: rows.column(column.stored) for column in hop.columns}
-            found.append(pa.table(arrays))
-        return pa.concat_tables(found)
+            tables.append(pa.table(arrays))
+        return pa.concat_tables(tables)
 
 
 def _names(end: int) -> tuple[str, str]:
