@@ -9,6 +9,7 @@ connections; writes a second of 64 clients beside 64 threads of the library, whi
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import statistics
 import subprocess
@@ -44,13 +45,14 @@ async def hello(request):
 uvicorn.run(Starlette(routes=[Route("/hello", hello, methods=["POST"])]), port=int(sys.argv[1]), log_level="critical")
 """
 READS = 400
+WARM_READS = 20
 CONNECTIONS = 32
 CLIENTS = 64
 SECONDS = 5.0
 
 
 def median_ms(work: Callable[[int], object], times: int = READS) -> float:
-    for number in range(20):
+    for number in range(WARM_READS):
         work(number)
     taken = []
     for number in range(times):
@@ -141,6 +143,11 @@ def export_over_http(server: Running) -> tuple[int, float]:
     return size, time.perf_counter() - started
 
 
+def processor_seconds(server: Running) -> float:
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory_of(server: Running) -> int:
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) * 1024
@@ -178,9 +185,15 @@ def main() -> None:
 def compare_reads(server: Running, graph: og.Graph) -> None:
     library = median_ms(lambda number: graph.query(POINT, {"name": f"p{number}"}).to_json())
     with server.client() as client:
+        used = processor_seconds(server)
         asked = median_ms(
             lambda number: client.post("query", json={"query": POINT, "params": {"name": f"p{number}"}}).json()
         )
+    used = (processor_seconds(server) - used) * 1000 / (READS + WARM_READS)
+    own = time.process_time()
+    for number in range(READS):
+        graph.query(POINT, {"name": f"p{number}"}).to_json()
+    own = (time.process_time() - own) * 1000 / READS
     with bare_starlette() as hello:
         bare = median_ms(
             lambda number: hello.post("/hello", json={"query": POINT, "params": {"name": f"p{number}"}}).json()
@@ -189,6 +202,7 @@ def compare_reads(server: Running, graph: og.Graph) -> None:
         f"point read, median: library {library:.2f} ms, HTTP {asked:.2f} ms (+{asked - library:.2f}),"
         f" bare Starlette {bare:.2f} ms; HTTP / (library + bare) = {asked / (library + bare):.2f}"
     )
+    print(f"point read, processor: library {own:.2f} ms, server {used:.2f} ms (+{used - own:.2f})")
 
 
 def compare_exports(server: Running, folder: Path) -> None:

@@ -145,6 +145,7 @@ class _Worker:
         await server.serve(sockets=[self.bound])
         if metrics is not None:
             metrics.close()
+        app.service.close()
         self.log.write("stopped")
         sys.stdout.flush()
         sys.stderr.flush()

@@ -25,7 +25,12 @@ _WORDS = {
 def parse_json(data: bytes) -> Any:
     """The value; UsageError for what is not JSON in UTF-8, or nested too deeply to be read."""
     try:
-        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        value = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        if b"\\ud" in data.lower():
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
+    except UnicodeEncodeError:
+        raise UsageError("the body has text with half of a surrogate pair, which has no UTF-8") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"the body is not UTF-8: byte {error.start + 1}") from None
     except RecursionError:
