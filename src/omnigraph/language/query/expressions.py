@@ -354,6 +354,8 @@ class ExpressionChecker:
             hint = "a Blob is compared with nothing; `is null` and `is not null` ask whether there is one"
         elif pair == {Scalar.STRING, Scalar.DATE} or pair == {Scalar.STRING, Scalar.DATETIME}:
             hint = "declare the parameter as Date or DateTime"
+        elif pair == {Scalar.DATE, Scalar.DATETIME}:
+            hint = 'ask for the time between them: duration($date, $instant, "days")'
         return self.checking.refuse(
             "T7", f"'{comparison.op}' cannot compare {first} with {second}", comparison.at, hint
         )
