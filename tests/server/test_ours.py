@@ -383,6 +383,13 @@ def test_a_stale_resolution_is_409_and_a_wrong_one_400(client: TestClient, dispu
     assert posted(client, "branches/merge", {"source": "work", "strategy": "theirs"})["outcome"] == "merged"
 
 
+def test_if_match_is_the_head_of_the_target(client: TestClient, disputed: dict[str, Any]) -> None:
+    body = {"source": "work", "strategy": "theirs"}
+    for commit, status in ((disputed["source_commit"], 412), (disputed["target_commit"], 200)):
+        answer = client.post("branches/merge", json=body, headers={"If-Match": f'"{commit}"'})
+        assert answer.status_code == status, answer.text
+
+
 # ---------------------------------------------------------------- languages
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from omnigraph.errors import PreconditionFailed
+from omnigraph.errors import PreconditionFailed, UsageError
 from omnigraph.graph import Branch
 from omnigraph.merge import Resolution
 from omnigraph.server.calls import MAIN, Answer, Call
@@ -78,8 +78,11 @@ def delete_branch(call: Call) -> Answer:
 @handles("cluster_mergeBranches")
 def merge_branches(call: Call) -> Answer:
     body = call.body
-    check_head(call, body.get("target") or MAIN)
     dry_run, expect = body.get("dry_run", False), body.get("expect")
+    if call.expected_head is not None:
+        expect = expect or {"source": call.graph.commit(body["source"]).id, "target": call.expected_head}
+        if expect["target"] != call.expected_head:
+            raise UsageError("If-Match and 'expect' name different commits of the target")
     result = call.graph.branches.merge(
         body["source"],
         body.get("target") or MAIN,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound, RecordError, UsageError
 from omnigraph.policy import Ask, is_allowed
-from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.calls import MAIN, REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.feeds import event
 from omnigraph.server.jobs import Job
@@ -18,12 +18,12 @@ from omnigraph.server.route import NDJSON
 from omnigraph.server.routes_ours import EVENTS
 from omnigraph.server.shapes import load_shape
 from omnigraph.server.spools import receive_into, spool
-from omnigraph.wire.history import prepared_json
 from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from omnigraph.graph import PreparedWrite
     from omnigraph.pipeline.load.receipt import LoadReceipt
 
 PIECE_BYTES = 64 * 1024
@@ -158,29 +158,27 @@ def _is_admin(call: Call) -> bool:
 
 
 @handles("listJobs")
-def list_jobs(call: Call) -> Answer:
+async def list_jobs(call: Call) -> Answer:
+    """The caller's own; whoever may maintain the graph sees all, and what earlier processes had prepared."""
     call.ask_graph()
     is_admin = _is_admin(call)
-    jobs = [
-        job.to_json()
-        for job in call.service.jobs.of_graph(call.of_graph.id)
-        if is_admin or job.actor_id == call.actor_id
-    ]
-    prepared = [prepared_json(each) for each in call.graph.recovery.list()] if is_admin else []
-    left_over = [
-        {
-            "job_id": each["graph_commit_id"],
-            "state": "prepared",
-            "branch": each["branch"],
-            "mode": "merge",
-            "seconds": 0,
-            "rows": each["total_entities"],
-            "bytes": 0,
-            "rejected": 0,
-        }
-        for each in prepared
-    ]
-    return Answer({"jobs": [*jobs, *left_over]})
+    jobs = call.service.jobs.of_graph(call.of_graph.id)
+    shown = [job.to_json() for job in jobs if is_admin or job.actor_id == call.actor_id]
+    prepared = await call.run("read", call.graph.recovery.list) if is_admin else []
+    return Answer({"jobs": [*shown, *map(_left_over, prepared)]})
+
+
+def _left_over(write: PreparedWrite) -> JsonObject:
+    """A load that was prepared and not published, as a job."""
+    return {
+        "job_id": write.commit_id,
+        "state": "prepared",
+        "branch": write.branch,
+        "seconds": 0,
+        "rows": write.total_entities,
+        "bytes": 0,
+        "rejected": 0,
+    }
 
 
 @handles("getJob")
@@ -248,7 +246,8 @@ def _load_arrow(call: Call, place: Path) -> Answer:
     )
     commit = None if receipt.commit is None else receipt.commit.id
     body = load_shape(receipt, from_=query.get("from"), actor=call.actor_id)
-    return Answer(body, commit=commit, rows=receipt.total_entities)
+    replayed = REPLAYED if receipt.repeated else {}
+    return Answer(body, commit=commit, rows=receipt.total_entities, headers=replayed)
 
 
 def _arrow_table(place: Path) -> pa.Table:
