@@ -359,6 +359,16 @@ def test_of_two_schema_changes_the_second_is_planned_again_on_the_first(
     assert [commit.kind for commit in graph.commits()].count("schema") == 1
 
 
+@pytest.mark.parametrize("point", [Failpoint.PUBLISH_AFTER_CREATE, Failpoint.PUBLISH_BEFORE_ACK])
+def test_a_schema_change_that_is_in_is_acknowledged_whatever_comes_after_it(point: Failpoint) -> None:
+    graph = new_graph()
+    other = og.open(graph.uri)
+    first, second = CHANGES["rename property"], CHANGES["rename property"] + "node Pet { name: String @key }"
+    assert held_at(point, lambda: graph.apply_schema(first), lambda: other.apply_schema(second)) == OK
+    assert graph.plan_schema(second).is_empty
+    assert [commit.kind for commit in graph.commits()].count("schema") == 2
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_prepared_load_is_resumed_under_the_schema_that_is_there_by_then(change: str, tmp_path: Path) -> None:
     graph = new_graph()

@@ -45,6 +45,8 @@ class Proposal:
         return replace(self, addresses=addresses)._staged(plan, view)
 
     def _check_relied_on(self, snapshot: Snapshot) -> None:
+        if not self.relied_on:
+            return
         before, carrying = self.view.snapshot, Carrying(self.view.repository, self.plan, snapshot)
         for key in sorted(self.relied_on):
             known, now = before.table(key), snapshot.table(carrying.key(key))
