@@ -23,6 +23,9 @@ import pyarrow.parquet as pq
 from lance import LanceDataset, LanceOperation
 
 import omnigraph as og
+from omnigraph.maintenance.optimize import maintain
+from omnigraph.pipeline.engines import workers_of
+from omnigraph.pipeline.progress import Status
 
 BEFORE = "node T { k: String @key  n: I32?  m: I32? }"
 WIDER = "node T { k: String @key  n: I64?  m: I32? }"
@@ -66,6 +69,23 @@ def rewrite_rows(dataset: Any) -> None:
     lance.fragment.write_fragments(dataset.scanner(names).to_reader(), dataset.uri, mode="append")
 
 
+class Stages:
+    """How long each stage took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def update(self, status: Status) -> None:
+        self.seconds[status.stage] = status.seconds
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def optimize(graph: og.Graph, master: str, stages: Stages) -> None:
+    maintain(graph._repository, "main", rewrite=True, workers=workers_of(master, graph.uri, stages))
+
+
 def scan(graph: og.Graph) -> None:
     for _ in table_of(graph).scan(["n"]):
         pass
@@ -93,11 +113,13 @@ def main() -> None:
         on_spark = seconds(lambda: graph.apply_schema(STRICTEST, engine=master))
         print(f"  one rule checked on Spark    {on_spark:8.3f} s   {on_spark / bare:.2f} x the rewrite")
         whole = seconds(lambda: rewrite_rows(table_of(graph).dataset))
-        optimized = seconds(lambda: graph.optimize(engine=master))
+        stages = Stages()
+        optimized = seconds(lambda: optimize(graph, master, stages))
         print(f"  Lance, rewrite of the rows   {whole:8.3f} s")
         print(
-            f"  optimize on Spark            {optimized:8.3f} s   {optimized / whole:.2f} x that, {optimized / bare:.2f} x the column"
+            f"  rows rewritten on Spark      {stages.seconds['compact']:8.3f} s   {stages.seconds['compact'] / whole:.2f} x that"
         )
+        print(f"  the key's indexes on Spark   {stages.seconds['indexes']:8.3f} s   of {optimized:.3f} s for optimize")
 
 
 if __name__ == "__main__":

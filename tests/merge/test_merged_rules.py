@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, UsageError
-from omnigraph.merge import MergeConflict, PropertyConflict
+from omnigraph.merge import PropertyConflict
 from omnigraph.wire.writes import merge_json
 
 SCHEMA = """
@@ -221,7 +221,9 @@ def test_a_dry_run_says_everything_and_publishes_nothing(graph: og.Graph) -> Non
     result = graph.branches.merge("work", dry_run=True)
     message = "Person 'a': both branches changed it differently (age)"
     values = (PropertyConflict("age", base=None, ours=2, theirs=1),)
-    assert result.conflicts == (MergeConflict("node", "Person", "a", "divergent_update", message, values),)
+    (conflict,) = result.conflicts
+    assert (conflict.kind, conflict.type_name, conflict.entity_id) == ("divergent_update", "Person", "a")
+    assert (conflict.message, conflict.properties) == (message, values)
     assert (result.outcome, result.commit) == ("conflicts", None)
     assert merge_json(graph.branches.merge("work", strategy="theirs", dry_run=True))["changes"] == {
         "node:Person": {"way": "rows", "inserted": 0, "updated": 1, "deleted": 0}
