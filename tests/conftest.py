@@ -51,6 +51,8 @@ LONG = (
     "tests/simulation/test_simulation.py",
     "tests/merge/test_crossed_merges.py",
     "tests/merge/test_truth_table.py",
+    "tests/server/test_schemathesis.py",
+    "tests/server/test_process.py",
     "tests/processes/test_kill_matrix.py",
     "tests/processes/test_cleanup_crowd.py",
     "tests/processes/test_write_keys.py",

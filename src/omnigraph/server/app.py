@@ -155,7 +155,7 @@ class Application:
         key = call.write_key(str(call.given(route.branch_from) or ""))
         work = partial(self._run, call, handler)
         answer, is_replayed = await call.service.replays.once(str(key), call.digest, work)
-        return replace(answer, headers={**answer.headers, **REPLAYED}) if is_replayed else answer
+        return replace(answer, headers={**answer.headers, **REPLAYED}, made=None) if is_replayed else answer
 
     async def _run(self, call: Call, handler: Handler) -> Answer:
         if not inspect.iscoroutinefunction(handler):
