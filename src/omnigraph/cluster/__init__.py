@@ -1,12 +1,12 @@
 """Clusters: a folder says which graphs, schemas, stored queries and policies there should be; a ledger says which there are."""
 
-from omnigraph.cluster.applied import Applied, AppliedGraph, read_applied, root_of
+from omnigraph.cluster.applied import Applied, AppliedGraph, books_of, read_applied, root_of
 from omnigraph.cluster.applying import Applying, apply
 from omnigraph.cluster.approving import approve
 from omnigraph.cluster.config import ClusterConfig, read_config
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.cluster.observing import import_state, refresh, status
-from omnigraph.cluster.planning import Operation, Plan, ledger_store, plan
+from omnigraph.cluster.planning import Operation, Plan, plan
 from omnigraph.cluster.policies import broken_queries, cluster_policies, stored_queries
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "Plan",
     "apply",
     "approve",
+    "books_of",
     "broken_queries",
     "cluster_policies",
     "import_state",
-    "ledger_store",
     "plan",
     "read_applied",
     "read_config",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from omnigraph.cluster.config import CLUSTER_SCOPE, read_config
+from omnigraph.cluster.config import CLUSTER_SCOPE, read_root
 from omnigraph.cluster.ledger import Ledger, LedgerStore, Record
 from omnigraph.errors import ConfigurationError, Problem
 from omnigraph.storage import open_store
@@ -40,12 +39,17 @@ class Applied:
 
 def root_of(place: str) -> str:
     """Where a cluster's ledger is: a folder with a cluster file says it; an address of storage is it."""
-    return place if "://" in place else read_config(Path(place)).root
+    return place if "://" in place else read_root(place)
 
 
-def read_applied(root: str, *, books: LedgerStore | None = None) -> Applied:
+def books_of(place: str) -> LedgerStore:
+    """The ledger of a cluster."""
+    return LedgerStore(open_store(root_of(place)))
+
+
+def read_applied(root: str) -> Applied:
     """The newest revision. ConfigurationError when nothing was applied, or a text is not as it was."""
-    held = books or LedgerStore(open_store(root))
+    held = LedgerStore(open_store(root))
     ledger = held.read()
     if not ledger.is_there:
         raise ConfigurationError(

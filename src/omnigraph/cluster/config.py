@@ -15,7 +15,7 @@ from omnigraph.errors import ConfigurationError, LanguageError, OmnigraphError, 
 from omnigraph.graph.stored_queries import StoredQuery, compile_stored
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.policy import policy_of
-from omnigraph.yaml_text import Diagnostics, read_yaml
+from omnigraph.yaml_text import Diagnostics, Node, read_yaml
 
 FILE_NAME = "cluster.yaml"
 CLUSTER_SCOPE = "cluster"
@@ -100,17 +100,8 @@ def digest_of(value: object) -> str:
 def read_config(folder: str | Path) -> ClusterConfig:
     """The cluster of a folder. ConfigurationError, with every problem, its code and its place, when something is wrong."""
     base = Path(folder)
-    file = base / FILE_NAME
-    found = Diagnostics(str(file))
-    if not base.is_dir():
-        found.add("config_dir_not_found", f"there is no folder {base}")
-        found.raise_any()
-    root = read_yaml(
-        file, found, missing="cluster_config_read_error", invalid="invalid_cluster_yaml", duplicate="duplicate_yaml_key"
-    )
-    found.raise_any()
-    assert root is not None
-    declared = ConfigReader(found, base).read(root)
+    found = Diagnostics(str(base / FILE_NAME))
+    declared = ConfigReader(found, base).read(_document(base, found))
     found.raise_any()
     texts = _Texts(found, base)
     graphs = {
@@ -142,6 +133,31 @@ def read_config(folder: str | Path) -> ClusterConfig:
         declared["providers"],
         declared["server"],
     )
+
+
+def read_root(folder: str | Path) -> str:
+    """Where the cluster of a folder has its storage. Nothing else of the folder is looked at: it may be half edited."""
+    base = Path(folder)
+    found = Diagnostics(str(base / FILE_NAME))
+    root = ConfigReader(found, base).root(_document(base, found).keys().get("storage"))
+    found.raise_any()
+    return root
+
+
+def _document(base: Path, found: Diagnostics) -> Node:
+    if not base.is_dir():
+        found.add("config_dir_not_found", f"there is no folder {base}")
+        found.raise_any()
+    root = read_yaml(
+        base / FILE_NAME,
+        found,
+        missing="cluster_config_read_error",
+        invalid="invalid_cluster_yaml",
+        duplicate="duplicate_yaml_key",
+    )
+    found.raise_any()
+    assert root is not None
+    return root
 
 
 def _by_address(graphs: Mapping[str, GraphConfig]) -> dict[str, list[str]]:

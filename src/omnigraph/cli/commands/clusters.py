@@ -86,10 +86,10 @@ def _register_reading(cluster: click.Group) -> None:
         JSON: {version, state_revision, state_cas, applied_revision: {config_digest, name, resources, server},
                resource_statuses, approval_records, recovery_records, observations, lock}
         """
-        from omnigraph.cluster import ledger_store, read_config
+        from omnigraph.cluster import books_of
         from omnigraph.cluster import status as show
 
-        found = show(ledger_store(read_config(folder)))
+        found = show(books_of(folder))
         lines = [f"revision {found['state_revision']}" if found["state_revision"] else "nothing was applied yet"]
         for address, each in found["resource_statuses"].items():
             lines.append(f"{each['status']:8} {address}" + (f": {each['message']}" if "message" in each else ""))
@@ -192,9 +192,9 @@ def _register_changing(cluster: click.Group) -> None:
         \b
         JSON: {unlocked}
         """
-        from omnigraph.cluster import ledger_store, read_config
+        from omnigraph.cluster import books_of
 
-        ledger_store(read_config(folder)).unlock(lock_id)
+        books_of(folder).unlock(lock_id)
         out.done({"unlocked": lock_id}, f"unlocked {lock_id}")
 
 
