@@ -105,7 +105,7 @@ REFUSED = {
     ),
     "branches of admin": (rule(f"{DEVS}, actions: [admin], branches: [main]"), "'branches' does not fit 'admin'", 5),
     "types of a read": (rule(f"{DEVS}, actions: [read], types: [P]"), "'types' does not fit 'read'", 5),
-    "queries of a read": (rule(f"{DEVS}, actions: [read], queries: [q]"), "'queries' does not fit 'read'", 5),
+    "queries of an export": (rule(f"{DEVS}, actions: [export], queries: [q]"), "'queries' does not fit 'export'", 5),
     "no branches at all": (rule(f"{DEVS}, actions: [read], branches: []"), "'branches' of rule 'r' is empty", 5),
     "server and graph actions in a rule": (
         rule(f"{DEVS}, actions: [read, graph_list]"),
@@ -158,7 +158,7 @@ def rules(draw: st.DrawFn) -> Rule:
     actions = draw(st.sets(st.sampled_from([a for a, its in ACTIONS.items() if its == scope]), min_size=1, max_size=3))
     of_branches = scope in ("branch", "target_branch")
     typed = actions <= {"change", "export"} and draw(st.booleans())
-    named = actions == {"invoke_query"} and draw(st.booleans())
+    named = actions <= {"invoke_query", "read", "change"} and draw(st.booleans())
     by_group = draw(st.booleans())
     return Rule(
         draw(st.sampled_from(["r1", "r2", "r3", 'odd "id"'])),

@@ -36,3 +36,6 @@ def test_each_group_may_what_its_name_says(actor: str, expected: dict[str, str])
 def test_an_agent_may_invoke_its_query_and_no_other() -> None:
     assert POLICY.decide("act-agent", og.Ask("invoke_query", query="find_person")).allowed
     assert not POLICY.decide("act-agent", og.Ask("invoke_query", query="everyone")).allowed
+    assert POLICY.decide("act-agent", og.Ask("read", branch="main", query="find_person")).allowed
+    assert not POLICY.decide("act-agent", og.Ask("read", branch="main", query="everyone")).allowed
+    assert not POLICY.decide("act-agent", og.Ask("read", branch="main")).allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,17 @@ class Caller:
 
     gate: Gate | None
     actor: str | None
+    query: str | None = None
+    """The stored query through which everything is done."""
 
-    def named(self, actor: str) -> Caller:
-        """The same, bound to an actor."""
+    def named(self, actor: str, query: str | None) -> Caller:
+        """The same, bound to an actor, and to a stored query."""
         if self.actor is not None:
             raise UsageError(
                 f"this graph is used as '{self.actor}' already", hint="call as_ on the graph that was opened"
             )
         check_attribution(actor, None)
-        return Caller(self.gate, actor)
+        return Caller(self.gate, actor, query)
 
     def acting(self, actor: str | None) -> str | None:
         """Who acts in a call that names an actor, or None."""
@@ -44,7 +46,7 @@ class Caller:
             return
         if who is None:
             raise denied(None, ask, hint="g.as_(actor) names the caller; on the command line, --as")
-        self.gate.check(who, ask)
+        self.gate.check(who, ask if self.query is None else replace(ask, query=self.query))
 
     def admit(self, asks: Asks, target: Any, arguments: dict[str, Any]) -> None:
         """Ask for a call; `arguments` are all of its arguments, and are changed to those that were allowed."""

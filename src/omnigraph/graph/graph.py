@@ -50,12 +50,14 @@ class Graph(WriteMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods
         """
         self._repository.close()
 
-    def as_(self, actor: str) -> Graph:
+    def as_(self, actor: str, *, query: str | None = None) -> Graph:
         """The same graph, used by somebody: what it does is done in that name, and a policy is asked for that name.
+
+        `query` is for whoever runs stored queries: everything is asked for as done through the query of this name.
 
         >>> assert g.as_("bo").branches.exists("main")
         """
-        return Graph(self._repository, (self._caller or Caller(None, None)).named(actor), self._committer)
+        return Graph(self._repository, (self._caller or Caller(None, None)).named(actor, query), self._committer)
 
     @property
     def id(self) -> str:

@@ -15,7 +15,7 @@ from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.texts import compiled_mutation, compiled_read, read_source
 from omnigraph.history import KeyName, Once
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.policy import Ask, Gate
+from omnigraph.policy import Ask
 from omnigraph.values.entities import Entity, Value, entity_value
 from omnigraph.views import Repository, View
 from omnigraph.write import GroupCommitter, Receipt, run_mutation
@@ -53,10 +53,10 @@ class Transaction:
         message: str | None,
         if_commit: str | None,
         once: Once | None,
-        gate: Gate | None = None,
+        caller: Caller | None = None,
     ) -> None:
         self._repository = repository
-        self._caller = None if gate is None else Caller(gate, actor)
+        self._caller = caller
         self._key = None if once is None else KeyName.of(once)
         self._asked: list[object] = []
         """Under a write key: every statement as it was called, to tell a repeated transaction from another one."""

@@ -80,7 +80,7 @@ class WriteMethods(GraphState):
             message=message,
             if_commit=if_commit,
             once=once,
-            gate=None if self._caller is None else self._caller.gate,
+            caller=None if self._caller is None else replace(self._caller, actor=actor),
         )
 
     def begin(

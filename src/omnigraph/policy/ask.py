@@ -53,7 +53,7 @@ class Ask:
     """One question: may the actor do this?
 
     `branch` is the branch that is read or written, `target_branch` the one that is made, removed, merged into or given another
-    schema. `query` is the name of a stored query. `types` are those that are touched, as far as they are known; `mode` is that
+    schema. `query` is the name of the stored query that is invoked, or through which it is done. `types` are those that are touched, as far as they are known; `mode` is that
     of a load.
 
     >>> ask = og.Ask("change", branch="main", types=frozenset(["Person"]))
@@ -69,15 +69,16 @@ class Ask:
     allow_data_loss: bool | None = None
 
 
-def ask_on(action: Action, branch: str | None) -> Ask:
-    """Whether it may be done on a branch at all. What is touched there is asked for where that is known."""
+def ask_on(action: Action, branch: str | None, query: str | None = None) -> Ask:
+    """Whether it may be done on a branch at all, or through a stored query. What is touched there is asked for where that is
+    known."""
     types: frozenset[str] | None = frozenset() if action in ("change", "export") else None
     match ACTIONS[action]:
         case "branch":
-            return Ask(action, branch=branch, types=types)
+            return Ask(action, branch=branch, query=query, types=types)
         case "target_branch":
-            return Ask(action, target_branch=branch)
-    return Ask(action)
+            return Ask(action, target_branch=branch, query=query)
+    return Ask(action, query=query)
 
 
 class Gate(Protocol):

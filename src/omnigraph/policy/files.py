@@ -202,7 +202,7 @@ class _Reader:
         fitting: dict[str, list[str]] = {
             "branches": [action for action, scope in ACTIONS.items() if scope in ("branch", "target_branch")],
             "types": ["change", "export"],
-            "queries": ["invoke_query"],
+            "queries": ["invoke_query", "read", "change"],
         }
         for key, fit in fitting.items():
             for action in actions:

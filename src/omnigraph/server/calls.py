@@ -56,6 +56,8 @@ class Call:
     expected_head: str | None = None
     """The commit that the branch must be at."""
     idempotency_key: str | None = None
+    through: str | None = None
+    """The stored query through which the graph is used."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Cancelled when the client goes away."""
     timings: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Call:
     def graph(self) -> Graph:
         """The graph, as the caller may use it."""
         graph = self.of_graph.graph
-        return graph if self.actor is None else graph.as_(self.actor.id)
+        return graph if self.actor is None else graph.as_(self.actor.id, query=self.through)
 
     def write_key(self, branch: str) -> str | None:
         """The write key of a request with an idempotency key: the same only for the same actor, graph, branch and route.

@@ -57,7 +57,7 @@ class _InProcess(HttpBackend):
 
     request: Call
 
-    async def may(self, action: str) -> bool:
+    async def may(self, action: str, query: str | None = None) -> bool:
         call, named = self.request, _action(action)
         if ACTIONS[named] == "server":
             return is_allowed(call.served.server_gate, call.actor_id, Ask(named))
@@ -65,7 +65,7 @@ class _InProcess(HttpBackend):
         if gate is None:
             return True
         is_of_branch = ACTIONS[named] in ("branch", "target_branch")
-        asks = [ask_on(named, branch) for branch in (await self._branches() if is_of_branch else [None])]
+        asks = [ask_on(named, branch, query) for branch in (await self._branches() if is_of_branch else [None])]
         return any(is_allowed(gate, call.actor_id, ask) for ask in asks)
 
     async def _branches(self) -> list[str]:
@@ -83,7 +83,7 @@ class _InProcess(HttpBackend):
         for name, stored in call.of_graph.queries.items():
             gate = call.of_graph.gate
             may_invoke = gate is None or is_allowed(gate, call.actor_id, Ask("invoke_query", query=name))
-            if may_invoke and await self.may("change" if stored.is_mutation else "read"):
+            if may_invoke and await self.may("change" if stored.is_mutation else "read", name):
                 shown.append(query_json(stored.plan))
         return shown
 

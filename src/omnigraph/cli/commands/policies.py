@@ -37,9 +37,9 @@ rules:
     allow: {actors: {group: writers}, actions: [branch_create, branch_merge], target_branch_scope: unprotected}
   - id: readers-read
     allow: {actors: {group: readers}, actions: [read, export]}
-  # An agent sees these stored queries and nothing else: no schema, no text of its own.
+  # An agent reads through these stored queries and in no other way: no schema, no text of its own.
   - id: agents-ask
-    allow: {actors: {group: agents}, actions: [invoke_query], queries: [find_person]}
+    allow: {actors: {group: agents}, actions: [invoke_query, read], queries: [find_person]}
 """
 _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--cluster", metavar="DIR|URI", help="A cluster: its folder as it is now, or its storage as applied."),

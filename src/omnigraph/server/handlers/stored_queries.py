@@ -28,11 +28,12 @@ def list_queries(call: Call) -> Answer:
 async def invoke_query(call: Call) -> Answer:
     stored = _invoked(call)
     _check_kind(call, stored)
+    call.through = stored.name
     if not stored.is_mutation:
         return await call.run("read", partial(run_query, call, stored.text, stored.name))
     gate = call.of_graph.gate
     if gate is not None:
-        gate.check(call.actor_id, ask_on("change", call.branch))
+        gate.check(call.actor_id, ask_on("change", call.branch, stored.name))
     call.admit(0)
     return await call.run("write", partial(run_mutation, call, stored.text, stored.name))
 
