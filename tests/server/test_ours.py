@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
-from serving import tokens
+from serving import Fixed, people_client, tokens
 from starlette.testclient import TestClient
 
 import omnigraph as og
@@ -125,6 +125,15 @@ def test_an_edge_type_is_a_table_too(client: TestClient) -> None:
     value = got(client, "entities/Knows?filter=from.eq:Ada")
     assert value["rows"] == [{"id": "ada-bo", "from": "Ada", "to": "Bo", "since": "2020-05-01"}]
     assert got(client, "entities/LivesIn")["rows"] == []
+
+
+def test_properties_may_have_any_name(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "odd", "node P { in: String? order: I32? limit: I32? as: Bool? }")
+    with graph.transaction() as tx:
+        tx.insert("P", {"id": "p", "in": "here", "order": 1, "limit": 2, "as": True})
+    with people_client(Fixed({"people": tmp_path / "odd"}, queries="")) as client:
+        value = got(client, "entities/P?filter=in.eq:here&order=order")
+        assert value["rows"] == [{"id": "p", "in": "here", "order": 1, "limit": 2, "as": True}]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ _FILTER = re.compile(r"(\w+)\.(\w+)(?::(.*))?", re.DOTALL)
 _COMPARISONS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "contains": "contains",
                 "prefix": "starts_with", "in": "in"}  # fmt: skip
 _TESTS = {"isnull": "is null", "notnull": "is not null"}
+_RESERVED = frozenset({"and", "or", "not", "is", "in", "null", "true", "false"})
+"""Words that are no names by themselves."""
 _TEXT = PropertyType(Scalar.STRING)
 MAX_FILTERS = 32
 
@@ -87,7 +89,7 @@ class EntityQuery:
         if isinstance(self.entity, EdgeType):
             bound = f"$a: {self.entity.source}  $a $e:{edge_word(self.entity)} $b"
         conditions = "".join(f"\n    {each}" for each in self.conditions)
-        columns = ", ".join(f"$e.{name} as {name}" for name in self.columns)
+        columns = ", ".join(f"$e.{name} as {_alias(name)}" for name in self.columns)
         order = ", ".join([*self.order, "$e.id"])
         return (
             f"query entities({declared}) {{\n  match {{\n    {bound}{conditions}\n  }}\n"
@@ -97,6 +99,11 @@ class EntityQuery:
     @property
     def values(self) -> dict[str, Any]:
         return {name: value for name, (_, value) in self.parameters.items()}
+
+
+def _alias(name: str) -> str:
+    """A column's name; what cannot be one alone gets a line behind it."""
+    return f"{name}_" if name in _RESERVED else name
 
 
 def edge_word(edge: EdgeType) -> str:

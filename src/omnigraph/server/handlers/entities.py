@@ -76,10 +76,10 @@ def list_entities(call: Call) -> Answer:
     shown = quote(asked.text(limit, place.offset), safe=" {}$:()[],.=<>!")
     headers = {"Omnigraph-Query": shown.replace("\n", "%0A"), **immutable(call, commit)}
     if accepts(call.request.headers, ARROW):
-        table = result.to_arrow().slice(0, limit)
+        table = result.to_arrow().slice(0, limit).rename_columns(asked.columns)
         headers |= {} if token is None else {NEXT_PAGE: token}
         return table_answer(table, result.query_name, commit, call.request.headers, headers)
-    rows = result.to_json()[:limit]
+    rows = [dict(zip(asked.columns, row.values(), strict=True)) for row in result.to_json()[:limit]]
     body = {
         "entity_kind": kind_of(entity),
         "type_name": entity.name,
