@@ -32,6 +32,85 @@ ENUMS = {
     "ChangeDiffRefusalReason": {"parentless_commit", "schema_boundary"},
 }
 
+SHAPES = {
+    "Health": "status version internal_schema_version source_version?",
+    "Readiness": "ready status booted_serving_digest state_revision state_cas served_graph_count quarantined_graph_count"
+    " shutdown_grace_seconds",
+    "QueryRequest": "query name? params? branch? snapshot?",
+    "ReadRequest": "query_source query_name? params? branch? snapshot?",
+    "ChangeRequest": "query name? params? branch? message?",
+    "InvokeQueryRequest": "params? branch? snapshot? expect_mutation? message?",
+    "LoadRequest": "data branch? from? mode? message?",
+    "SchemaApplyRequest": "schema_source allow_data_loss?",
+    "BranchCreateRequest": "name from?",
+    "BaselineRequest": "branch? kind? type? op?",
+    "Read": "query_name target row_count columns? rows graph_commit_id?",
+    "Change": "branch query_name affected_nodes affected_edges actor_id commit",
+    "Commit": "graph_commit_id graph_branch graph_manifest_version parent_commit_id merged_parent_commit_id actor_id created_at"
+    " kind? message?",
+    "Load": "branch base_branch branch_created mode nodes edges total_entities actor_id commit",
+    "Ingest": "uri branch base_branch branch_created mode nodes edges total_entities actor_id commit",
+    "Snapshot": "graph_branch graph_manifest_version internal_schema_version datasets graph_commit_id?",
+    "SchemaSource": "schema_source",
+    "SchemaApply": "uri supported applied step_count graph_manifest_version steps",
+    "QueryEntry": "name tool_name description? instruction? mutation params",
+    "QueryParam": "name kind item_kind? vector_dim? nullable",
+    "BranchList": "branches details?",
+    "BranchCreate": "uri name from actor_id",
+    "BranchDelete": "uri name actor_id",
+    "Cause": "graph_commit_id parent_commit_id? merged_parent_commit_id? authored_branch authored_at actor_id?",
+    "ChangeItem": "kind type id op before? after?",
+    "ChangeImage": "properties endpoints?",
+    "CommitChanges": "cause changes next_page_token? schema_steps?",
+    "ChangeFeed": "blocks next_page_token? cursor? caught_up?",
+    "Problem": "code retry outcome hint? rule? file? line? column? details?",
+}
+"""The members of the contract's shapes; `?` may be left out, as may what a shape has besides."""
+PARAMETERS = {
+    "cluster_getSnapshot": "branch?",
+    "cluster_getSchema": "branch? snapshot?",
+    "cluster_loadNdjson": "branch? from? mode?",
+    "cluster_getBlob": "entity type id property branch? snapshot?",
+    "cluster_headBlob": "entity type id property branch? snapshot?",
+    "cluster_listCommits": "branch? limit? before? page_token? actor? kind? since? until?",
+    "cluster_getCommitChanges": "page_token? limit? kind? type? op?",
+    "cluster_mutate_if_graph_commit": "",
+}
+"""The query parameters of its routes."""
+
+
+def told(text: str) -> tuple[set[str], set[str]]:
+    """All names, and those that are required."""
+    names = text.split()
+    return {name.rstrip("?") for name in names}, {name for name in names if not name.endswith("?")}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_has_the_members_of_the_contract(name: str) -> None:
+    schema = openapi()["components"]["schemas"][name]
+    every, required = told(SHAPES[name])
+    assert every <= set(schema["properties"])
+    assert set(schema.get("required", ())) == required
+
+
+@pytest.mark.parametrize("operation_id", PARAMETERS)
+def test_a_route_has_the_parameters_of_the_contract(operation_id: str) -> None:
+    (route,) = [route for route in ROUTES if route.operation_id == operation_id]
+    operation = openapi()["paths"][route.path][route.method.lower()]
+    given = [each for each in operation.get("parameters", []) if each["in"] == "query"]
+    every, required = told(PARAMETERS[operation_id])
+    assert every <= {each["name"] for each in given}
+    assert {each["name"] for each in given if each.get("required")} == required
+
+
+def test_the_conditional_routes_require_their_header() -> None:
+    for route in ROUTES:
+        operation = openapi()["paths"][route.path][route.method.lower()]
+        headers = {
+            each["name"] for each in operation.get("parameters", []) if each["in"] == "header" and each.get("required")
+        }
+        assert ("Omnigraph-If-Graph-Commit" in headers) == route.path.endswith("/if-graph-commit")
+
 
 def test_the_document_is_valid() -> None:
     validate(openapi())
