@@ -219,6 +219,7 @@ class Oracle:
         for optional in pattern.optionals:
             names = [binding.variable for binding in optional.bindings]
             names += [hop.edge_variable for hop in optional.expansions if hop.edge_variable is not None]
+            names += [hop.path.variable for hop in optional.expansions if hop.path is not None]
             self.types_of |= {binding.variable: binding.types for binding in optional.bindings}
             nothing = {name: Bound(None, {"id": None}) for name in names}
             found = [inner for one in found for inner in self.matches(optional, one) or [{**one, **nothing}]]
@@ -233,6 +234,13 @@ class Oracle:
         ends = (edge.target, edge.source) if first.direction == "in" else (edge.source, edge.target)
         if (source.key, target.key) != (f"node:{ends[0]}", f"node:{ends[1]}"):
             return []
+        if first.path is not None:
+            best = self.best_path(first, source.row["id"], target.row["id"])
+            return (
+                []
+                if best is None
+                else self.expanded(pattern, others, {**match, first.path.variable: Bound("path", best)})
+            )
         if first.edge_variable is None:
             inside = target.row["id"] in self.reach(first, source.row["id"])
             return self.expanded(pattern, others, match) if inside else []
@@ -245,6 +253,37 @@ class Oracle:
                 extended = {**match, first.edge_variable: Bound(f"edge:{first.edge}", row)}
                 found += self.expanded(pattern, others, extended)
         return found
+
+    def best_path(self, hop: p.Expansion, start: str, end: str) -> Row | None:
+        """Every path without repeated nodes, and the best of them."""
+        steps: list[tuple[str, str, str, float]] = []
+        for row in self.data.get(f"edge:{hop.edge}", ()):
+            weight = 1.0 if hop.path.weight is None else row.get(hop.path.weight)
+            if weight is None or weight < 0:
+                continue
+            if hop.direction in ("out", "both"):
+                steps.append((row["src"], row["dst"], row["id"], float(weight)))
+            if hop.direction in ("in", "both"):
+                steps.append((row["dst"], row["src"], row["id"], float(weight)))
+        found = []
+        stack: list[tuple[list[str], list[str], float]] = [([start], [], 0.0)]
+        while stack:
+            nodes, edges, cost = stack.pop()
+            if nodes[-1] == end and edges:
+                found.append((cost, len(edges), nodes, edges))
+                continue
+            if len(edges) < hop.max_hops:
+                stack += [
+                    ([*nodes, far], [*edges, id_], cost + weight if edges else weight)
+                    for near, far, id_, weight in steps
+                    if near == nodes[-1] and far not in nodes
+                ]
+        if not found:
+            return None
+        cost, length, nodes, edges = min(found)
+        if length < hop.min_hops:
+            return None
+        return {"id": end, "nodes": nodes, "edges": edges, "length": length, "cost": cost}
 
     def reach(self, expansion: p.Expansion, start: str) -> set[str]:
         steps: dict[str, set[str]] = {}

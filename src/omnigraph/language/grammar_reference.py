@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from omnigraph.language.query.forms import FORMS, SCHEMA
 from omnigraph.language.query.functions import COALESCE, FUNCTIONS
 
 _GRAMMARS = (("Schemas (`.pg`)", "schema/schema.lark"), ("Queries (`.gq`)", "query/query.lark"))
 
 _HEAD = """# Grammar reference
+
+The forms of queries with examples, the functions, and then, for tools, the grammars of both languages as they are.
+"""
+
+_FOR_TOOLS = """## For tools
 
 Made from the grammar files of the two languages; `"word"` stands for itself, `/…/` is a regular expression, `?` `*` `+`
 mean at most one, any number, at least one; `-> name` only names the alternative. Names in capitals are tokens; a name
@@ -18,12 +24,19 @@ that starts with `_` or `?` is a rule like any other.
 
 def grammar_reference() -> str:
     """The reference for both languages, as docs/grammar.md holds it."""
-    parts = [_HEAD]
+    parts = [_HEAD, _forms(), _functions(), _FOR_TOOLS]
     for title, name in _GRAMMARS:
         text = (files("omnigraph.language") / name).read_text(encoding="utf-8")
-        parts.append(f"## {title}\n\n" + _section(text))
-    parts.append(_functions())
+        parts.append(f"### {title}\n\n" + _section(text))
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _forms() -> str:
+    """Each form of a query, and an example."""
+    parts = [f"## Forms of queries\n\nThe examples are over this schema:\n\n```pg\n{SCHEMA}```\n"]
+    for form in FORMS:
+        parts.append(f"**{form.title}** `{form.shape}`\n\n```gq\n{form.example}\n```\n")
+    return "\n".join(parts)
 
 
 def _functions() -> str:
@@ -60,6 +73,6 @@ def _section(grammar: str) -> str:
 
 
 def _prose(comment: str) -> str:
-    """A comment without its slashes. Headings move one level down, below the language's own heading."""
+    """A comment without its slashes. Headings move two levels down, below the language's own heading."""
     text = comment.removeprefix("//").strip()
-    return f"#{text}" if text.startswith("##") else text
+    return f"##{text}" if text.startswith("##") else text

@@ -94,7 +94,7 @@ def _columns(query: RelationalQuery, arguments: Arguments) -> tuple[InputColumns
         unique = tuple(dict.fromkeys(columns))
         found.append(InputColumns(node.name, tables, unique, Predicate(node.filters, arguments).filter))
     for hop in query.hops:
-        bound = ("id",) if hop.expansion.edge_variable is not None else ()
+        bound = ("id",) if hop.expansion.reads_edges else ()
         columns = tuple(dict.fromkeys(("src", "dst", *bound, *(column.stored for column in hop.columns))))
         found.append(InputColumns(hop.edges, (hop.table_key,), columns, Predicate(hop.filters, arguments).filter))
     return tuple(found)

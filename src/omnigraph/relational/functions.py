@@ -106,6 +106,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "first(a ORDER BY b DESC, a DESC) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)",
         "max_by(a, struct(b, a)) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)",
     ),
+    "append": ("list_append(a, b)", "array_append(a, b)"),
     "size": ("len(a)", "CAST(size(a) AS BIGINT)"),
     **{f"truncated_{unit}": (f"date_trunc('{unit}', a)", f"date_trunc('{unit}', a)") for unit in _ADDED},
     **{f"added_{unit}": (f"a + {first}", f"a + {second}") for unit, (first, second) in _ADDED.items()},

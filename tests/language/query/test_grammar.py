@@ -70,6 +70,11 @@ SOFT_KEYWORDS = [
     "optional",
     "unnest",
     "union",
+    "shortest",
+    "path",
+    "from",
+    "to",
+    "along",
 ]
 
 RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")

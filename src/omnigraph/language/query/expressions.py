@@ -70,6 +70,14 @@ def _aggregate_type(function: plan.AggregateFunction, operand: PropertyType) -> 
     return PropertyType(Scalar.F64, nullable=True)
 
 
+_PATH_VALUES = {
+    "nodes": PropertyType(Scalar.STRING, is_list=True),
+    "edges": PropertyType(Scalar.STRING, is_list=True),
+    "length": PropertyType(Scalar.I64),
+    "cost": PropertyType(Scalar.F64),
+}
+
+
 def _is_plain(type_: PropertyType) -> bool:
     return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB)
 
@@ -194,6 +202,9 @@ class ExpressionChecker:
             return plan.PropertyRef(name, "item", owner.unnested[name])
         if (item := self.scope.item(name)) is not None:
             return plan.ItemRef(name, item)
+        if owner is not None and name in owner.paths:
+            hint = f"read one of its values: ${name}.length"
+            raise self.checking.refuse("T23", f"${name} is a path and cannot stand alone", variable.at, hint)
         if self.scope.edge(name) is not None:
             raise self.checking.refuse(
                 "T23",
@@ -228,6 +239,9 @@ class ExpressionChecker:
 
     def _resolved(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
         name, variable = access.name, access.variable
+        owner_scope = self.scope.owner(variable)
+        if owner_scope is not None and variable in owner_scope.paths:
+            return self._path_value(access)
         if self.place == "where":
             raise self.checking.refuse(
                 "T6", f"${variable}.{name} cannot be used in `where`", access.at, f"write just `{name}`"
@@ -249,6 +263,12 @@ class ExpressionChecker:
                 "T6", f"{owner} has no property '{name}'", access.name_at, suggestion(name, [*properties, *own])
             )
         return plan.PropertyRef(variable, name, properties[name].type)
+
+    def _path_value(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
+        if access.name not in _PATH_VALUES:
+            message, hint = f"a path has no '{access.name}'", f"a path has: {', '.join(_PATH_VALUES)}"
+            raise self.checking.refuse("T6", message, access.name_at, hint)
+        return plan.PropertyRef(access.variable, access.name, _PATH_VALUES[access.name])
 
     def _unbound(self, access: syntax.PropertyAccess) -> Exception:
         if access.variable == "_":

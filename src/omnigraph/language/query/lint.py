@@ -250,6 +250,9 @@ def _mentions(body: syntax.ReadBody) -> dict[str, int]:
         elif isinstance(node, syntax.TraversalClause):
             for name in (node.source, node.target, node.edge_variable):
                 mention(name)
+        elif isinstance(node, syntax.PathClause):
+            mention(node.traversal.source)
+            mention(node.traversal.target)
     return counts
 
 

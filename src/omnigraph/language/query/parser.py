@@ -305,6 +305,19 @@ class _Builder(Transformer[Token, Any]):
     def binding(self, variable: Token, type_: Token, *properties: syntax.Assignment) -> syntax.BindingClause:
         return syntax.BindingClause(_named(variable), str(type_), properties, _at(variable), _at(type_))
 
+    def path(self, word: Token, _path: Token, *rest: Any) -> syntax.PathClause:
+        tokens = [part for part in rest if isinstance(part, Token)]
+        variables = [token for token in tokens if token.type == "VARIABLE"]
+        weight = tokens[-1] if tokens[-1].type == "NAME" else None
+        name = variables[0] if len(variables) == 3 else None
+        source, target = variables[-2:]
+        edge = next(part for part in rest if isinstance(part, tuple))
+        hops = [part for part in rest if isinstance(part, syntax.Hops)]
+        traversal = self._traversal(source, None, edge, *hops, target)
+        at, named_at, weight_at = (_at(token or word) for token in (word, name, weight))
+        chosen = None if name is None else _named(name)
+        return syntax.PathClause(chosen, traversal, None if weight is None else str(weight), at, named_at, weight_at)
+
     def optional(self, word: Token, clauses: tuple[syntax.Clause, ...]) -> syntax.OptionalClause:
         return syntax.OptionalClause(clauses, _at(word))
 

@@ -15,6 +15,9 @@ from omnigraph.language.query.scope import NodeVariable, Scope
 from omnigraph.language.query.syntax import Position
 from omnigraph.values.types import PropertyType, Scalar
 
+MAX_PATH_HOPS = 32
+"""The longest path that is looked for: its SQL has a step for each hop."""
+
 
 def check_block(clauses: tuple[syntax.Clause, ...], around: Scope, at: Position) -> plan.Pattern:
     """The inside of `not { }`, `exists { }` or `count { }`: correlated with at least one variable around it."""
@@ -53,6 +56,10 @@ def _with_names(clauses: tuple[syntax.Clause, ...], scope: Scope) -> list[syntax
                 clause = replace(clause, edge_variable=_anonymous(scope))
             if clause.target == "_":
                 clause = replace(clause, target=_anonymous(scope))
+        elif isinstance(clause, syntax.PathClause):
+            (traversal,) = _with_names((clause.traversal,), scope)
+            assert isinstance(traversal, syntax.TraversalClause)
+            clause = replace(clause, traversal=traversal, variable=clause.variable or _anonymous(scope))
         named.append(clause)
     return named
 
@@ -73,7 +80,11 @@ class _PatternChecker:
         for clause in clauses:
             if isinstance(clause, syntax.BindingClause):
                 self._bind(clause)
-        expansions = tuple(self._expand(c) for c in clauses if isinstance(c, syntax.TraversalClause))
+        expansions = tuple(
+            self._expand(clause) if isinstance(clause, syntax.TraversalClause) else self._path(clause)
+            for clause in clauses
+            if isinstance(clause, syntax.TraversalClause | syntax.PathClause)
+        )
         bindings = self._bindings(clauses)
         unnests = tuple(self._unnest(c) for c in clauses if isinstance(c, syntax.UnnestClause))
         optionals = tuple(self._optional(c) for c in clauses if isinstance(c, syntax.OptionalClause))
@@ -115,7 +126,8 @@ class _PatternChecker:
         pattern = _correlated(clause.clauses, inner, clause.at)
         self._scope.nodes |= inner.nodes
         self._scope.edges |= inner.edges
-        self._scope.optional |= {*inner.nodes, *inner.edges}
+        self._scope.paths |= inner.paths
+        self._scope.optional |= {*inner.nodes, *inner.edges, *inner.paths}
         self._scope.anonymous |= inner.anonymous
         return pattern
 
@@ -124,8 +136,9 @@ class _PatternChecker:
         for clause in clauses:
             if isinstance(clause, syntax.BindingClause):
                 mentioned[clause.variable] = None
-            elif isinstance(clause, syntax.TraversalClause):
-                mentioned[clause.source] = mentioned[clause.target] = None
+            elif isinstance(clause, syntax.TraversalClause | syntax.PathClause):
+                traversal = clause.traversal if isinstance(clause, syntax.PathClause) else clause
+                mentioned[traversal.source] = mentioned[traversal.target] = None
         bindings: list[plan.Binding] = []
         for name in mentioned:
             if name in self._scope.nodes:
@@ -177,6 +190,8 @@ class _PatternChecker:
 
     def _refuse_taken(self, name: str, at: Position) -> None:
         owner = self._scope.owner(name)
+        if owner is not None and name in owner.paths:
+            raise self._checking.refuse("T23", f"${name} is a path and cannot be used as a node", at)
         if owner is not None and name in owner.unnested:
             raise self._checking.refuse("T23", f"${name} is an item of a list and cannot be used as a node", at)
         if self._scope.edge(name) is not None:
@@ -236,6 +251,32 @@ class _PatternChecker:
             clause.source, clause.target, edge.name, direction, minimum, maximum, clause.edge_variable
         )
 
+    def _path(self, clause: syntax.PathClause) -> plan.Expansion:
+        traversal, name = clause.traversal, clause.variable
+        assert name is not None, "named by _with_names"
+        hops = traversal.hops
+        if hops is None or hops.maximum is None or hops.maximum > MAX_PATH_HOPS:
+            at = traversal.edge_at if hops is None else hops.at
+            hint = f"write along {traversal.edge}{{1,6}}"
+            raise self._checking.refuse("T15", f"a path has an upper end of at most {MAX_PATH_HOPS} hops", at, hint)
+        if clause.weight is not None and hops.minimum != 1:
+            raise self._checking.refuse(
+                "T15", "a path of smallest cost starts at one hop", hops.at, f"write {{1,{hops.maximum}}}"
+            )
+        if self._scope.owner(name) is not None or name in self._checking.parameters:
+            message = f"${name} is already in use; a path needs a name of its own"
+            raise self._checking.refuse("T23", message, clause.variable_at)
+        expansion = self._expand(traversal)
+        if clause.weight is not None:
+            properties = self._checking.catalog.edges[expansion.edge].properties
+            known = properties.get(clause.weight)
+            if known is None or not known.type.scalar.is_numeric or known.type.is_list:
+                numbers = [one for one, property_ in properties.items() if property_.type.scalar.is_numeric]
+                message = f"{expansion.edge} has no number '{clause.weight}'"
+                raise self._checking.refuse("T15", message, clause.weight_at, suggestion(clause.weight, numbers))
+        self._scope.paths.add(name)
+        return replace(expansion, path=plan.Path(name, clause.weight))
+
     def _hops(self, clause: syntax.TraversalClause, edge: EdgeType) -> tuple[int, int]:
         hops = clause.hops
         if hops is None:
@@ -243,15 +284,13 @@ class _PatternChecker:
         if clause.edge_variable is not None:
             message = "an edge variable stands for one edge and cannot have hop bounds"
             raise self._checking.refuse("T23", message, hops.at)
-        if hops.maximum is None:
-            message = "hop bounds need an upper end"
-            raise self._checking.refuse("T15", message, hops.at, f"write {{{hops.minimum},n}}")
-        if not 1 <= hops.minimum <= hops.maximum:
+        maximum = plan.UNBOUNDED if hops.maximum is None else hops.maximum
+        if not 1 <= hops.minimum <= maximum:
             raise self._checking.refuse("T15", "hop bounds are {m,n} with 1 <= m <= n", hops.at)
-        if hops.maximum > 1 and edge.source != edge.target:
+        if maximum > 1 and edge.source != edge.target:
             message = f"{edge.name} goes from {edge.source} to {edge.target}, so it cannot be followed twice in a row"
             raise self._checking.refuse("T15", message, hops.at, "leave the bounds out, or write one traversal per hop")
-        return hops.minimum, hops.maximum
+        return hops.minimum, maximum
 
     def _direction(self, clause: syntax.TraversalClause, edge: EdgeType) -> plan.Direction:
         """Outgoing if the ends fit that way, else incoming if they fit that way; unbound ends fit both."""

@@ -284,12 +284,27 @@ class Binding:
 Direction = OneOf["out", "in", "both"]
 
 
+UNBOUNDED = 2**31 - 1
+"""The largest number of hops of `{m,}`: as many as there are."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """One path for each pair of ends: of fewest hops or, with a `weight`, of the smallest sum of that property of its edges,
+    then of fewest hops; of several the one whose ids are the smallest, read from the start. An edge without a weight, or
+    with a negative one, is not followed. Its columns are `nodes` and `edges` (ids), `length` and `cost`.
+    """
+
+    variable: str
+    weight: str | None
+
+
 @dataclass(frozen=True)
 class Expansion:
     """From `source` along `edge` to `target`.
 
     Without `edge_variable` the result is a *set*: per source each target once, breadth first with a visited set, at a
-    distance of min_hops to max_hops. With `edge_variable` there is one row per edge (and one hop).
+    distance of min_hops to max_hops (UNBOUNDED: whatever it is). With `edge_variable` there is one row per edge (and one hop).
     `direction` is seen from `source`: "out" follows src -> dst, "in" dst -> src, "both" either.
     Both ends may be the same variable, or variables that are bound elsewhere already: then the expansion closes a cycle.
     In a block, an outer variable may range over several types; the expansion holds only for those of its rows whose type
@@ -303,6 +318,12 @@ class Expansion:
     min_hops: int = 1
     max_hops: int = 1
     edge_variable: str | None = None
+    path: Path | None = None
+
+    @property
+    def reads_edges(self) -> bool:
+        """Are the edges themselves wanted, not only the pairs that they connect?"""
+        return self.edge_variable is not None or self.path is not None
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,8 @@ class _Expressions:
                 return f"{self._sigil}{clause.variable}: {clause.type_name}{shorthand}"
             case syntax.TraversalClause():
                 return self._traversal(clause)
+            case syntax.PathClause():
+                return self._path(clause)
             case syntax.OptionalClause():
                 return f"optional {{ {' '.join(self.clauses(clause.clauses, ''))} }}"
             case syntax.UnnestClause():
@@ -131,14 +133,23 @@ class _Expressions:
                     return f"({text})"
                 return text
 
+    def _path(self, clause: syntax.PathClause) -> str:
+        name = "" if clause.variable is None else f" {self._sigil}{clause.variable}"
+        ends = f"from {self._sigil}{clause.traversal.source} to {self._sigil}{clause.traversal.target}"
+        weight = "" if clause.weight is None else f" by {clause.weight}"
+        return f"shortest path{name} {ends} along {self._edge(clause.traversal)}{weight}"
+
     def _traversal(self, clause: syntax.TraversalClause) -> str:
+        return f"{self._sigil}{clause.source} {self._edge(clause)} {self._sigil}{clause.target}"
+
+    def _edge(self, clause: syntax.TraversalClause) -> str:
         edge = f"<{clause.edge}>" if clause.undirected else clause.edge
         if clause.edge_variable is not None:
             edge = f"{self._sigil}{clause.edge_variable}:{edge}"
         if clause.hops is not None:
             maximum = "" if clause.hops.maximum is None else clause.hops.maximum
             edge += f"{{{clause.hops.minimum},{maximum}}}"
-        return f"{self._sigil}{clause.source} {edge} {self._sigil}{clause.target}"
+        return edge
 
     def assignments(self, assignments: tuple[syntax.Assignment, ...]) -> str:
         if not assignments:

@@ -62,6 +62,8 @@ class Scope:
     """Variables that stand for an item of a list."""
     unnested: dict[str, PropertyType] = field(default_factory=dict)
     """Variables that stand for an item in each row."""
+    paths: set[str] = field(default_factory=set)
+    """Variables that stand for a path."""
     optional: set[str] = field(default_factory=set)
     """Nodes and edges that an `optional` block binds: null where it has no match."""
     anonymous: set[str] = field(default_factory=set)
@@ -72,7 +74,7 @@ class Scope:
         scope: Scope | None = self
         passed: list[Scope] = []
         while scope is not None:
-            if name in scope.nodes or name in scope.edges or name in scope.unnested:
+            if name in scope.nodes or name in scope.edges or name in scope.unnested or name in scope.paths:
                 for inner in passed:
                     inner.outer.add(name)
                 return scope

@@ -279,7 +279,19 @@ class UnnestClause:
     variable_at: Position = field(compare=False, repr=False)
 
 
-Clause = BindingClause | TraversalClause | FilterClause | OptionalClause | UnnestClause
+@dataclass(frozen=True, slots=True)
+class PathClause:
+    """`shortest path $path from $a to $b along edge{1,6} by weight`."""
+
+    variable: str | None
+    traversal: TraversalClause
+    weight: str | None
+    at: Position = field(compare=False, repr=False)
+    variable_at: Position = field(compare=False, repr=False)
+    weight_at: Position = field(compare=False, repr=False)
+
+
+Clause = BindingClause | TraversalClause | PathClause | FilterClause | OptionalClause | UnnestClause
 
 # ---------------------------------------------------------------- queries
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from sqlglot import exp
 
 from omnigraph.deadlines import NEVER, Deadline
-from omnigraph.errors import ArithmeticOverflow
+from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.interpreter import item_type
 from omnigraph.expressions.predicates import Predicate
@@ -28,7 +28,7 @@ from omnigraph.read.execution import finish, instant, united_result
 from omnigraph.read.inputs.sources import read_nodes
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.sql.compiler import compile_read
-from omnigraph.read.sql.hops import is_level
+from omnigraph.read.sql.hops import is_level, is_recursive, next_level
 from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput, RelationalQuery
 from omnigraph.relational.sql import to_sql
@@ -45,6 +45,8 @@ SETTINGS = {
 }
 
 CANCEL_INTERVAL_S = 0.2
+MAX_LEVELS = 1_000
+"""A walk without an upper end that is longer is given up: each hop is a job of its own."""
 
 _OUT_OF_RANGE = ("ARITHMETIC_OVERFLOW", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CAST_INVALID_INPUT")
 
@@ -85,7 +87,7 @@ def _run(view: View, plan: ReadPlan, arguments: Arguments, session: SparkSession
             relations.add(name, frame)
         far = [hop for hop in query.hops if hop.expansion.max_hops > 1]
         for hop in far:
-            relations.walk(hop)
+            relations.walk(hop) if not is_recursive(hop) else relations.close(hop)
         read = time.perf_counter()
         table = relations.run(query.whole([hop.name for hop in far])).toArrow()
     ran = time.perf_counter()
@@ -130,6 +132,27 @@ class _Relations:
                 level = self.run(query).localCheckpoint()
                 nothing = level if level.isEmpty() else None
             self.add(name, level)
+
+    def close(self, hop: HopInput) -> None:
+        """Everything that can be reached: level after level until one is empty."""
+        for name, query in list(self._query.definitions[hop.name]())[:2]:
+            self.add(name, self.run(query).localCheckpoint())
+        level = reached = self._spark.table(self._names[f"{hop.name}_level1"])
+        wanted = reached if hop.expansion.min_hops == 1 else reached.limit(0)
+        distance, seen = 1, f"{hop.name}_seen"
+        while not level.isEmpty():
+            distance += 1
+            if distance > MAX_LEVELS:
+                message = f"the walk along {hop.expansion.edge} goes on after {MAX_LEVELS} hops"
+                raise ResourceExhausted(message, hint=f"give an upper end: {{{hop.expansion.min_hops},{MAX_LEVELS}}}")
+            self.add(seen, reached)
+            name, query = next_level(hop, distance, seen)
+            level = self.run(query).localCheckpoint()
+            self.add(name, level)
+            reached = reached.union(level).localCheckpoint()
+            if distance >= hop.expansion.min_hops:
+                wanted = wanted.union(level)
+        self.add(hop.name, wanted)
 
     def _bound(self, tree: exp.Query) -> exp.Expression:
         """The tree with its parameters as literals and its relations under the names of this run."""
@@ -185,7 +208,7 @@ def _nodes(view: View, spark: SparkSession, node: NodeInput, arguments: Argument
 
 
 def _edges(view: View, spark: SparkSession, hop: HopInput, arguments: Arguments) -> DataFrame:
-    names = ["src", "dst", *(["id"] if hop.expansion.edge_variable is not None else [])]
+    names = ["src", "dst", *(["id"] if hop.expansion.reads_edges else [])]
     stored = list(dict.fromkeys([*names, *(column.stored for column in hop.columns)]))
     frame = table_frame(view, spark, hop.table_key, stored, Predicate(hop.filters, arguments).filter)
     aliased = [frame[column.stored].alias(column.alias) for column in hop.columns]

@@ -211,7 +211,10 @@ def has_ordinals(plan: ReadPlan) -> bool:
     computed = [p.expression for p in plan.projections if not isinstance(p.expression, Aggregate)]
     if plan.having or any(is_aggregated(expression) for expression in computed):
         return False
-    return all(len(binding.types) == 1 for pattern in all_patterns(plan.pattern) for binding in pattern.bindings)
+    patterns = list(all_patterns(plan.pattern))
+    if any(hop.path is not None for pattern in patterns for hop in pattern.expansions):
+        return False
+    return all(len(binding.types) == 1 for pattern in patterns for binding in pattern.bindings)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

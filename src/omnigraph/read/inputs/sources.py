@@ -134,7 +134,7 @@ def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> Stream:
 
 def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:
     """Every edge of the hop's type: src, dst, and with an edge variable its id and columns."""
-    bound = hop.expansion.edge_variable is not None
+    bound = hop.expansion.reads_edges
     names = list(dict.fromkeys(["src", "dst", *(["id"] if bound else []), *(c.stored for c in hop.columns)]))
     table = view.table(hop.table_key)
     filter_text = Predicate(hop.filters, arguments).filter
@@ -147,7 +147,7 @@ def edge_relation(hop: HopInput, rows: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     arrays = {"src": rows.column("src"), "dst": rows.column("dst")}
-    if hop.expansion.edge_variable is not None:
+    if hop.expansion.reads_edges:
         arrays["id"] = rows.column("id")
     for column in hop.columns:
         arrays[column.alias] = rows.column(column.stored)

@@ -59,6 +59,7 @@ class _Scope:
     def inside(self, pattern: Pattern) -> _Scope:
         """The scope of a pattern: what it binds, and the variables it takes from outside."""
         own = {clause.variable for clause in pattern.bindings} | {clause.edge_variable for clause in pattern.expansions}
+        own |= {clause.path.variable for clause in pattern.expansions if clause.path is not None}
         keys = {name: key for name, key in self.keys.items() if name not in own}
         for binding in (*pattern.bindings, *(one for optional in pattern.optionals for one in optional.bindings)):
             entities = [self.catalog.nodes[name] for name in binding.types]

@@ -179,6 +179,8 @@ class Relation:
     def _hop(self, expansion: Expansion, nodes: dict[str, NodeInput | Binding]) -> HopInput:
         variable = expansion.edge_variable
         needs = self._needed.get(variable, set()) if variable is not None else set()
+        if expansion.path is not None and expansion.path.weight is not None:
+            needs = {expansion.path.weight}
         columns = tuple(Column(f"c{index}", name) for index, name in enumerate(sorted(needs - {"id"})))
         own = tuple(f for f in self.pattern.filters if variable and variables(f) == {variable} and not blocks(f))
         ends = [nodes.get(expansion.source), nodes.get(expansion.target)]
@@ -284,6 +286,12 @@ class Relation:
             edge_types = (expansion.edge,)
             slot = Slot(expansion.edge_variable, edge_types, True, column(EDGE, relation), None, columns)
             self.slots[expansion.edge_variable] = slot
+        if expansion.path is not None:
+            values: dict[str, exp.Expression] = {
+                name: column(alias, relation) for name, alias in hops.PATH_COLUMNS.items()
+            }
+            name = expansion.path.variable
+            self.slots[name] = Slot(name, (), True, column(TARGET, relation), None, values)
         for variable, end, type_name in ends:
             self._reach(variable, column(end, relation), type_name, nodes, implied)
         if expansion.source == expansion.target and not conditions:
@@ -338,6 +346,7 @@ class Relation:
             later |= {
                 expansion.edge_variable for expansion in optional.expansions if expansion.edge_variable is not None
             }
+            later |= {expansion.path.variable for expansion in optional.expansions if expansion.path is not None}
         plain = [f for f in pattern.filters if not blocks(f)]
         with_blocks = [f for f in pattern.filters if blocks(f)]
         self._require([f for f in plain if not variables(f) & later])

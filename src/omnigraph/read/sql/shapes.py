@@ -15,6 +15,7 @@ from sqlglot import exp
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.sql import Known
 from omnigraph.language.query.plan import (
+    UNBOUNDED,
     Bm25,
     Constant,
     Expansion,
@@ -155,7 +156,8 @@ class RelationalQuery:
         ctes = [] if existing is None else list(existing.expressions)
         wanted = [hop.name for hop in self.hops if hop.name not in given]
         first = [common(name, query) for hop in wanted for name, query in self.definitions[hop]()]
-        tree.set("with_", exp.With(expressions=[*first, *ctes]) if first or ctes else None)
+        recursive = any(hop.expansion.max_hops == UNBOUNDED for hop in self.hops if hop.name in wanted)
+        tree.set("with_", exp.With(expressions=[*first, *ctes], recursive=recursive) if first or ctes else None)
         return tree
 
     def placed(self, arguments: Arguments) -> dict[str, object]:

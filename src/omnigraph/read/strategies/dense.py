@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.errors import ResourceExhausted
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
+from omnigraph.language.query.plan import UNBOUNDED
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals, reachable
 from omnigraph.read.inputs.scans import read_table
@@ -84,6 +86,10 @@ class _Dense:
             pairs = (adjacency.sources, adjacency.targets)
         else:
             found = self._reach(hop)
+            if found is None and expansion.max_hops == UNBOUNDED:
+                message = f"{hop_name(hop)} may reach more than {MAX_PAIRS:,} pairs of nodes"
+                hint = f"bind one end by a condition, or give an upper end: {{{expansion.min_hops},6}}"
+                raise ResourceExhausted(message, hint=hint)
             if found is None:
                 ends = self.compact.ends(expansion.edge)
                 self.relations[hop.edges] = pa.table({"src": pa.array(ends.src), "dst": pa.array(ends.dst)})
@@ -118,6 +124,8 @@ class _Dense:
     def _reached(self, hop: HopInput, nodes: int) -> float:
         """How many nodes one source is likely to reach: the mean degree per hop, never more than there are."""
         degree = max(self.view.rows(hop.table_key) / max(nodes, 1), 1.0)
+        if hop.expansion.max_hops == UNBOUNDED:
+            return float(nodes)
         reached = degree
         for _ in range(1, hop.expansion.max_hops):
             if reached >= nodes:

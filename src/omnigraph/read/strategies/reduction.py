@@ -258,6 +258,8 @@ class _Reduction:
 
     def _expand(self, hop: HopInput, end: int, ids: list[str]) -> None:
         self.arguments.deadline.check()
+        if hop.expansion.path is not None:
+            raise TooLarge
         path, estimate = self._choose(hop, end, len(ids))
         if hop.expansion.edge_variable is not None:
             rows = self._edges(hop, ids, end)

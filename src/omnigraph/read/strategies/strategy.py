@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from omnigraph.expressions.arguments import Arguments
-from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.query.plan import UNBOUNDED, ReadPlan
 from omnigraph.read.sql.prepared import Prepared, prepare
 from omnigraph.read.sql.shapes import HopInput, Keys
 from omnigraph.views import View
@@ -78,7 +78,10 @@ def hop_name(hop: HopInput) -> str:
     """An expansion as its query writes it."""
     expansion = hop.expansion
     word = f"<{expansion.edge}>" if expansion.direction == "both" else expansion.edge
-    bounds = "" if expansion.max_hops == 1 else f"{{{expansion.min_hops},{expansion.max_hops}}}"
+    most = "" if expansion.max_hops == UNBOUNDED else expansion.max_hops
+    bounds = "" if expansion.max_hops == 1 else f"{{{expansion.min_hops},{most}}}"
     edge = f"${expansion.edge_variable}:" if expansion.edge_variable else ""
     way = " (backwards)" if expansion.direction == "in" else ""
+    if expansion.path is not None:
+        return f"shortest path from ${expansion.source} to ${expansion.target} along {word}{bounds}"
     return f"${expansion.source} {edge}{word}{bounds} ${expansion.target}{way}"
