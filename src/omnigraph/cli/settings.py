@@ -175,10 +175,14 @@ class Settings:
 
     def connect(self, place: Server) -> Connection:
         """A connection to a server, with the token that is kept for it."""
+        import click
+
         from omnigraph.client.connection import Connection
         from omnigraph.client.credentials import token_for
 
-        return Connection(place.url, token_for(place.url, self.config.servers))
+        connection = Connection(place.url, token_for(place.url, self.config.servers))
+        click.get_current_context().call_on_close(connection.close)
+        return connection
 
     @property
     def actor(self) -> str | None:

@@ -1,10 +1,10 @@
-"""The branches of a served graph."""
+"""The branches and tags of a served graph."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.client import decoding
 from omnigraph.client.calling import checked_methods
@@ -13,6 +13,7 @@ from omnigraph.client.refusals import ENGINE, no_actor, only_default
 from omnigraph.client.state import COMMIT_HEADER, RemoteState, without_nulls
 from omnigraph.errors import MergeConflicts
 from omnigraph.graph.branches import Branch
+from omnigraph.graph.tags import Tag
 from omnigraph.history import MAIN
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ class RemoteBranches:
 
     def list(self) -> list[Branch]:
         """The branches, main first, then by name."""
-        names = self._state.get("/branches").json()["branches"]
-        ordered = sorted(names, key=lambda name: (name != MAIN, name))
-        return [Branch(name, self._state.commit(self._state.commit_id(name))) for name in ordered]
+        details = self._state.get("/branches", detail=True).json()["details"]
+        branches = [Branch(each["name"], decoding.commit(each["head"])) for each in details]
+        return sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name))
 
     def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`."""
@@ -97,3 +98,31 @@ class RemoteBranches:
         if any(conflict.properties for conflict in error.conflicts):
             catalog = self._state.catalog(target)
             error.conflicts = tuple(decoding.merge_conflict(each.to_json(), catalog) for each in error.conflicts)
+
+
+@checked_methods
+class RemoteTags:
+    """The tags of a served graph."""
+
+    def __init__(self, state: RemoteState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"<tags of {self._state.uri}>"
+
+    def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
+        """Name the commit of a revision. AlreadyExists when a branch or another tag has the name."""
+        body = {"name": name, "at": self._state.at(revision, as_of) or MAIN}
+        reply = self._state.connection.send("POST", f"{self._state.path}/tags", body=body, repeat="unsent")
+        return self._tag(reply.json())
+
+    def list(self) -> list[Tag]:
+        """The tags, by name."""
+        return [self._tag(each) for each in self._state.get("/tags").json()["tags"]]
+
+    def delete(self, name: str) -> None:
+        """Remove a tag; its commit stays."""
+        self._state.connection.send("DELETE", f"{self._state.path}/tags/{segment(name)}", repeat="unsent")
+
+    def _tag(self, value: dict[str, Any]) -> Tag:
+        return Tag(value["name"], self._state.commit(value["graph_commit_id"]))

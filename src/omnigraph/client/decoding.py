@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
@@ -16,6 +17,7 @@ from omnigraph.language.schema.step_json import step_from_json
 from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
 from omnigraph.pipeline.evolve.apply import SchemaReceipt
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+from omnigraph.read import Explanation, InputChoice, InputColumns
 from omnigraph.values.arrow import with_zone
 from omnigraph.values.entities import Entity
 from omnigraph.values.json_values import Unfit, typed_value
@@ -105,30 +107,50 @@ def property_value(declared: EntityType, name: str, value: Any) -> Any:
         raise ServerUnavailable(f"the server's value does not fit: {unfit.about(f'{declared.name}.{name}')}") from None
 
 
-def change(value: Json, catalog: Catalog) -> EntityChange:
-    kind, name = value["kind"], value["type"]["name"]
-    declared = (catalog.nodes if kind == "node" else catalog.edges).get(name)
-    images = {side: None if side not in value else entity(value[side], declared, value["id"]) for side in _SIDES}
-    return EntityChange(kind, name, value["type"]["id"], value["id"], value["op"], images["before"], images["after"])
+@dataclass(frozen=True)
+class Schemas:
+    """The schemas before and after some changes. The one before is looked at only where the one after does not say."""
+
+    after: Catalog
+    before: Callable[[], Catalog]
+
+    def declared(self, kind: str, name: str, properties: Iterable[str]) -> EntityType | None:
+        """The type that has these properties."""
+        found = _type_in(self.after, kind, name)
+        if found is None or not found.properties.keys() >= set(properties):
+            return _type_in(self.before(), kind, name) or found
+        return found
 
 
-_SIDES = ("before", "after")
+def _type_in(catalog: Catalog, kind: str, name: str) -> EntityType | None:
+    return catalog.nodes.get(name) if kind == "node" else catalog.edges.get(name)
 
 
-def commit_page(value: Json, of: Commit, catalog: Catalog) -> CommitPage:
-    return CommitPage(of, _changes(value, catalog), value.get("next_page_token"), schema_steps=_steps(value))
+def change(value: Json, schemas: Schemas) -> EntityChange:
+    kind, name, id = value["kind"], value["type"]["name"], value["id"]
+
+    def image(side: str) -> Entity | None:
+        if side not in value:
+            return None
+        return entity(value[side], schemas.declared(kind, name, value[side]["properties"]), id)
+
+    return EntityChange(kind, name, value["type"]["id"], id, value["op"], image("before"), image("after"))
+
+
+def commit_page(value: Json, of: Commit, schemas: Schemas) -> CommitPage:
+    return CommitPage(of, _changes(value, schemas), value.get("next_page_token"), schema_steps=_steps(value))
 
 
 def feed_page(value: Json, blocks: Iterable[CommitChanges]) -> FeedPage:
     return FeedPage(tuple(blocks), value.get("next_page_token"), value.get("cursor"), value.get("caught_up"))
 
 
-def block(value: Json, of: Commit, catalog: Catalog) -> CommitChanges:
-    return CommitChanges(of, _changes(value, catalog), schema_steps=_steps(value))
+def block(value: Json, of: Commit, schemas: Schemas) -> CommitChanges:
+    return CommitChanges(of, _changes(value, schemas), schema_steps=_steps(value))
 
 
-def _changes(value: Json, catalog: Catalog) -> tuple[EntityChange, ...]:
-    return tuple(change(each, catalog) for each in value["changes"])
+def _changes(value: Json, schemas: Schemas) -> tuple[EntityChange, ...]:
+    return tuple(change(each, schemas) for each in value["changes"])
 
 
 def _steps(value: Json) -> tuple[Any, ...]:
@@ -137,6 +159,19 @@ def _steps(value: Json) -> tuple[Any, ...]:
 
 def baseline(value: Json, entities: int) -> Baseline:
     return Baseline(entities, value["snapshot_commit_id"], value["resume_cursor"])
+
+
+def explanation(value: Json) -> Explanation:
+    return Explanation(
+        value["graph_commit_id"],
+        value["keys"],
+        tuple(
+            InputColumns(each["name"], tuple(each["tables"]), tuple(each["columns"]), each["filter"])
+            for each in value["inputs"]
+        ),
+        tuple(InputChoice(each["input"], each["path"], each["rows"], each["estimate"]) for each in value["access"]),
+        value["sql"],
+    )
 
 
 # ---------------------------------------------------------------- merges
@@ -148,7 +183,7 @@ def merge_result(value: Json, catalog: Catalog | None = None) -> MergeResult:
         target=value["target"],
         outcome=value["outcome"],
         commit=optional_commit(value.get("commit")),
-        bases=tuple(value.get("base", ())),
+        bases=tuple(value.get("bases") or value.get("base", ())),
         types={key: TypeSummary(**counts) for key, counts in value.get("changes", {}).items()},
         conflicts=tuple(merge_conflict(each, catalog) for each in value.get("conflicts", ())),
         dry_run=value.get("dry_run", False),

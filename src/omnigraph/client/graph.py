@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.client import decoding
-from omnigraph.client.branches import RemoteBranches
+from omnigraph.client.branches import RemoteBranches, RemoteTags
 from omnigraph.client.calling import checked_methods
 from omnigraph.client.connection import ARROW, NDJSON, Connection
+from omnigraph.client.problems import placed_in
 from omnigraph.client.refusals import ENGINE, PROPERTIES, REFUSED, no_actor, not_served, only_default
 from omnigraph.client.results import served_result
-from omnigraph.client.sources import record_lines
-from omnigraph.client.state import RemoteState, without_nulls, write_headers
+from omnigraph.client.sources import record_files
+from omnigraph.client.state import COMMIT_HEADER, RemoteState, without_nulls, write_headers
 from omnigraph.client.streams import write_baseline, write_export
-from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.errors import BranchNotFound, NotFound, UsageError
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
 from omnigraph.graph.texts import read_source
@@ -28,14 +29,16 @@ from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
-    from omnigraph.changes import Baseline, CommitPage, FeedPage
+    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.deadlines import Cancellation
     from omnigraph.pipeline.choices import FileFormat, LoadMode
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
-    from omnigraph.read import Result
+    from omnigraph.pipeline.progress import Status
+    from omnigraph.read import Blob, EntityVersion, Explanation, Result
+    from omnigraph.values.entities import Entity
     from omnigraph.write import Receipt
 
 MAX_COMMITS = 128
@@ -109,6 +112,11 @@ class RemoteGraph:
         """Make, list, delete and merge branches."""
         return RemoteBranches(self._state)
 
+    @property
+    def tags(self) -> RemoteTags:
+        """Names for commits."""
+        return RemoteTags(self._state)
+
     # ------------------------------------------------------------ writing
 
     def mutate(
@@ -125,9 +133,10 @@ class RemoteGraph:
     ) -> Receipt:
         """Run a mutation as one commit; the receipt names it, or None when nothing changed."""
         no_actor(actor)
-        text, _ = read_source(gq, ".gq")
+        text, file = read_source(gq, ".gq")
         body = {"query": text, "name": name, "params": _params(params), "branch": branch, "message": message}
-        reply = self._state.write("/mutate", body, once, if_commit)
+        with placed_in(text, file):
+            reply = self._state.write("/mutate", body, once, if_commit)
         return decoding.receipt(reply.json(), repeated=once is not None and _is_replayed(reply.headers))
 
     def load(
@@ -149,23 +158,26 @@ class RemoteGraph:
         if_commit: str | None = None,
         once: Once | None = None,
         show_progress: bool = False,
+        on_progress: Callable[[Status], None] | None = None,
     ) -> LoadReceipt:
         """Load files of JSON lines as one commit, or nothing; they are sent to the server as they are."""
         no_actor(actor)
         only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
+        only_default("on_progress", on_progress, None, "a server says how far it is to those who start a job")
         only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
-        lines = record_lines(sources, type=type, format=format, encoding=encoding, delimiter=delimiter)
+        files = record_files(sources, type=type, format=format, encoding=encoding, delimiter=delimiter)
         headers = write_headers(once, if_commit)
         if message is not None:
             headers["Omnigraph-Message"] = _percent_encoded(message)
-        reply = self._state.connection.send(
-            "POST",
-            f"{self._state.path}/load/ndjson",
-            query={"branch": branch, "from": from_, "mode": mode},
-            content=lines,
-            content_type=NDJSON,
-            headers=headers,
-        )
+        with files.named():
+            reply = self._state.connection.send(
+                "POST",
+                f"{self._state.path}/load/ndjson",
+                query={"branch": branch, "from": from_, "mode": mode},
+                content=files.pieces,
+                content_type=NDJSON,
+                headers=headers,
+            )
         return decoding.load_receipt(reply.json(), repeated=once is not None and _is_replayed(reply.headers))
 
     def apply_schema(
@@ -189,9 +201,11 @@ class RemoteGraph:
         only_default("with_", with_, None, "a server changes the schema alone")
         only_default("dry_run", dry_run, False, "a server changes the schema or refuses to")
         only_default("engine", engine, "local", ENGINE)
-        text, _ = read_source(schema, ".pg")
+        text, file = read_source(schema, ".pg")
         body = {"schema_source": text, "allow_data_loss": allow_data_loss, "message": message}
-        return decoding.schema_receipt(self._state.write("/schema/apply", body, None, if_commit).json(), text)
+        with placed_in(text, file):
+            reply = self._state.write("/schema/apply", body, None, if_commit)
+        return decoding.schema_receipt(reply.json(), text)
 
     # ------------------------------------------------------------ reading
 
@@ -212,13 +226,77 @@ class RemoteGraph:
         only_default("schema_of", schema_of, None, "a server asks through the snapshot's own schema")
         only_default("engine", engine, "local", ENGINE)
         only_default("cancel", cancel, None, "give a timeout")
-        text, _ = read_source(gq, ".gq")
+        text, file = read_source(gq, ".gq")
         at = self._state.at(revision, as_of)
         body = without_nulls({"query": text, "name": name, "params": _params(params), "snapshot": at})
         path = f"{self._state.path}/query"
         started = perf_counter()
-        reply = self._state.connection.send("POST", path, body=body, accept=ARROW, timeout=timeout)
+        with placed_in(text, file):
+            reply = self._state.connection.send("POST", path, body=body, accept=ARROW, timeout=timeout)
         return served_result(self._state, reply, text, perf_counter() - started)
+
+    def explain(
+        self,
+        gq: str | Path,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+    ) -> Explanation:
+        """How a query would run on a branch: access paths, their estimates, and the choice."""
+        only_default("as_of", as_of, None, "a server explains what a query would do at a branch's head")
+        text, file = read_source(gq, ".gq")
+        body = {"query": text, "name": name, "params": _params(params), "branch": revision}
+        with placed_in(text, file):
+            return decoding.explanation(self._state.read("/explain", body).json())
+
+    def entity(
+        self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> Entity | None:
+        """One node or edge by id; None when it is not there."""
+        try:
+            value = self._state.get("/entity", type=type, id=id, rev=self._state.at(revision, as_of)).json()
+        except NotFound as error:
+            if error.code != NotFound.code:
+                raise
+            return None
+        return self._entity(value, value, value["graph_commit_id"])
+
+    def _entity(self, named: Mapping[str, Any], state: Mapping[str, Any], commit: str) -> Entity:
+        """An entity, with its Blobs, which a server gives by themselves."""
+        kind, name, id = named["entity_kind"], named["type_name"], named["id"]
+        catalog = self._state.catalog(commit)
+        declared = (catalog.nodes if kind == "node" else catalog.edges).get(name)
+        found = decoding.entity(state, declared, id)
+        assert declared is not None, "decoding needs it"
+        for property in declared.properties:
+            if property in (state.get("blobs") or {}):
+                found[property] = self.blob(f"{kind}:{name}", id, property, revision=commit).read()
+            else:
+                found.setdefault(property, None)
+        return found
+
+    def blob(
+        self, type: str, id: str, property: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> Blob:
+        """A Blob of one entity: its size, a tag of its content, and its bytes, which are read as a whole."""
+        import pyarrow as pa
+
+        from omnigraph.read import Blob
+
+        kind, _, name = type.partition(":") if ":" in type else ("", "", type)
+        if not kind:
+            kind = "node" if name in self._state.catalog(revision, as_of).nodes else "edge"
+        at = self._state.at(revision, as_of)
+        reply = self._state.connection.send(
+            "GET",
+            f"{self._state.path}/blob",
+            query={"entity": kind, "type": name, "id": id, "property": property, "snapshot": at},
+            accept="*/*",
+        )
+        commit = self._state.commit(reply.headers[COMMIT_HEADER])
+        return Blob(len(reply.data), reply.headers["etag"].strip('"'), commit, pa.py_buffer(reply.data))
 
     def export(
         self,
@@ -319,7 +397,58 @@ class RemoteGraph:
         """The commit of a revision."""
         return self._state.commit(self._state.commit_id(revision, as_of))
 
+    def history(
+        self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> list[EntityVersion]:
+        """The versions of one entity on a branch, newest first."""
+        from omnigraph.read import EntityVersion
+
+        only_default("as_of", as_of, None, "a server tells the history of an entity on a branch")
+        found: list[EntityVersion] = []
+        token: str | None = None
+        while True:
+            try:
+                page = self._state.get("/entity/history", type=type, id=id, branch=revision, page_token=token).json()
+            except NotFound as error:
+                if error.code != NotFound.code:
+                    raise
+                return found
+            for each in page["versions"]:
+                made = decoding.commit(each["commit"])
+                value = None if each["op"] == "delete" else self._entity(page, each, made.id)
+                found.append(EntityVersion(made, value))
+            token = page.get("next_page_token")
+            if token is None:
+                return found
+
     # ------------------------------------------------------------ changes
+
+    def diff(
+        self,
+        a: str,
+        b: str,
+        *,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        engine: Engine = "local",
+    ) -> Iterator[EntityChange]:
+        """What changed from one revision to another, entity by entity. A stream."""
+        only_default("engine", engine, "local", ENGINE)
+        return self._diff(a, b, _filters(types, kinds, ops))
+
+    def _diff(self, a: str, b: str, filters: dict[str, list[str] | None]) -> Iterator[EntityChange]:
+        token: str | None = None
+        while True:
+            page = self._state.get("/diff", **{"from": a, "to": b}, page_token=token, **filters).json()
+            schemas = self._schemas(page["from"], page["to"])
+            yield from (decoding.change(each, schemas) for each in page["changes"])
+            token = page.get("next_page_token")
+            if token is None:
+                return
+
+    def _schemas(self, before: str | None, after: str) -> decoding.Schemas:
+        return decoding.Schemas(self._state.catalog(after), lambda: self._state.catalog(before or after))
 
     def commit_changes(
         self,
@@ -336,7 +465,7 @@ class RemoteGraph:
         value = self._state.get(
             f"/commits/{of.id}/changes", limit=limit, page_token=page_token, **_filters(types, kinds, ops)
         ).json()
-        return decoding.commit_page(value, of, self._state.catalog(of.id))
+        return decoding.commit_page(value, of, self._schemas(None if of.parent is None else of.parent.id, of.id))
 
     def changes(
         self,
@@ -365,7 +494,8 @@ class RemoteGraph:
         blocks = []
         for each in value["blocks"]:
             id = each["cause"]["graph_commit_id"]
-            blocks.append(decoding.block(each, self._state.commit(id), self._state.catalog(id)))
+            schemas = self._schemas(each["cause"].get("parent_commit_id"), id)
+            blocks.append(decoding.block(each, self._state.commit(id), schemas))
         return decoding.feed_page(value, blocks)
 
     def baseline(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from omnigraph import errors
@@ -54,6 +55,18 @@ _DEFAULTS: Mapping[type[OmnigraphError], Mapping[str, Any]] = {
     errors.OutcomeUnknown: {"commit_id": ""},
 }
 """What an error has when the server did not say."""
+
+
+@contextmanager
+def placed_in(text: str, file: str | None) -> Iterator[None]:
+    """A mistake in a text that was sent is one in the caller's file, and shows the line that it is in."""
+    try:
+        yield
+    except errors.LanguageError as error:
+        lines = text.splitlines()
+        error.file = file
+        error.source_line = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
+        raise
 
 
 def _kinds(root: type[OmnigraphError] = OmnigraphError) -> Iterator[type[OmnigraphError]]:

@@ -20,13 +20,7 @@ REFUSED: Mapping[str, str] = {
     "as_": "the actor of a served graph is that of its token",
     "id": "a server names its graphs; only storage has the graph's own id",
     "recovery": _STORAGE,
-    "tags": _STORAGE,
-    "entity": _STORAGE,
-    "history": _STORAGE,
-    "diff": _STORAGE,
-    "explain": _STORAGE,
-    "blob": _STORAGE,
-    "wait_for_change": _STORAGE,
+    "wait_for_change": "poll with changes: a cursor goes on where the last poll ended",
     "ensure_indexes": _STORAGE,
     "optimize": _STORAGE,
     "verify": _STORAGE,
@@ -40,7 +34,7 @@ REFUSED: Mapping[str, str] = {
     "diff_schema": _STORAGE,
 }
 
-PROPERTIES = frozenset({"id", "recovery", "tags"})
+PROPERTIES = frozenset({"id", "recovery"})
 """Those of them that are not called."""
 
 

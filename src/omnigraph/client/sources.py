@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.client.refusals import only_default
-from omnigraph.errors import UsageError
+from omnigraph.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load.inputs import Sources
@@ -18,23 +20,61 @@ _SUFFIXES = (".jsonl", ".ndjson", ".json")
 _HINT = "a server takes files of JSON lines; export them as such, or load with --store"
 
 
-def record_lines(
+@dataclass
+class RecordFiles:
+    """Files whose lines are sent one after the other."""
+
+    files: Sequence[Path]
+    _lines: list[int] = field(default_factory=list)
+    """Of each file that was sent."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Their bytes, anew at each call."""
+        self._lines.clear()
+        for file in self.files:
+            self._lines.append(0)
+            for piece in _pieces(file):
+                self._lines[-1] += piece.count(b"\n")
+                yield piece
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors of the block name the files and their lines, instead of those of the body that the server was sent."""
+        try:
+            yield
+        except InputError as error:
+            if error.line is not None:
+                error.file, error.line = self._place(error.line)
+            for member in ("rejects", "problems"):
+                if hasattr(error, member):
+                    setattr(error, member, tuple(self._renamed(each) for each in getattr(error, member)))
+            raise
+
+    def _renamed(self, problem: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not isinstance(problem.get("line"), int):
+            return problem
+        file, line = self._place(problem["line"])
+        return {**problem, "file": file, "line": line}
+
+    def _place(self, line: int) -> tuple[str, int]:
+        for file, count in zip(self.files, self._lines, strict=False):
+            if line <= count:
+                return str(file), line
+            line -= count
+        return str(self.files[-1]), line
+
+
+def record_files(
     sources: Sources, *, type: str | None, format: str | None, encoding: str | None, delimiter: str | None
-) -> Callable[[], Iterator[bytes]]:
-    """The bytes of all files, one after the other, in pieces. UsageError for what is no file of JSON lines."""
+) -> RecordFiles:
+    """The files to send. UsageError for what is no file of JSON lines."""
     only_default("type", type, None, _HINT)
     only_default("delimiter", delimiter, None, _HINT)
     if format not in (None, "jsonl"):
         raise UsageError(f"a server takes no {format}", hint=_HINT)
     if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
         raise UsageError(f"a server takes UTF-8, not {encoding}", hint=_HINT)
-    files = _files(sources, any_name=format is not None)
-
-    def pieces() -> Iterator[bytes]:
-        for file in files:
-            yield from _pieces(file)
-
-    return pieces
+    return RecordFiles(_files(sources, any_name=format is not None))
 
 
 def _files(sources: Sources, *, any_name: bool) -> list[Path]:

@@ -259,6 +259,8 @@ _ANSWERS: dict[str, Schema] = {
             "commit": ref("Commit"),
             "changes": ANY_OBJECT,
             "bases": array(TEXT),
+            "source_commit": TEXT,
+            "target_commit": TEXT,
             "schema_steps": array(ANY_OBJECT),
         },
     ),

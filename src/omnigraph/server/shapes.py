@@ -169,6 +169,6 @@ def _conflict_shape(conflict: MergeConflict) -> JsonObject:
 
 
 def merge_detail(result: MergeResult) -> JsonObject:
-    """{bases, schema_steps?}."""
+    """{bases, source_commit, target_commit, schema_steps?}."""
     value = merge_json(result)
-    return {name: value[name] for name in ("bases", "schema_steps") if name in value}
+    return {name: value[name] for name in ("bases", "source_commit", "target_commit", "schema_steps") if name in value}

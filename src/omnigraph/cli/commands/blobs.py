@@ -25,7 +25,7 @@ def register(cli: click.Group) -> None:
 
 
 def _register_get(group: click.Group) -> None:
-    @command(group, "get")
+    @command(group, "get", served=True)
     @click.argument("type_name", metavar="TYPE")
     @click.argument("entity_id", metavar="ID")
     @click.argument("property_name", metavar="PROPERTY")
@@ -54,7 +54,7 @@ def _register_get(group: click.Group) -> None:
         \b
         JSON: none; the bytes are the result
         """
-        found = settings.open(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        found = settings.reach(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
         bytes_out = sys.stdout.buffer
         for piece in found.pieces(offset, length):
             bytes_out.write(piece)
@@ -62,7 +62,7 @@ def _register_get(group: click.Group) -> None:
 
 
 def _register_stat(group: click.Group) -> None:
-    @command(group, "stat")
+    @command(group, "stat", served=True)
     @click.argument("type_name", metavar="TYPE")
     @click.argument("entity_id", metavar="ID")
     @click.argument("property_name", metavar="PROPERTY")
@@ -86,6 +86,6 @@ def _register_stat(group: click.Group) -> None:
         \b
         JSON: {size, etag, graph_commit_id}
         """
-        found = settings.open(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        found = settings.reach(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
         value = {"size": found.size, "etag": found.etag, "graph_commit_id": found.commit.id}
         out.show(value, f"{found.size} bytes, etag {found.etag}, at commit {found.commit.id}")
