@@ -33,6 +33,8 @@ from omnigraph.storage import Store
 POSITION_DIGITS = 12
 MAX_POSITION: int = 10**POSITION_DIGITS - 1
 MAX_NAME_LENGTH = 200
+MAX_QUOTED_LENGTH = 240
+"""As a name of a folder or file, percent-encoded: file systems take 255 bytes."""
 _RESERVED = '~^:?*[\\@"'
 COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 COMMIT_ID_PREFIX = re.compile(r"0[0-9A-HJKMNP-TV-Z]{3,24}")
@@ -49,7 +51,8 @@ look at the watermark: retention never sweeps an entry younger than SWEEP_AGE_S,
 def check_branch_name(name: str) -> str:
     """The name if it can be one: no spaces or control characters, nothing a revision expression needs."""
     bad = not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or name[0] in "/-." or name[-1] in "/."
-    if bad or "//" in name or ".." in name or any(c.isspace() or not c.isprintable() or c in _RESERVED for c in name):
+    bad = bad or "//" in name or ".." in name or any(c.isspace() or not c.isprintable() or c in _RESERVED for c in name)
+    if bad or len(quote(name, safe="")) > MAX_QUOTED_LENGTH:
         shown = f"'{name}'" if isinstance(name, str) else f"{name!r} ({type(name).__name__})"
         raise UsageError(
             f"{shown} cannot be a branch or tag name",

@@ -16,6 +16,7 @@ from omnigraph.errors import (
     StorageError,
     StorageTransient,
     TagNotFound,
+    UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
@@ -105,6 +106,11 @@ class Tags:
             )
 
     def find(self, name: str) -> CommitRef | None:
+        """The commit that the tag names. What cannot be a name is none, and may not even be one for a file."""
+        try:
+            check_branch_name(name)
+        except UsageError:
+            return None
         held = self._held(name)
         return None if held is None else held.commit
 

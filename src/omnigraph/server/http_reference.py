@@ -103,9 +103,7 @@ def _written(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return "|".join(_written(each) for each in schema["anyOf"])
     if "enum" in schema:
-        return "|".join(f'"{value}"' for value in schema["enum"]) + (
-            "|null" if isinstance(schema["type"], list) else ""
-        )
+        return "|".join("null" if value is None else f'"{value}"' for value in schema["enum"])
     kinds = schema.get("type", [])
     return "|".join(_written_kind(kind, schema) for kind in ([kinds] if isinstance(kinds, str) else kinds)) or "any"
 

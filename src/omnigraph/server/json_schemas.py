@@ -30,7 +30,8 @@ def enum(*values: str) -> Schema:
 def nullable(schema: Schema) -> Schema:
     """The same, or null."""
     if isinstance(schema.get("type"), str):
-        return {**schema, "type": [schema["type"], "null"]}
+        or_null = {**schema, "type": [schema["type"], "null"]}
+        return {**or_null, "enum": [*schema["enum"], None]} if "enum" in schema else or_null
     return {"anyOf": [schema, {"type": "null"}]}
 
 

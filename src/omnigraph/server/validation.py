@@ -57,7 +57,7 @@ def check(value: Any, schema: Schema, where: str) -> None:
         wanted = " or ".join(_WORDS[each] for each in kinds)
         raise UsageError(f"{where} must be {wanted}, got {_WORDS[kind]}")
     if value is not None and "enum" in schema and value not in schema["enum"]:
-        raise UsageError(f"{where} must be one of {', '.join(schema['enum'])}, got {str(value)[:100]!r}")
+        raise UsageError(f"{where} must be one of {', '.join(filter(None, schema['enum']))}, got {str(value)[:100]!r}")
     if kind == "integer" and value < schema.get("minimum", value):
         raise UsageError(f"{where} must be at least {schema['minimum']}, got {value}")
     if kind == "array" and "items" in schema:
