@@ -261,6 +261,22 @@ def test_an_apply_that_died_anywhere_is_finished_by_the_next(tmp_path: Path, bef
     assert nth > 5
 
 
+def test_a_graph_that_comes_back_before_its_removal_was_finished_is_a_new_one(tmp_path: Path) -> None:
+    both = write(tmp_path, {"people": SCHEMA, "cities": SCHEMA})
+    cluster.apply(both)
+    before = og.open(both.graphs["cities"].uri).id
+    fewer = write(tmp_path, {"people": SCHEMA})
+    cluster.approve(fewer, "graph.cities", "ada")
+    changes = len(fewer.payloads) + 2  # the lock, the texts, the ledger
+    with pytest.raises(Died):
+        cluster.apply(fewer, books=LedgerStore(Dying(open_store(fewer.root), changes, before=False)))
+    unlock(fewer)
+    assert cluster.plan(fewer).ledger.recoveries
+    both = write(tmp_path, {"people": SCHEMA, "cities": SCHEMA})
+    assert cluster.apply(both).converged
+    assert og.open(both.graphs["cities"].uri).id != before
+
+
 @pytest.mark.parametrize(
     "point", [Failpoint.INIT_BEFORE_GRAPH_JSON, Failpoint.INIT_BEFORE_FIRST_COMMIT, Failpoint.PUBLISH_AFTER_CREATE]
 )
