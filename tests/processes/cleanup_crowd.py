@@ -97,6 +97,9 @@ def clean(graph: og.Graph, book: Book, stop: Path) -> None:
         try:
             report = graph.cleanup(older_than=0)
             book.note(files=report.files, bytes=report.bytes)
+        except HistoryGap as gap:
+            # It stood still for longer than the grace period, which is seconds here, while another one cleaned up.
+            book.note(gap=int(gap.details()["watermark"]))
         except OmnigraphError as error:
             book.note(refused=error.code, message=error.message)
             if not error.retry:
