@@ -38,7 +38,8 @@ class Proposal:
     def staged_on(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         """The plan with its versions made on a snapshot. What was checked is checked again only where it moved."""
         view = self.view.repository.view(snapshot)
-        self._check_relied_on(snapshot)
+        if self.relied_on:
+            self._check_relied_on(snapshot)
         if self.view.snapshot.schema != snapshot.schema:
             return self._staged_under(view, plan)
         addresses = check_again(view, plan, self.deltas) if self._moved(snapshot) else self.addresses
