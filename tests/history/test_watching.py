@@ -149,5 +149,5 @@ def test_a_deleted_branch_ends_a_wait(
 
 @pytest.mark.parametrize("since", ["main", "01J", ""])
 def test_a_wait_is_since_a_commit_id(graph: og.Graph, since: str) -> None:
-    with pytest.raises(UsageError, match="is no commit id"):
+    with pytest.raises(UsageError, match="is not a commit id"):
         graph.wait_for_change(since=since)

@@ -76,7 +76,7 @@ REFUSED = {
     "nobody": (rule("actions: [read]"), "rule 'r' must say who", 5),
     "a group and an actor": (rule("actors: { group: devs, actor: x }, actions: [read]"), "rule 'r' must say who", 5),
     "no action": (rule(f"{DEVS}, actions: []"), "'actions' of rule 'r' is empty", 5),
-    "an unknown action": (rule(f"{DEVS}, actions: [write]"), "rule 'r' allows 'write', which is no action", 5),
+    "an unknown action": (rule(f"{DEVS}, actions: [write]"), "rule 'r' allows 'write', which is not an action", 5),
     "both scopes": (
         rule(f"{DEVS}, actions: [read], branch_scope: any, target_branch_scope: any"),
         "has both 'branch_scope' and 'target_branch_scope'",

@@ -37,7 +37,7 @@ def home() -> Path:
 def check_server_name(name: str) -> str:
     """UsageError unless it is a name that a server can have."""
     if _NAME.fullmatch(name) is None:
-        raise UsageError(f"'{name}' is no name for a server", hint="1 to 64 letters, digits, - and _")
+        raise UsageError(f"'{name}' is not a name for a server", hint="1 to 64 letters, digits, - and _")
     return name
 
 
@@ -50,12 +50,14 @@ def check_url(url: str) -> str:
         is_address = False
     if not is_address:
         raise UsageError(
-            f"'{_without_secrets(url)}' is no address of a server", hint="http://HOST:PORT or https://HOST"
+            f"'{_without_secrets(url)}' is not the address of a server", hint="http://HOST:PORT or https://HOST"
         )
     if "@" in parts.netloc:
         raise UsageError("the address of a server holds a password", hint="keep tokens with 'omnigraph login'")
     if parts.query or parts.fragment:
-        raise UsageError(f"'{_without_secrets(url)}' is no address of a server", hint="leave out what follows the path")
+        raise UsageError(
+            f"'{_without_secrets(url)}' is not the address of a server", hint="leave out what follows the path"
+        )
     return url.rstrip("/")
 
 
@@ -97,7 +99,7 @@ def variable_of(name: str) -> str:
 def check_token(token: str) -> str:
     """UsageError, which does not repeat it, unless the token can stand in a header."""
     if _TOKEN.fullmatch(token) is None:
-        raise UsageError("that is no token: a token is 1 to 4,096 visible ASCII characters, without spaces")
+        raise UsageError("that is not a token: a token is 1 to 4,096 visible ASCII characters, without spaces")
     return token
 
 

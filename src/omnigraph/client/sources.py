@@ -67,7 +67,7 @@ class RecordFiles:
 def record_files(
     sources: Sources, *, type: str | None, format: str | None, encoding: str | None, delimiter: str | None
 ) -> RecordFiles:
-    """The files to send. UsageError for what is no file of JSON lines."""
+    """The files to send. UsageError for what is not a file of JSON lines."""
     only_default("type", type, None, _HINT)
     only_default("delimiter", delimiter, None, _HINT)
     if format not in (None, "jsonl"):
@@ -88,7 +88,7 @@ def _files(sources: Sources, *, any_name: bool) -> list[Path]:
             raise UsageError(f"nothing to load at {each}")
         wrong = [file for file in found if not any_name and file.suffix.lower() not in _SUFFIXES]
         if wrong:
-            raise UsageError(f"{wrong[0]} is no file of JSON lines", hint=_HINT)
+            raise UsageError(f"{wrong[0]} is not a file of JSON lines", hint=_HINT)
         files += found
     return files
 

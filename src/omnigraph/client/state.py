@@ -110,7 +110,7 @@ def without_nulls(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_headers(once: Once | None, if_commit: str | None) -> dict[str, str]:
-    """The key of a write, and the commit that its branch must be at. UsageError for what is no commit id."""
+    """The key of a write, and the commit that its branch must be at. UsageError for what is not a commit id."""
     headers = {"Idempotency-Key": key_of(once)}
     if if_commit is not None:
         if _COMMIT_ID.fullmatch(if_commit) is None:

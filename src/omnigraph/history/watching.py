@@ -30,7 +30,7 @@ class Watch:
         """The commit at the head, once it is another one than `since`; without it, than now. None when the time is over first.
         BranchNotFound when the branch is deleted, Cancelled when the deadline is."""
         if since is not None and not COMMIT_ID.fullmatch(since):
-            raise UsageError(f"'{since}' is no commit id", hint="give the id of the commit that you have seen")
+            raise UsageError(f"'{since}' is not a commit id", hint="give the id of the commit that you have seen")
         head = self._chain.head(branch)
         seen = since or head.head.commit.id
         with deadline.waking(self._wake):

@@ -47,7 +47,7 @@ class Resolution:
             if not isinstance(getattr(self, name), str):
                 raise UsageError(f"'{name}' of a resolution must be text, got {type(getattr(self, name)).__name__}")
         if self.entity_kind not in ("node", "edge"):
-            raise UsageError(f"'{self.entity_kind}' is no kind of entity", hint="node or edge")
+            raise UsageError(f"'{self.entity_kind}' is not a kind of entity", hint="node or edge")
         if self.take not in TAKES:
             raise UsageError(f"a resolution takes {', '.join(TAKES)}, not '{self.take}'")
         if (self.take == "value") != isinstance(self.value, Mapping):

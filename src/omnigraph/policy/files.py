@@ -175,7 +175,7 @@ class _Reader:
         names = self.texts(node, f"'actions' of {what}", required=True)
         for name, item in zip(names, node.items(), strict=False):
             if name not in ACTIONS:
-                self.refuse(f"{what} allows '{name}', which is no action; the actions: {', '.join(ACTIONS)}", item)
+                self.refuse(f"{what} allows '{name}', which is not an action; the actions: {', '.join(ACTIONS)}", item)
         actions = cast(tuple[Action, ...], tuple(dict.fromkeys(name for name in names if name in ACTIONS)))
         if len({ACTIONS[action] == "server" for action in actions}) > 1:
             self.refuse(f"{what} has actions of the server ({_OF_SCOPE['server']}) and actions of graphs", node)

@@ -84,7 +84,7 @@ def _case(node: Node, found: Diagnostics) -> Case | None:
             found.add(CODE, f"'{key}' of a case must be a text, not {value.kind()}", value)
     texts = {key: value.value for key, value in parts.items()}
     if texts.get("action") not in (*ACTIONS, None):
-        found.add(CODE, f"'{texts['action']}' is no action; the actions: {', '.join(ACTIONS)}", parts["action"])
+        found.add(CODE, f"'{texts['action']}' is not an action; the actions: {', '.join(ACTIONS)}", parts["action"])
     if texts.get("expect") not in ("allow", "deny", None):
         found.add(CODE, "'expect' must be allow or deny", parts["expect"])
     if len(found.problems) > before:

@@ -91,7 +91,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise RecordError(f"not valid JSON: {word} is no number")
+    raise RecordError(f"not valid JSON: {word} is not a number")
 
 
 def _number(text: str) -> float:

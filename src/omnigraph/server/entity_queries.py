@@ -44,7 +44,7 @@ class EntityQuery:
         """`property.op:value`. UsageError for what the type does not have or cannot compare."""
         found = _FILTER.fullmatch(text)
         if found is None:
-            raise UsageError(f"'{text[:100]}' is no filter", hint="property.op:value, for example age.ge:18")
+            raise UsageError(f"'{text[:100]}' is not a filter", hint="property.op:value, for example age.ge:18")
         name, op, value = found[1], found[2], found[3]
         declared = self._type_of(name)
         if op in _TESTS and value is None:
@@ -52,7 +52,7 @@ class EntityQuery:
             return
         if op not in _COMPARISONS or value is None:
             raise UsageError(
-                f"'{text[:100]}' is no filter", hint=f"op:value is one of {', '.join([*_COMPARISONS, *_TESTS])}"
+                f"'{text[:100]}' is not a filter", hint=f"op:value is one of {', '.join([*_COMPARISONS, *_TESTS])}"
             )
         if declared.is_list and op != "contains":
             raise UsageError(f"'{name}' is a list", hint=f"{name}.contains:value")
@@ -67,7 +67,7 @@ class EntityQuery:
     def add_order(self, text: str) -> None:
         name, _, direction = text.partition(":")
         if direction not in ("", "asc", "desc"):
-            raise UsageError(f"'{text[:100]}' is no order", hint="a property, or property:desc")
+            raise UsageError(f"'{text[:100]}' is not an order", hint="a property, or property:desc")
         self._type_of(name)
         self.order.append(f"$e.{name} {direction}".strip())
 

@@ -176,7 +176,7 @@ def register(cli: click.Group) -> None:
         if actor is None or action is None:
             raise UsageError("who, and what?", hint="--actor and --action, or --matrix")
         if action not in ACTIONS:
-            raise UsageError(f"'{action}' is no action", hint=f"the actions: {', '.join(ACTIONS)}")
+            raise UsageError(f"'{action}' is not an action", hint=f"the actions: {', '.join(ACTIONS)}")
         told = _told(decide(policies, actor, ask_of(action, branch, target_branch, query)))
         out.show(told, "\n".join(f"{name}: {value}" for name, value in told.items()))
 

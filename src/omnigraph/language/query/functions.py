@@ -102,7 +102,7 @@ FUNCTIONS: dict[str, Function] = {
             ("number", "number"),
             "fraction",
             "power(base, exponent)",
-            "the power; null where it is no finite number",
+            "the power; null where it is not a finite number",
             can_be_null=True,
         ),
         Function("year", ("time",), "whole", "year(time)", "the year, in UTC"),

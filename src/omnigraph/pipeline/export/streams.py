@@ -30,7 +30,7 @@ def export_stream(view: View, format: StreamFormat, types: Sequence[str] | None)
 
     What is wrong with the call is said before the first chunk is asked for."""
     if format not in STREAM_FORMATS:
-        raise UsageError(f"'{format}' is no format of a stream", hint=f"choose one of {', '.join(STREAM_FORMATS)}")
+        raise UsageError(f"'{format}' is not a format of a stream", hint=f"choose one of {', '.join(STREAM_FORMATS)}")
     entities = sorted((view.entity(key) for key in selected_types(view, types)), key=type_order)
     if format == "jsonl":
         lines = (f"{line}\n".encode() for entity in entities for line in _lines(view, entity))
