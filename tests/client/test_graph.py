@@ -165,6 +165,27 @@ def test_merge_conflicts_come_with_their_values(remote: RemoteGraph, local: og.G
     assert local.entity("Person", "Ada")["age"] == 1  # type: ignore[index]
 
 
+def test_conflicts_are_decided_over_the_network(remote: RemoteGraph, local: og.Graph) -> None:
+    set_age = 'query q($age: I32) { update Person set { age: $age } where name = "Ada" }'
+    remote.branches.create("decided")
+    remote.mutate(set_age, {"age": 11}, branch="decided")
+    remote.mutate(set_age, {"age": 12})
+    here, there = (graph.branches.merge("decided", dry_run=True) for graph in (local, remote))
+    (conflict,) = there.conflicts
+    assert (conflict.base, conflict.ours, conflict.theirs, conflict.digest) == (
+        here.conflicts[0].base,
+        here.conflicts[0].ours,
+        here.conflicts[0].theirs,
+        here.conflicts[0].digest,
+    )
+    decided = conflict.resolve("value", {"name": "Ada", "age": 13})
+    expect = (there.source_commit, there.target_commit)
+    assert remote.branches.merge("decided", resolutions=[decided], expect=expect).outcome == "merged"
+    assert local.entity("Person", "Ada")["age"] == 13  # type: ignore[index]
+    with pytest.raises(errors.StaleResolution):
+        remote.branches.merge("decided", resolutions=[decided])
+
+
 def test_branches_are_made_listed_and_deleted(remote: RemoteGraph, local: og.Graph) -> None:
     made = remote.branches.create("a/b", "main~1")
     assert (made.name, made.head.id) == ("a/b", local.commit("main~1").id)
