@@ -35,6 +35,8 @@ rules:
     allow: { actors: { group: agents }, actions: [invoke_query, read], queries: [everyone] }
   - id: cy-names
     allow: { actors: { actor: cy }, actions: [change], types: [City], branches: ["names/*"] }
+  - id: eve-exports
+    allow: { actors: { actor: eve }, actions: [export] }
   - id: cy-starts
     allow: { actors: { actor: cy }, actions: [branch_create], branches: ["names/*"] }
 """
@@ -54,7 +56,7 @@ policies:
   server: { file: server.yaml, applies_to: [cluster] }
 server: { cors: ["https://studio.example"], limits: { body: 2048 } }
 """
-TOKENS = {"ada": "t-ada", "bot": "t-bot", "none": "t-none", "stranger": "t-stranger", "cy": "t-cy"}
+TOKENS = {"ada": "t-ada", "bot": "t-bot", "none": "t-none", "stranger": "t-stranger", "cy": "t-cy", "eve": "t-eve"}
 ENVIRONMENT = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS)}
 
 
@@ -116,6 +118,16 @@ def test_an_agent_sees_its_stored_query_and_nothing_else(client: TestClient) -> 
     unknown = asked(client, "bot", "POST", "/graphs/people/queries/nothing")
     assert (other.status_code, unknown.status_code) == (404, 404)
     assert other.json()["error"].replace("by_name", "") == unknown.json()["error"].replace("nothing", "")
+
+
+def test_who_may_export_need_not_be_allowed_to_read(client: TestClient) -> None:
+    asked(client, "cy", "POST", "/graphs/people/branches", json={"name": "names/2"})
+    for branch in ("main", "names/2"):
+        exported = asked(client, "eve", "POST", "/graphs/people/export", json={"branch": branch})
+        assert (exported.status_code, len(exported.text.splitlines())) == (200, 4)
+        assert "omnigraph-graph-commit" not in exported.headers
+    assert asked(client, "eve", "GET", "/graphs/people/snapshot").status_code == 403
+    assert "omnigraph-graph-commit" in asked(client, "ada", "POST", "/graphs/people/export", json={}).headers
 
 
 def test_a_rule_about_types_and_branches_holds_over_http(client: TestClient) -> None:
