@@ -27,10 +27,10 @@ from omnigraph.maintenance.optimize import maintain
 from omnigraph.pipeline.engines import workers_of
 from omnigraph.pipeline.progress import Status
 
-BEFORE = "node T { k: String @key  n: I32?  m: I32? }"
-WIDER = "node T { k: String @key  n: I64?  m: I32? }"
-STRICTER = "node T { k: String @key  n: I64?  m: I32 @range(m, 0..) }"
-STRICTEST = "node T { k: String @key  n: I64  m: I32 @range(m, 0..) }"
+BEFORE = "node T { k: I64 @key  n: I32?  m: I32? }"
+WIDER = "node T { k: I64 @key  n: I64?  m: I32? }"
+STRICTER = "node T { k: I64 @key  n: I64?  m: I32 @range(m, 0..) }"
+STRICTEST = "node T { k: I64 @key  n: I64  m: I32 @range(m, 0..) }"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -42,7 +42,7 @@ def seconds(work: Callable[[], object]) -> float:
 def make(folder: Path, rows: int) -> og.Graph:
     file = folder / "T.parquet"
     numbers = pa.array(range(rows), pa.int32())
-    pq.write_table(pa.table({"k": numbers.cast(pa.string()), "n": numbers, "m": numbers}), file)
+    pq.write_table(pa.table({"k": numbers.cast(pa.int64()), "n": numbers, "m": numbers}), file)
     graph = og.init(folder / "graph", schema=BEFORE)
     graph.load(file, mode="append", type="T", engine="local")
     return graph
@@ -119,7 +119,7 @@ def main() -> None:
         print(
             f"  rows rewritten on Spark      {stages.seconds['compact']:8.3f} s   {stages.seconds['compact'] / whole:.2f} x that"
         )
-        print(f"  the key's indexes on Spark   {stages.seconds['indexes']:8.3f} s   of {optimized:.3f} s for optimize")
+        print(f"  the key's index on Spark     {stages.seconds['indexes']:8.3f} s   of {optimized:.3f} s for optimize")
 
 
 if __name__ == "__main__":
