@@ -61,7 +61,14 @@ class Crowd:
 def test_64_clients_get_typed_answers_only_and_memory_stays_flat(tmp_path: Path) -> None:
     make_people(tmp_path / "people")
     (tmp_path / "people.gq").write_text(QUERIES)
-    arguments = (str(tmp_path / "people"), "--unauthenticated", "--queries", str(tmp_path / "people.gq"))
+    arguments = (
+        str(tmp_path / "people"),
+        "--unauthenticated",
+        "--queries",
+        str(tmp_path / "people.gq"),
+        "--memory",
+        "32MiB",
+    )
     with running(tmp_path, *arguments) as server:
         sizes: list[int] = []
 

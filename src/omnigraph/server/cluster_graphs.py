@@ -9,6 +9,7 @@ from functools import partial
 from omnigraph.cluster import AppliedGraph, read_applied, root_of
 from omnigraph.errors import UsageError
 from omnigraph.policy import Gate, policy_of
+from omnigraph.runtime import DEFAULT_MEMORY, Runtime
 from omnigraph.server.registry import Allowing, Served, ServedGraph
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.sources import OnlyReads, opened, serve_graph
@@ -22,6 +23,8 @@ class ClusterGraphs:
     place: str
     environment: Mapping[str, str] = field(repr=False)
     requires_all: bool = False
+    memory: str | int = DEFAULT_MEMORY
+    """What all graphs together may hold in memory to answer faster."""
 
     def load(self) -> Served:
         """What was applied last. UsageError when there are policies and nobody could have a name."""
@@ -34,7 +37,8 @@ class ClusterGraphs:
                 hint="set OMNIGRAPH_SERVER_BEARER_TOKENS_FILE",
             )
         without_policy = None if tokens is None else OnlyReads
-        makers = {id: partial(_served, graph, without_policy) for id, graph in applied.graphs.items()}
+        runtime = Runtime(self.memory)
+        makers = {id: partial(_served, graph, without_policy, runtime) for id, graph in applied.graphs.items()}
         graphs, set_aside = opened(makers, requires_all=self.requires_all)
         return Served(
             graphs,
@@ -57,6 +61,6 @@ class ClusterGraphs:
         )
 
 
-def _served(graph: AppliedGraph, without_policy: Gate | None) -> ServedGraph:
+def _served(graph: AppliedGraph, without_policy: Gate | None, runtime: Runtime) -> ServedGraph:
     gate = without_policy if graph.policy is None else policy_of(graph.policy, graph.id)
-    return serve_graph(graph.id, graph.uri, gate, graph.queries, is_in_cluster=True)
+    return serve_graph(graph.id, graph.uri, gate, graph.queries, runtime=runtime, is_in_cluster=True)

@@ -15,7 +15,7 @@ from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.stored_queries import compile_stored, read_query_files
 from omnigraph.policy import ACTIONS, Action, Gate
-from omnigraph.runtime import Runtime
+from omnigraph.runtime import DEFAULT_MEMORY, Runtime
 from omnigraph.server.auth import StaticTokens, TokenEntry
 from omnigraph.server.registry import Allowing, Served, ServedGraph, check_graph_id
 from omnigraph.server.tokens import tokens_of
@@ -38,6 +38,8 @@ class NamedGraphs:
     start_token: str | None = field(default=None, repr=False)
     """Printed at the start: its holder may do everything. None without one."""
     requires_all: bool = False
+    memory: str | int = DEFAULT_MEMORY
+    """What all graphs together may hold in memory to answer faster."""
 
     def load(self) -> Served:
         ids = [graph_id_of(uri) for uri in self.uris]
@@ -51,8 +53,10 @@ class NamedGraphs:
             tokens = StaticTokens([TokenEntry(LOCAL_ACTOR, hashlib.sha256(self.start_token.encode()).digest())])
             server_actions = frozenset(action for action, scope in ACTIONS.items() if scope == "server")
         sources = {} if self.queries is None else read_query_files(self.queries)
-        named = zip(ids, self.uris, strict=True)
-        makers = {graph_id: partial(serve_graph, graph_id, uri, gate, sources) for graph_id, uri in named}
+        named, runtime = zip(ids, self.uris, strict=True), Runtime(self.memory)
+        makers = {
+            graph_id: partial(serve_graph, graph_id, uri, gate, sources, runtime=runtime) for graph_id, uri in named
+        }
         graphs, set_aside = opened(makers, requires_all=self.requires_all)
         digest = hashlib.sha256("\0".join([*self.uris, *sources, *sources.values()]).encode()).hexdigest()
         return Served(
@@ -87,10 +91,15 @@ def opened(
 
 
 def serve_graph(
-    graph_id: str, uri: str, gate: Gate | None, sources: Mapping[str, str], *, is_in_cluster: bool = False
+    graph_id: str,
+    uri: str,
+    gate: Gate | None,
+    sources: Mapping[str, str],
+    *,
+    runtime: Runtime,
+    is_in_cluster: bool = False,
 ) -> ServedGraph:
     """A graph with its queries checked against its schema, and the engine warm."""
-    runtime = Runtime()
     graph = open_graph(uri, runtime=runtime)
     queries = compile_stored(sources, graph.schema)
     warm(graph)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from omnigraph.errors import UsageError
+from omnigraph.runtime import DEFAULT_MEMORY, size_in_bytes
 from omnigraph.server.cluster_graphs import ClusterGraphs
 from omnigraph.server.registry import ServedSource
 from omnigraph.server.sources import NamedGraphs, graph_id_of
@@ -22,6 +23,7 @@ def source_of(
     is_loopback: bool,
     is_open: bool,
     requires_all: bool,
+    memory: str | int = DEFAULT_MEMORY,
 ) -> tuple[ServedSource, str | None]:
     """Where the graphs come from, and the token to print at the start, if there is one.
 
@@ -38,7 +40,7 @@ def source_of(
             raise UsageError("--queries is for graphs that are named", hint="the cluster file names those of a cluster")
         if not has_tokens and not is_open:
             raise _no_tokens()
-        return ClusterGraphs(cluster, environment, requires_all), None
+        return ClusterGraphs(cluster, environment, requires_all, size_in_bytes(memory)), None
     for uri in uris:
         graph_id_of(uri)
     start_token = None
@@ -46,7 +48,8 @@ def source_of(
         if not is_loopback:
             raise _no_tokens()
         start_token = secrets.token_urlsafe(32)
-    return NamedGraphs(tuple(uris), environment, queries, start_token, requires_all), start_token
+    source = NamedGraphs(tuple(uris), environment, queries, start_token, requires_all, size_in_bytes(memory))
+    return source, start_token
 
 
 def _no_tokens() -> UsageError:

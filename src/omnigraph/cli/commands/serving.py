@@ -37,6 +37,8 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         help="Do not start when one of the graphs cannot be served.",
     ),
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
+    click.option("--memory", metavar="SIZE", default="1GiB", show_default=True,
+                 help="What the graphs together may hold in memory to answer faster."),
     click.option("--host", "hosts", metavar="NAME", multiple=True, help="A host name by which clients may address the server."),
     click.option("--cors", "origins", metavar="ORIGIN", multiple=True, help="A site whose pages may use the server."),
     click.option("--grace", type=click.IntRange(0, 3600), default=30, show_default=True, metavar="SECONDS",
@@ -122,6 +124,7 @@ def start(
     unauthenticated: bool,
     require_all_graphs: bool,
     workers: int,
+    memory: str,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     grace: int,
@@ -160,6 +163,7 @@ def start(
         is_loopback=listening.is_loopback,
         is_open=unauthenticated,
         requires_all=require_all_graphs,
+        memory=memory,
     )
     settings = ServerSettings(
         limits=Limits.of(os.environ),
