@@ -148,8 +148,9 @@ def _register_merge(group: click.Group) -> None:
 
         \b
         JSON: {source, target, outcome, bases, changes, conflicts: [{entity_kind, type_name, entity_id?, kind, message,
-               properties: [{name, base?, ours?, theirs?}], digest}], source_commit, target_commit, schema_conflicts?: [{kind, entity, message, ours?: {text, line},
-               theirs?}], schema_steps?, actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}
+               properties: [{name, base?, ours?, theirs?}], digest}], source_commit, target_commit,
+               schema_conflicts?: [{kind, entity, message, ours?: {text, line}, theirs?}], schema_steps?,
+               actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.errors import MergeConflicts
