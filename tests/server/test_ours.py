@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import omnigraph as og
 from omnigraph.errors import PolicyDenied, UsageError
 from omnigraph.policy import Ask
 from omnigraph.server.components import COMPONENTS
+from omnigraph.server.handlers.jobs import file_name
 from omnigraph.server.routes import ROUTES
 from omnigraph.server.validation import check
 
@@ -522,3 +524,67 @@ def test_who_has_no_grant_gets_nothing(start: Callable[..., TestClient], route: 
     assert answer.status_code in (403, 404), answer.text
     assert "Ada" not in answer.text
     assert "String" not in answer.text
+
+
+# ---------------------------------------------------------------- hostile requests
+
+
+def token_of(text: bytes) -> str:
+    return base64.urlsafe_b64encode(text).decode()
+
+
+HOSTILE: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", f"entities/Person?page_token={token_of(b'[' * 5_000)}", {}),
+    ("GET", f"entities/Person?page_token={token_of(b'[[], 1e999, 1]')}", {}),
+    ("GET", f"entities/Person?filter=age.eq:{'9' * 5_000}", {}),
+    ("GET", "entities/Person?filter=age.in:[1e999]", {}),
+    ("GET", "entities/Person?filter=age.eq:nan", {}),
+    ("GET", "catalog?at=yesterday", {}),
+    ("GET", "catalog?rev=%00", {}),
+    ("GET", "entity?type=Person&id=%00", {}),
+    ("POST", "format", {"json": {"query": f"query q() {{ match {{ $p: Person {'(' * 3_000}1{')' * 3_000} }} }}"}}),
+    (
+        "POST",
+        "lint",
+        {"json": {"query": f"query q() {{ match {{ $p: Person {'not ' * 5_000} true }} return {{ $p.name }} }}"}},
+    ),
+    ("POST", "complete", {"json": {"query": "query a(" * 20_000, "line": 1, "column": 10**9}}),
+    ("POST", "maintenance/recovery/..%2F..%2Fgraph/discard", {}),
+    ("POST", "maintenance/cleanup", {"json": {"keep": 10**30}}),
+    ("POST", "tickets", {"json": {"path": "//["}}),
+    ("POST", "jobs/load/upload", {"content": b"x", "headers": {"Content-Type": "multipart/form-data"}}),
+    ("POST", "jobs/load/upload", {"content": b"x", "headers": {"Content-Type": "multipart/form-data; boundary=y"}}),
+    ("POST", "jobs/load/upload", {"data": {"a": "b"}, "files": [("f", ("x.jsonl", b"{}"))]}),
+    ("GET", "jobs/%00", {}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "options"), HOSTILE, ids=[f"{m} {p[:50]}" for m, p, _ in HOSTILE])
+def test_a_hostile_request_is_answered_like_a_wrong_one(
+    client: TestClient, method: str, path: str, options: dict[str, Any]
+) -> None:
+    answer = client.request(method, path, **options)
+    assert answer.status_code in (200, 400, 404, 413), answer.text
+
+
+def test_a_token_that_somebody_made_is_refused(client: TestClient) -> None:
+    """Its digest is no secret: what it names is checked all the same."""
+    commits, offset, asked = json.loads(
+        base64.urlsafe_b64decode(got(client, "entities/Person?limit=1")["next_page_token"] + "==")
+    )
+    for forged in (
+        [[], offset, asked],
+        [commits * 2, offset, asked],
+        [["nowhere"], offset, asked],
+        [commits, -1, asked],
+    ):
+        token = token_of(json.dumps(forged).encode())
+        assert client.get(f"entities/Person?limit=1&page_token={token}").status_code in (400, 404)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("..", "data.jsonl"), ("../../etc/x.csv", "x.csv"), ("a*.jsonl", "a_.jsonl"), (None, "data.jsonl"), ("\0", "_")],
+)
+def test_a_file_of_a_form_is_called_so_that_it_leads_nowhere(given: str | None, name: str) -> None:
+    assert file_name(given) == name

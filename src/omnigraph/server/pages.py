@@ -39,7 +39,7 @@ def place_of(call: Call) -> Place | None:
     try:
         commits, offset, asked = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         place = Place(tuple(map(str, commits)), int(offset))
-    except (binascii.Error, ValueError, TypeError):
+    except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
         raise _rejected("it is none") from None
     if asked != _asked(call) or not 0 <= place.offset < 2**53:
         raise _rejected("it is of another request")
@@ -70,7 +70,9 @@ def limit_of(call: Call, default: int, most: int) -> int:
 def pinned(call: Call, revisions: Sequence[str]) -> Place:
     """Where the page begins: as the token says, or at the first item of what these revisions are now."""
     place = place_of(call)
-    if place is not None:
+    if place is not None and len(place.commits) == len(revisions):
         return place
+    if place is not None:
+        raise _rejected("it is of another request")
     at = call.query.get("at")
     return Place(tuple(call.graph.commit(revision, as_of=at).id for revision in revisions), 0)

@@ -60,7 +60,10 @@ class Tickets:
 
 def check_target(path: str, graph_id: str) -> str:
     """UsageError unless it is a path below the graph, and nothing else of an address."""
-    parts = urlsplit(path)
+    try:
+        parts = urlsplit(path)
+    except ValueError:
+        raise UsageError("a ticket is for a path below its graph") from None
     if parts.scheme or parts.netloc or parts.fragment or not parts.path.startswith(f"/graphs/{graph_id}/"):
         raise UsageError("a ticket is for a path below its graph", hint=f"/graphs/{graph_id}/blob?type=...")
     return path

@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$(\w*)$")
 _AFTER_VARIABLE = re.compile(r"\$(\w+)\s+(?:\$\w+\s*:\s*)?(\w*)$")
 _WORD = re.compile(r"(\w*)$")
 _STATEMENT = re.compile(r"\b(insert|update|delete)\s+(\w*)$")
-_PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]*)\)")
+_PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]{0,2000})\)")
 
 
 @dataclass(frozen=True)

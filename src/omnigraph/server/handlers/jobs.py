@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 64 * 1024
 MAX_FILES = 1_000
+MAX_NAME = 100
 COMMENT_SECONDS = 15.0
 
 
@@ -71,6 +73,8 @@ async def start_upload(call: Call) -> Answer:
 
 async def _received(call: Call, folder: Path) -> list[Path]:
     from starlette.datastructures import UploadFile
+    from starlette.exceptions import HTTPException
+    from starlette.formparsers import MultiPartException
 
     limit, size = call.service.settings.limits.load_body_bytes, 0
     receive = call.request.receive
@@ -85,14 +89,22 @@ async def _received(call: Call, folder: Path) -> list[Path]:
 
     request = type(call.request)(call.request.scope, counted)
     places: list[Path] = []
-    async with request.form(max_files=MAX_FILES, max_fields=0) as form:
-        for number, (_, part) in enumerate(form.multi_items()):
-            if isinstance(part, UploadFile):
-                name = Path(part.filename or "").name or "data.jsonl"
-                place = folder / str(number) / name.replace("\0", "")
-                await call.service.pools.run("write", partial(_keep, part, place))
-                places.append(place)
+    try:
+        async with request.form(max_files=MAX_FILES, max_fields=0) as form:
+            for number, (_, part) in enumerate(form.multi_items()):
+                if isinstance(part, UploadFile):
+                    place = folder / str(number) / file_name(part.filename)
+                    await call.service.pools.run("write", partial(_keep, part, place))
+                    places.append(place)
+    except (MultiPartException, HTTPException, KeyError) as error:
+        raise UsageError(f"the body is no form of files: {getattr(error, 'message', error)}") from None
     return places
+
+
+def file_name(given: str | None) -> str:
+    """What a file is called here: its name says its format, and of CSV and Parquet its type. It is no path and no pattern."""
+    name = re.sub(r"[^\w.-]", "_", (given or "").replace("\\", "/").rpartition("/")[2]).lstrip(".")
+    return name[-MAX_NAME:] or "data.jsonl"
 
 
 def _keep(part: Any, place: Path) -> None:
@@ -255,6 +267,8 @@ def _arrow_table(place: Path) -> pa.Table:
 
     try:
         with pa.memory_map(str(place)) as file:
-            return pa.ipc.open_stream(file).read_all()
-    except (pa.ArrowInvalid, OSError) as error:
+            table = pa.ipc.open_stream(file).read_all()
+        table.validate(full=True)  # What is sent may point anywhere.
+        return table
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise RecordError(f"the body is no Arrow stream: {error}") from None
