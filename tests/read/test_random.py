@@ -87,6 +87,8 @@ class Writer:
         clauses = self.clauses(people, cities, edges, self.draw(st.integers(1, 3)))
         if self.draw(st.integers(0, 3)) == 0:
             clauses.append(f"unnest ${self.pick(people)}.tags as $t")
+        if self.draw(st.integers(0, 3)) == 0:
+            clauses.append(self.path(people))
         if self.draw(st.integers(0, 2)) == 0:
             clauses.append(self.optional(people, cities))
         pattern = f"match {{ {' '.join(clauses)} }}"
@@ -117,7 +119,8 @@ class Writer:
             if b not in people:
                 people.append(b)
             low = self.draw(st.integers(1, 3))
-            bounds = f"{{{low},{low + self.draw(st.integers(0, 2))}}}" if kind in ("hops", "close") else ""
+            high = low + self.draw(st.integers(0, 2)) if self.draw(st.integers(0, 3)) else ""
+            bounds = f"{{{low},{high}}}" if kind in ("hops", "close") else ""
             word = "<knows>" if kind == "both" else "knows"
             return f"${b} {word}{bounds} ${a}" if kind == "back" else f"${a} {word}{bounds} ${b}"
         if kind == "edge":
@@ -211,6 +214,16 @@ class Writer:
         if type_ == "e":
             return f'{left} {self.pick(["=", "!="])} "{self.pick(["free", "pro"])}"'
         return f'{left} {self.pick(["=", "!=", "<", ">=", "starts_with", "contains"])} "{self.pick(NAMES)}"'
+
+    def path(self, people: list[str]) -> str:
+        """A path between two people, of whom one may be new, with a condition on it."""
+        start, end = self.pick(people), next(self.names) if self.draw(st.booleans()) else self.pick(people)
+        if end not in people:
+            people.append(end)
+        edge = self.pick(["knows{1,3}", "<knows>{1,2}", "knows{2,4}", "knows{1,4} by weight", "<knows>{1,3} by weight"])
+        name = next(self.names)
+        condition = self.pick(["", f"${name}.length > 1", f"${name}.cost < 3", f"size(${name}.nodes) >= 3"])
+        return f"shortest path ${name} from ${start} to ${end} along {edge} {condition}"
 
     def optional(self, people: list[str], cities: list[str]) -> str:
         """Its new variables are seen by what follows, but in no later step of the pattern."""
