@@ -56,6 +56,12 @@ def test_there_is_one_for_each_row_of_the_match(g: og.Graph) -> None:
     assert mutate(g, 'insert Note { text: "none" } match { $p: Person { name: "Cy" } }').commit is None
 
 
+def test_whatever_a_pattern_binds_can_be_inserted(g: og.Graph) -> None:
+    mutate(g, "insert Note { text: upper($x) } match { $p: Person unnest $p.tags as $x }")
+    mutate(g, 'insert Note { text: coalesce($b.name, "nobody") } match { $p: Person optional { $p knows $b } }')
+    assert [row["text"] for row in g.query(NOTES).rows] == ["Bo", "X", "nobody"]
+
+
 def test_statements_see_what_was_done_before_them_and_not_themselves(g: og.Graph) -> None:
     mutate(
         g,

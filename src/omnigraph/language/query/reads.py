@@ -58,7 +58,7 @@ def check_matched(
     around, checking.reads = checking.reads, set()
     pattern = check_pattern(clauses, scope)
     reads, checking.reads = checking.reads, around | checking.reads
-    entities = ({*scope.nodes} | {*scope.edges}) - scope.anonymous
+    entities = ({*scope.nodes} | {*scope.edges} | {*scope.unnested}) - scope.anonymous
     return plan.ReadPlan(
         name=name,
         parameters=declared,
