@@ -123,14 +123,18 @@ class Settings:
         return place
 
     def _store(self, address: str) -> Store:
+        if self.graph is not None:
+            raise UsageError("--graph names a graph of a server or cluster", hint="with --server NAME|URL")
+        return Store(self.storage_address(address))
+
+    def storage_address(self, address: str) -> str:
+        """An address in storage, such as that of another copy of the graph. UsageError for one of a server."""
         if address.startswith(("http://", "https://")):
             raise UsageError(
                 f"'{address}' is not a storage address",
                 hint="use --server for a server; a store is a path, s3://, gs:// or az://",
             )
-        if self.graph is not None:
-            raise UsageError("--graph names a graph of a server or cluster", hint="with --server NAME|URL")
-        return Store(address)
+        return address
 
     def _server(self, name_or_url: str, default_graph: str | None) -> Server:
         from omnigraph.client.credentials import check_url, named_servers

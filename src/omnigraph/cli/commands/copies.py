@@ -45,8 +45,8 @@ def register(cli: click.Group) -> None:
 
         settings.announce("clone", target)
         report = clone_graph(
-            settings.uri(source),
-            settings.uri(target),
+            settings.storage_address(source),
+            settings.storage_address(target),
             branches=branches or None,
             depth=depth,
             engine=engine,
@@ -73,7 +73,7 @@ def register(cli: click.Group) -> None:
         settings.announce("push", target)
         shown = not (settings.quiet or settings.as_json)
         report = settings.open().push(
-            settings.uri(target), branch, to=to, engine=engine, actor=settings.actor, show_progress=shown
+            settings.storage_address(target), branch, to=to, engine=engine, actor=settings.actor, show_progress=shown
         )
         _say(out, settings.uri(), target, report, "pushed")
 
@@ -94,7 +94,7 @@ def register(cli: click.Group) -> None:
         target = settings.uri()
         settings.announce("pull", target)
         shown = not (settings.quiet or settings.as_json)
-        report = settings.open().pull(settings.uri(source), branch, engine=engine, show_progress=shown)
+        report = settings.open().pull(settings.storage_address(source), branch, engine=engine, show_progress=shown)
         _say(out, source, target, report, "pulled")
 
 
