@@ -10,8 +10,9 @@ from typing import Literal as OneOf
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.aggregates import check_aggregate
 from omnigraph.language.query.functions import FUNCTIONS, NAMES, OTHER_NAMES, check_function, common_type, make_call
-from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
+from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope, is_plain, type_of
 from omnigraph.language.query.search import check_ranking, check_text_match
 from omnigraph.language.query.syntax import Position
 from omnigraph.values.json_values import Unfit
@@ -20,13 +21,6 @@ from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 Place = OneOf["match", "return", "having", "order", "where", "insert"]
 BlockChecker = Callable[[tuple[syntax.Clause, ...], Scope, Position], plan.Pattern]
-
-
-def type_of(expression: plan.Expression) -> PropertyType:
-    """The type of any expression; a whole entity stands for its id."""
-    if isinstance(expression, plan.EntityRef):
-        return replace(ID, nullable=expression.is_optional)
-    return expression.type
 
 
 def connected(op: OneOf["and", "or"], operands: Sequence[plan.Expression]) -> plan.Expression:
@@ -62,24 +56,12 @@ def _listed(items: Sequence[plan.Expression], left: PropertyType) -> plan.Consta
     return plan.Constant(values, PropertyType(left.scalar, is_list=True))
 
 
-def _aggregate_type(function: plan.AggregateFunction, operand: PropertyType) -> PropertyType:
-    if function in ("min", "max"):
-        return replace(operand, nullable=True)
-    if function == "sum" and operand.scalar.is_integer:
-        return PropertyType(Scalar.U64 if operand.scalar is Scalar.U64 else Scalar.I64, nullable=True)
-    return PropertyType(Scalar.F64, nullable=True)
-
-
 _PATH_VALUES = {
     "nodes": PropertyType(Scalar.STRING, is_list=True),
     "edges": PropertyType(Scalar.STRING, is_list=True),
     "length": PropertyType(Scalar.I64),
     "cost": PropertyType(Scalar.F64),
 }
-
-
-def _is_plain(type_: PropertyType) -> bool:
-    return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB)
 
 
 class ExpressionChecker:
@@ -155,7 +137,7 @@ class ExpressionChecker:
                 hint = "a duration is added to or taken from a date or an instant: now() - 30 days"
                 raise self.checking.refuse("T45", "a duration cannot stand here", expression.at, hint)
             case syntax.AggregateCall():
-                return self._aggregate(expression)
+                return check_aggregate(self, expression)
             case syntax.Block():
                 return self._block(expression)
 
@@ -173,7 +155,7 @@ class ExpressionChecker:
         """A list by itself; in `in` its items take the type of the left side instead."""
         items = [self.check(item) for item in literal.items]
         types = [type_of(item) for item in items]
-        if not all(_is_plain(type_) for type_ in types):
+        if not all(is_plain(type_) for type_ in types):
             raise self.checking.refuse("T7", "a list holds single values only", literal.at)
         if any(isinstance(item, plan.Constant) and item.value is None for item in items):
             raise self.checking.refuse("T3", "null cannot be an item of a list", literal.at)
@@ -328,7 +310,7 @@ class ExpressionChecker:
         if isinstance(left, plan.EntityRef) or isinstance(right, plan.EntityRef):
             return self._same_entity(comparison, left, right)
         for side in (left, right):
-            if not _is_plain(type_of(side)):
+            if not is_plain(type_of(side)):
                 raise self._operands(comparison, left, right)
         left, right = self._meet(comparison, left, right)
         if comparison.op not in ("=", "!=") and Scalar.BOOL in (type_of(left).scalar, type_of(right).scalar):
@@ -398,7 +380,7 @@ class ExpressionChecker:
         container = type_of(left)
         if comparison.op == "contains" and container.is_list:
             item = PropertyType(container.scalar)
-            if isinstance(right, plan.Constant) and _is_plain(right.type):
+            if isinstance(right, plan.Constant) and is_plain(right.type):
                 right = self._as_compared(right, item, comparison.right.at, True)
             if not self._comparable(item, type_of(right)):
                 raise self._operands(comparison, left, right)
@@ -407,18 +389,18 @@ class ExpressionChecker:
         return plan.Binary(comparison.op, left, right, _bool(left, right))
 
     def _comparable(self, first: PropertyType, second: PropertyType) -> bool:
-        both_plain = _is_plain(first) and _is_plain(second)
+        both_plain = is_plain(first) and is_plain(second)
         return both_plain and (first.scalar is second.scalar or (first.scalar.is_numeric and second.scalar.is_numeric))
 
     def _membership(self, comparison: syntax.Comparison) -> plan.Expression:
         left = self.check(comparison.left)
-        if isinstance(left, plan.EntityRef) or not _is_plain(left.type):
+        if isinstance(left, plan.EntityRef) or not is_plain(left.type):
             raise self._operands(comparison, left, self.check(comparison.right))
         if isinstance(comparison.right, syntax.ListLiteral):
             items: list[plan.Expression] = []
             for written in comparison.right.items:
                 item = self.check(written)
-                if isinstance(item, plan.Constant) and _is_plain(item.type):
+                if isinstance(item, plan.Constant) and is_plain(item.type):
                     item = self._as_compared(item, left.type, written.at, True)
                 if isinstance(item, plan.EntityRef) or not self._comparable(left.type, item.type):
                     raise self._operands(comparison, left, item)
@@ -548,62 +530,6 @@ class ExpressionChecker:
                 raise self.checking.refuse("T41", message, quantifier.condition.at)
         type_ = plan.NULLABLE_BOOL if items.type.nullable or type_of(condition).nullable else plan.BOOL
         return plan.Quantified(quantifier.kind, item, items, condition, type_)
-
-    def _aggregate(self, aggregate: syntax.AggregateCall) -> plan.Aggregate:
-        function = aggregate.function
-        if self.place not in ("return", "having", "order"):
-            hint = "use a `count { … }` block" if self.place == "match" else None
-            raise self.checking.refuse("T37", f"{function} cannot stand in `{self.place}`", aggregate.at, hint)
-        operand = self._aggregated(aggregate)
-        if function == "count":
-            return plan.Aggregate("count", operand, aggregate.distinct, PropertyType(Scalar.I64))
-        type_ = type_of(operand)
-        if function in ("collect", "first", "last") and not isinstance(operand, plan.EntityRef) and _is_plain(type_):
-            argument = None if aggregate.argument is None else self._ordering(aggregate, aggregate.argument)
-            collected = PropertyType(type_.scalar, is_list=True)
-            given = collected if function == "collect" else replace(type_, nullable=True)
-            return plan.Aggregate(function, operand, aggregate.distinct, given, argument)
-        allowed = type_.scalar.is_numeric
-        if function in ("min", "max"):
-            allowed = allowed or type_.scalar in (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
-        if isinstance(operand, plan.EntityRef) or type_.is_list or not allowed:
-            what = "an entity" if isinstance(operand, plan.EntityRef) else str(type_)
-            hint = (
-                f"name a property: {function}(${operand.variable}.…)" if isinstance(operand, plan.EntityRef) else None
-            )
-            raise self.checking.refuse("T8", f"{function} cannot be taken of {what}", aggregate.operand.at, hint)
-        fraction = None if aggregate.argument is None else self._fraction(aggregate.argument)
-        return plan.Aggregate(function, operand, False, _aggregate_type(function, type_), fraction)
-
-    def _fraction(self, written: syntax.Expr) -> plan.Constant:
-        fraction = self.check(written)
-        value = fraction.value if isinstance(fraction, plan.Constant) else None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            hint = "the middle is percentile(…, 0.5), which is median(…)"
-            raise self.checking.refuse(
-                "T8", "the second argument of percentile is a number from 0 to 1", written.at, hint
-            )
-        return plan.Constant(float(value), PropertyType(Scalar.F64))
-
-    def _ordering(self, aggregate: syntax.AggregateCall, written: syntax.Expr) -> plan.Expression:
-        order = self.check(written)
-        if isinstance(order, plan.EntityRef) or not _is_plain(order.type):
-            raise self.checking.refuse("T8", f"{aggregate.function} needs a value to go by", written.at)
-        return order
-
-    def _aggregated(self, aggregate: syntax.AggregateCall) -> plan.Expression:
-        if isinstance(aggregate.operand, syntax.Variable) and self.scope.edge(aggregate.operand.name) is not None:
-            return plan.EntityRef(aggregate.operand.name, self.scope.is_optional(aggregate.operand.name))
-        inside = [aggregate.operand] if aggregate.argument is None else [aggregate.operand, aggregate.argument]
-        for node, _ in (found for part in inside for found in syntax.walk(part)):
-            if isinstance(node, syntax.AggregateCall):
-                raise self.checking.refuse("T37", "an aggregate cannot stand inside another", node.at)
-            if isinstance(node, syntax.Call):
-                raise self.checking.refuse("T34", f"{node.function} cannot be aggregated", node.at)
-        operand = self.check(aggregate.operand)
-        if type_of(operand).scalar is Scalar.BLOB:
-            raise self.checking.refuse("T24", "a Blob cannot be aggregated", aggregate.operand.at)
-        return operand
 
     def _block(self, block: syntax.Block) -> plan.Expression:
         if self._blocks is None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
 from omnigraph.language.query import plan, syntax
-from omnigraph.language.query.expressions import ExpressionChecker, suggestion, type_of
+from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.reads import check_matched, with_columns
-from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope
+from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope, type_of
 from omnigraph.language.query.syntax import Position
 from omnigraph.values.types import PropertyType, Scalar
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from omnigraph.language.query import plan, syntax
-from omnigraph.language.query.expressions import ExpressionChecker, type_of
+from omnigraph.language.query.expressions import ExpressionChecker
 from omnigraph.language.query.functions import common_value_type
 from omnigraph.language.query.patterns import check_pattern
 from omnigraph.language.query.printer import column_name
-from omnigraph.language.query.scope import Checking, Scope
+from omnigraph.language.query.scope import Checking, Scope, type_of
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 _KINDS: dict[Scalar, plan.ColumnKind] = {

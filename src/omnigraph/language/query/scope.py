@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog, EdgeType, Property
+from omnigraph.language.query import plan
 from omnigraph.language.query.parser import refusal
 from omnigraph.language.query.syntax import Position
 from omnigraph.values.types import PropertyType, Scalar
@@ -113,3 +114,15 @@ class Scope:
             for interface in variable.interfaces
             for name, property in catalog.interfaces[interface].properties.items()
         }
+
+
+def type_of(expression: plan.Expression) -> PropertyType:
+    """The type of any expression; a whole entity stands for its id."""
+    if isinstance(expression, plan.EntityRef):
+        return replace(ID, nullable=expression.is_optional)
+    return expression.type
+
+
+def is_plain(type_: PropertyType) -> bool:
+    """A single value that compares: no list, no vector, no Blob."""
+    return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB)
