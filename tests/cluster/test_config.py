@@ -152,6 +152,7 @@ REFUSED = {
         "embedding_provider_profile_missing",
         6,
     ),
+    "a switch of agents that is no switch": (HEAD + "server: {mcp: {adhoc: maybe}}", "invalid_cluster_yaml", 3),
     "blobs without a base": (
         HEAD + GRAPH + "    external_blobs: {allow: [{scope: server_safe}]}",
         "invalid_external_blob_policy",

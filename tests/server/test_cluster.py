@@ -54,7 +54,7 @@ graphs:
 policies:
   data: { file: data.yaml, applies_to: [people] }
   server: { file: server.yaml, applies_to: [cluster] }
-server: { cors: ["https://studio.example"], limits: { body: 2048 } }
+server: { cors: ["https://studio.example"], limits: { body: 2048 }, mcp: { adhoc: false } }
 """
 TOKENS = {"ada": "t-ada", "bot": "t-bot", "none": "t-none", "stranger": "t-stranger", "cy": "t-cy", "eve": "t-eve"}
 ENVIRONMENT = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS)}
@@ -128,6 +128,15 @@ def test_who_may_export_need_not_be_allowed_to_read(client: TestClient) -> None:
         assert "omnigraph-graph-commit" not in exported.headers
     assert asked(client, "eve", "GET", "/graphs/people/snapshot").status_code == 403
     assert "omnigraph-graph-commit" in asked(client, "ada", "POST", "/graphs/people/export", json={}).headers
+
+
+def test_a_cluster_can_leave_agents_the_stored_queries_alone(client: TestClient) -> None:
+    listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    headers = {"Authorization": f"Bearer {TOKENS['ada']}", "Accept": "application/json, text/event-stream"}
+    tools = client.post("/graphs/people/mcp", json=listed, headers=headers).json()["result"]["tools"]
+    names = {tool["name"] for tool in tools}
+    assert "schema_get" in names
+    assert names.isdisjoint({"query", "mutate", "explain", "lint"})
 
 
 def test_a_rule_about_types_and_branches_holds_over_http(client: TestClient) -> None:

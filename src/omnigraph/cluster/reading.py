@@ -244,14 +244,23 @@ class ConfigReader:
     def server(self, node: Node | None) -> dict[str, Any]:
         parts = self.mapping(node, "'server'")
         if node is not None:
-            self.known(node, ("cors", "limits", "load_sources"), "'server'")
+            self.known(node, ("cors", "limits", "load_sources", "mcp"), "'server'")
         for key in ("cors", "load_sources"):
             for item in parts[key].items() if key in parts else ():
                 self.text(item, f"a member of 'server.{key}'", item)
         declared = {key: value.plain() for key, value in parts.items()}
         if "limits" in parts:
             declared["limits"] = self.limits(parts["limits"])
+        if "mcp" in parts:
+            self.agents(parts["mcp"])
         return declared
+
+    def agents(self, node: Node) -> None:
+        """Whether agents may give queries as text."""
+        self.known(node, ("adhoc",), "'server.mcp'")
+        for value in self.mapping(node, "'server.mcp'").values():
+            if not isinstance(value.value, bool):
+                self.found.add("invalid_cluster_yaml", "'server.mcp.adhoc' must be true or false", value)
 
     def limits(self, node: Node) -> dict[str, int]:
         """By the names that a server has for them."""

@@ -38,7 +38,9 @@ class ClusterGraphs:
             )
         without_policy = None if tokens is None else OnlyReads
         runtime = Runtime(self.memory)
-        makers = {id: partial(_served, graph, without_policy, runtime) for id, graph in applied.graphs.items()}
+        allows_adhoc = applied.server.get("mcp", {}).get("adhoc", True)
+        made = partial(_served, without_policy=without_policy, runtime=runtime, allows_adhoc=allows_adhoc)
+        makers = {id: partial(made, graph) for id, graph in applied.graphs.items()}
         graphs, set_aside = opened(makers, requires_all=self.requires_all)
         return Served(
             graphs,
@@ -61,6 +63,7 @@ class ClusterGraphs:
         )
 
 
-def _served(graph: AppliedGraph, without_policy: Gate | None, runtime: Runtime) -> ServedGraph:
+def _served(graph: AppliedGraph, *, without_policy: Gate | None, runtime: Runtime, allows_adhoc: bool) -> ServedGraph:
     gate = without_policy if graph.policy is None else policy_of(graph.policy, graph.id)
-    return serve_graph(graph.id, graph.uri, gate, graph.queries, runtime=runtime, is_in_cluster=True)
+    served = serve_graph(graph.id, graph.uri, gate, graph.queries, runtime=runtime, is_in_cluster=True)
+    return replace(served, allows_adhoc=allows_adhoc)
