@@ -163,7 +163,7 @@ def test_a_server_is_named_with_its_graph_and_knows_the_actor(
         (["branch", "delete", "x", "--server", url, "--graph", "people"], "pass --yes to agree"),
         (
             ["load", "--data", "cities.csv", "--mode", "append", "--server", url, "--graph", "people"],
-            "no file of JSON lines",
+            "not a file of JSON lines",
         ),
     ):
         assert run(words) != 0
