@@ -9,6 +9,7 @@ connections; writes a second of 64 clients beside 64 threads of the library, whi
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import statistics
@@ -83,39 +84,48 @@ def bare_starlette() -> Iterator[httpx.Client]:
         process.wait()
 
 
-async def reads_a_second(url: str) -> float:
-    """Over 32 connections, without waiting in between."""
-    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
-        end = time.perf_counter() + SECONDS
+class Connection:
+    """A client that costs little, so that the server is what is measured."""
 
-        async def reader(number: int) -> int:
-            done = 0
-            while time.perf_counter() < end:
-                answer = await client.post(
-                    "query", json={"query": POINT, "params": {"name": f"p{(number + done) % 1000}"}}
-                )
-                assert answer.status_code == 200
-                done += 1
-            return done
+    def __init__(self, address: str) -> None:
+        self._host, port = address.split(":")
+        self._port = int(port)
 
-        return sum(await asyncio.gather(*map(reader, range(CONNECTIONS)))) / SECONDS
+    async def open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
+
+    async def post(self, path: str, body: bytes) -> int:
+        head = f"POST /graphs/people/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._writer.write(head.encode() + body)
+        answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        size = int(answer.partition(b"content-length:")[2].partition(b"\r\n")[0])
+        await self._reader.readexactly(size)
+        return int(answer[9:12])
 
 
-async def writes_over_http(url: str) -> float:
-    limits = httpx.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
-    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
-        end = time.perf_counter() + SECONDS
+async def a_second(server: Running, connections: int, path: str, body: Callable[[int, int], bytes]) -> float:
+    """Requests that are answered with 200, over so many connections that never wait."""
+    opened = [Connection(server.address) for _ in range(connections)]
+    for connection in opened:
+        await connection.open()
+    end = time.perf_counter() + SECONDS
 
-        async def writer(number: int) -> int:
-            done = 0
-            while time.perf_counter() < end:
-                answer = await client.post("mutate", json={"query": ADD, "params": {"name": f"w{number}-{done}"}})
-                assert answer.status_code == 200, answer.text
-                done += 1
-            return done
+    async def ask(number: int) -> int:
+        done = 0
+        while time.perf_counter() < end:
+            assert await opened[number].post(path, body(number, done)) == 200
+            done += 1
+        return done
 
-        return sum(await asyncio.gather(*map(writer, range(CLIENTS)))) / SECONDS
+    return sum(await asyncio.gather(*map(ask, range(connections)))) / SECONDS
+
+
+def point(number: int, done: int) -> bytes:
+    return json.dumps({"query": POINT, "params": {"name": f"p{(number * 31 + done) % 1000}"}}).encode()
+
+
+def addition(number: int, done: int) -> bytes:
+    return json.dumps({"query": ADD, "params": {"name": f"w{number}-{done}"}}).encode()
 
 
 def writes_of_library(graph: og.Graph, threads: int) -> float:
@@ -171,9 +181,9 @@ def main() -> None:
         ) as server:
             print(f"start to ready: {time.perf_counter() - started:.2f} s")
             compare_reads(server, graph)
-            reads = asyncio.run(reads_a_second(f"{server.url}/graphs/people/"))
+            reads = asyncio.run(a_second(server, CONNECTIONS, "query", point))
             print(f"point reads a second over {CONNECTIONS} connections: {reads:,.0f}")
-            over_http = asyncio.run(writes_over_http(f"{server.url}/graphs/people/"))
+            over_http = asyncio.run(a_second(server, CLIENTS, "mutate", addition))
             compare_exports(server, folder)
         library = writes_of_library(graph, 16)
         print(
