@@ -101,6 +101,8 @@ def test_a_form_of_files_is_loaded_and_what_is_wrong_set_aside(loading: TestClie
     assert (failed["state"], failed["error"]["code"]) == ("failed", "bad_request")
     assert loading.post("jobs/load/upload", json={}).status_code == 415
     assert loading.post("jobs/load/upload", files=[]).status_code in (400, 415)
+    empty = {"content": b"--x\r\n--x--\r\n", "headers": {"Content-Type": "multipart/form-data; boundary=x"}}
+    assert loading.post("jobs/load/upload?mode=append", **empty).status_code == 400
 
 
 def test_a_job_is_cancelled_and_publishes_nothing(loading: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.json_schemas import TEXT, array, ref
-from omnigraph.server.route import JSON, NOTHING, Parameter, Response, Route
+from omnigraph.server.route import EVENTS, JSON, NOTHING, Parameter, Response, Route
 from omnigraph.server.routes import ROUTES
 
 CONTRACT_VERSION = "0.10.0"
@@ -127,7 +127,8 @@ def _response(route: Route, answer: Response) -> dict[str, Any]:
     elif answer.media_type == JSON:
         value["content"] = {JSON: {"schema": {"type": "object"}}}
     else:
-        value["content"] = {answer.media_type: {"schema": TEXT}}
+        # Events have parts of their own, which are no text as a whole.
+        value["content"] = {answer.media_type: {} if answer.media_type == EVENTS else {"schema": TEXT}}
     return value
 
 

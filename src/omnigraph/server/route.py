@@ -12,6 +12,7 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 BYTES = "application/octet-stream"
 PLAIN = "text/plain"
+EVENTS = "text/event-stream"
 NOTHING = ""
 """The media type of an answer without a body."""
 

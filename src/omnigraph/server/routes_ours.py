@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from omnigraph.server.json_schemas import COUNT, FLAG, enum, ref
-from omnigraph.server.route import NDJSON, Body, Parameter, Response, Route, json_answer, of_graph
+from omnigraph.server.route import EVENTS, NDJSON, Body, Parameter, Response, Route, json_answer, of_graph
 
-EVENTS = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 
 _REVISION = Parameter("rev", description="A branch, a tag, a commit id or branch~N; main when it is left out.")

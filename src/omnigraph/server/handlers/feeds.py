@@ -14,7 +14,7 @@ from omnigraph.server.calls import Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.streams import note_lag, page_limit
 from omnigraph.server.problems import error_json
-from omnigraph.server.routes_ours import EVENTS
+from omnigraph.server.route import EVENTS
 from omnigraph.server.tickets import TICKET_SECONDS, check_target
 from omnigraph.wire.changes import feed_json
 from omnigraph.wire.members import JsonObject

@@ -15,8 +15,7 @@ from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.feeds import event
 from omnigraph.server.jobs import Job
 from omnigraph.server.limits import too_large
-from omnigraph.server.route import NDJSON
-from omnigraph.server.routes_ours import EVENTS
+from omnigraph.server.route import EVENTS, NDJSON
 from omnigraph.server.shapes import load_shape
 from omnigraph.server.spools import receive_into, spool
 from omnigraph.wire.members import JsonObject
@@ -72,6 +71,7 @@ async def start_upload(call: Call) -> Answer:
 
 
 async def _received(call: Call, folder: Path) -> list[Path]:
+    from python_multipart.exceptions import FormParserError
     from starlette.datastructures import UploadFile
     from starlette.exceptions import HTTPException
     from starlette.formparsers import MultiPartException
@@ -96,7 +96,7 @@ async def _received(call: Call, folder: Path) -> list[Path]:
                     place = folder / str(number) / file_name(part.filename)
                     await call.service.pools.run("write", partial(_keep, part, place))
                     places.append(place)
-    except (MultiPartException, HTTPException, KeyError) as error:
+    except (MultiPartException, FormParserError, HTTPException, KeyError) as error:
         raise UsageError(f"the body is no form of files: {getattr(error, 'message', error)}") from None
     return places
 
