@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 INDEX_FOLDER = "_indices/"
 TABLES_CACHED = 512
 MAX_CHECKED = 100_000
-INDEX_CACHE_BYTES = 512 * 1024 * 1024
-METADATA_CACHE_BYTES = 256 * 1024 * 1024
+MAX_INDEX_CACHE_BYTES = 512 * 1024 * 1024
+MAX_METADATA_CACHE_BYTES = 256 * 1024 * 1024
+"""What Lance holds of one graph at most: half and a quarter of what the runtime may hold, if that is less."""
 
 
 class Tables:
@@ -423,7 +424,7 @@ class Tables:
         with self._lock:
             if self._session_value is None:
                 memory = self._memory
-                self._session_value = memory.share("lance", self._held_session)[0] if memory else _new_session()
+                self._session_value = memory.share("lance", self._held_session)[0] if memory else _new_session(self.runtime)
             return self._session_value
 
     def _held_session(self) -> tuple[Any, Any]:
@@ -435,7 +436,7 @@ class Tables:
         import lance
         import pyarrow as pa
 
-        session = _new_session()
+        session = _new_session(self.runtime)
         held = lance.write_dataset(
             pa.table({"held": pa.array([], pa.int8())}),
             self.uri("held"),
@@ -457,10 +458,13 @@ def sizes_in(path: str, listed: Iterable[ObjectInfo]) -> dict[str, int]:
     return sizes
 
 
-def _new_session() -> Any:
+def _new_session(runtime: Runtime) -> Any:
     import lance
 
-    return lance.Session(index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES)
+    return lance.Session(
+        index_cache_size_bytes=min(MAX_INDEX_CACHE_BYTES, runtime.memory_bytes // 2),
+        metadata_cache_size_bytes=min(MAX_METADATA_CACHE_BYTES, runtime.memory_bytes // 4),
+    )
 
 
 def _memory_at(root: str) -> Memory | None:
