@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ FILES = [file for file in files() if file.path.stem != "aggregates"]  # no case 
 
 def _returns_values(plan: ReadPlan) -> bool:
     expressions = [each.expression for each in (*plan.projections, *plan.order)]
-    is_plain = not (plan.grouped or plan.distinct or plan.limit or plan.offset)
+    is_plain = not (plan.grouped or plan.distinct or plan.limit or plan.offset or plan.union)
     return is_plain and not any(isinstance(each, EntityRef | Ranking) for each in expressions)
 
 
@@ -56,7 +57,7 @@ def _cases(folder: Path, file: LogicFile) -> tuple[View, list[tuple[str, Case]]]
 @pytest.mark.parametrize("file", FILES, ids=[file.path.stem for file in FILES])
 def test_an_insert_takes_the_rows_that_a_read_returns(file: LogicFile, tmp_path: Path) -> None:
     view, cases = _cases(tmp_path, file)
-    assert len(cases) >= 3
+    assert cases or file.path.stem in ("grouping", "union"), "an insert groups nothing and unites nothing"
     for name, case in cases:
         plan = compile_query(_insert(case, name), view.catalog)
         assert isinstance(plan, MutationPlan)
@@ -66,4 +67,9 @@ def test_an_insert_takes_the_rows_that_a_read_returns(file: LogicFile, tmp_path:
         run_mutation(transaction, plan, bind_parameters(plan.parameters, case.params), matched_rows)
         rows = transaction.pending(view.catalog.nodes[name]).rows.values()
         found = [[json_value(row.get(f"c{number}")) for number in range(len(row) - 1)] for row in rows]
-        assert sorted(map(repr, found)) == sorted(repr(list(row.values())) for row in case.rows), case.name
+        assert sorted(map(_text, found)) == sorted(_text(row.values()) for row in case.rows), case.name
+
+
+def _text(values: Iterable[object]) -> str:
+    """Zero has one sign here, as for whoever compares."""
+    return repr([value or 0.0 if isinstance(value, float) else value for value in values])

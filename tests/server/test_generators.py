@@ -11,7 +11,9 @@ import pytest
 DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
 CONFIG = """
 post_hooks: []
-content_type_overrides: {application/x-ndjson: application/octet-stream}
+content_type_overrides:
+  application/x-ndjson: application/octet-stream
+  application/vnd.apache.arrow.stream: application/octet-stream
 """
 USE = """
 import importlib, pkgutil, made

@@ -83,6 +83,7 @@ RIGHT: dict[str, Any] = {
     "id": "Ada",
     "name": "another",
     "property": "name",
+    "actor": "ada",
     "a": "main~1",
     "b": "main",
     "source": "side",

@@ -46,7 +46,7 @@ def takers(graph: og.Graph) -> Iterator[str]:
     for owner in (graph, graph.branches, graph.tags, graph.recovery):
         members += inspect.getmembers(owner, callable)
     for name, member in members:
-        if name.startswith("_") or not inspect.isroutine(member) or name == "commits":
+        if name.startswith("_") or not inspect.isroutine(member) or name in ("commits", "as_"):
             continue
         if {"actor", "message"} & inspect.signature(member).parameters.keys():
             yield name

@@ -165,7 +165,7 @@ class Settings:
         graph = open_graph(place.uri, policy=place.policy)
         return graph if self.actor is None else graph.as_(self.actor)
 
-    def reach(self, positional: str | None = None) -> Graph | RemoteGraph:
+    def graph_at(self, positional: str | None = None) -> Graph | RemoteGraph:
         """The graph, in storage or through a server."""
         place = self.place(positional)
         if isinstance(place, Store):

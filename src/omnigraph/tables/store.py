@@ -424,7 +424,9 @@ class Tables:
         with self._lock:
             if self._session_value is None:
                 memory = self._memory
-                self._session_value = memory.share("lance", self._held_session)[0] if memory else _new_session(self.runtime)
+                self._session_value = (
+                    memory.share("lance", self._held_session)[0] if memory else _new_session(self.runtime)
+                )
             return self._session_value
 
     def _held_session(self) -> tuple[Any, Any]:
@@ -436,9 +438,9 @@ class Tables:
         import lance
         import pyarrow as pa
 
-        session = _new_session(self.runtime)
+        session, schema = _new_session(self.runtime), pa.schema([pa.field("held", pa.int8())])
         held = lance.write_dataset(
-            pa.table({"held": pa.array([], pa.int8())}),
+            schema.empty_table(),
             self.uri("held"),
             mode="create",
             storage_options=self._options or None,

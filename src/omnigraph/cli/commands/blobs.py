@@ -54,7 +54,7 @@ def _register_get(group: click.Group) -> None:
         \b
         JSON: none; the bytes are the result
         """
-        found = settings.reach(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        found = settings.graph_at(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
         bytes_out = sys.stdout.buffer
         for piece in found.pieces(offset, length):
             bytes_out.write(piece)
@@ -86,6 +86,6 @@ def _register_stat(group: click.Group) -> None:
         \b
         JSON: {size, etag, graph_commit_id}
         """
-        found = settings.reach(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        found = settings.graph_at(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
         value = {"size": found.size, "etag": found.etag, "graph_commit_id": found.commit.id}
         out.show(value, f"{found.size} bytes, etag {found.etag}, at commit {found.commit.id}")

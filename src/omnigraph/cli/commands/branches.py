@@ -57,7 +57,7 @@ def _register_branch(group: click.Group) -> None:
 
         uri = settings.uri()
         settings.announce("branch create", uri)
-        graph = settings.reach()
+        graph = settings.graph_at()
         graph.branches.create(name, base)
         value = present({"uri": uri, "name": name, "from": base, "actor_id": settings.actor_for(graph)})
         out.done(value, f"created branch {name} from {base}")
@@ -72,7 +72,7 @@ def _register_branch(group: click.Group) -> None:
         \b
         JSON: {branches: [name]}
         """
-        names = [branch.name for branch in settings.reach().branches.list()]
+        names = [branch.name for branch in settings.graph_at().branches.list()]
         out.show({"branches": names}, "\n".join(names))
 
     @command(group, "delete", served=True, writes=True, destroys=True)
@@ -93,7 +93,7 @@ def _register_branch(group: click.Group) -> None:
         uri = settings.uri()
         settings.announce("branch delete", uri)
         settings.confirm_destruction("branch delete", uri)
-        graph = settings.reach()
+        graph = settings.graph_at()
         graph.branches.delete(name, force=force)
         out.done(present({"uri": uri, "name": name, "actor_id": settings.actor_for(graph)}), f"deleted branch {name}")
 
@@ -158,7 +158,7 @@ def _register_merge(group: click.Group) -> None:
 
         uri = settings.uri()
         settings.announce("branch merge", uri)
-        graph = settings.reach()
+        graph = settings.graph_at()
         try:
             with outcome_on_interrupt(graph, target):
                 result = graph.branches.merge(
@@ -254,7 +254,7 @@ def _register_tag(group: click.Group) -> None:
         """
         uri = settings.uri()
         settings.announce("tag create", uri)
-        commit = settings.reach().tags.create(name, revision).head
+        commit = settings.graph_at().tags.create(name, revision).head
         out.done({"name": name, "graph_commit_id": commit.id}, f"tagged {commit.id} as {name}")
 
     @command(group, "list", served=True)
@@ -269,7 +269,7 @@ def _register_tag(group: click.Group) -> None:
         """
         from omnigraph.wire.history import tag_json
 
-        rows = [tag_json(tag) for tag in settings.reach().tags.list()]
+        rows = [tag_json(tag) for tag in settings.graph_at().tags.list()]
         shown = [{"tag": row["name"], "commit": row["graph_commit_id"], "branch": row["graph_branch"]} for row in rows]
         out.table(shown, ["tag", "commit", "branch"], value={"tags": rows})
 
@@ -286,5 +286,5 @@ def _register_tag(group: click.Group) -> None:
         """
         uri = settings.uri()
         settings.announce("tag delete", uri)
-        settings.reach().tags.delete(name)
+        settings.graph_at().tags.delete(name)
         out.done({"name": name}, f"deleted tag {name}")

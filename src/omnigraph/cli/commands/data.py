@@ -106,7 +106,7 @@ def _register_load(cli: click.Group) -> None:
         settings.announce("load", address)
         if mode == "overwrite":
             settings.confirm_destruction("load --mode overwrite", address)
-        graph = settings.reach(uri)
+        graph = settings.graph_at(uri)
         with outcome_on_interrupt(graph, branch):
             receipt = graph.load(
                 list(data),
@@ -183,7 +183,7 @@ def _register_export(cli: click.Group) -> None:
         \b
         JSON (with --out): {target, entities}
         """
-        count = settings.reach(uri).export(
+        count = settings.graph_at(uri).export(
             target or "-",
             format=format,  # type: ignore[arg-type]
             revision=revision,

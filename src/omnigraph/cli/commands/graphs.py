@@ -54,7 +54,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.history import snapshot_json
 
-        value = snapshot_json(revision, settings.reach(uri).snapshot(revision, as_of=as_of))
+        value = snapshot_json(revision, settings.graph_at(uri).snapshot(revision, as_of=as_of))
         title = f"{revision} at commit {value['graph_commit_id']} (version {value['graph_version']})"
         columns = ["entity_kind", "type_name", "table_version", "entity_count"]
         out.table(value["tables"], columns, value=value, title=title)

@@ -86,7 +86,7 @@ def _register_list(group: click.Group) -> None:
         """
         from omnigraph.wire.history import commit_json
 
-        graph = settings.reach(uri)
+        graph = settings.graph_at(uri)
         if draw and not out.as_json:
             from omnigraph.cli.commit_graph import draw_commits
 
@@ -125,7 +125,7 @@ def _register_show(group: click.Group) -> None:
         """
         from omnigraph.wire.history import commit_json
 
-        found = settings.reach().commit(commit)
+        found = settings.graph_at().commit(commit)
         value = commit_json(found)
         shown = {**value, "created_at": f"{time_text(found.at)} UTC"}
         width = max(len(name) for name in shown)
@@ -158,7 +158,7 @@ def _register_show(group: click.Group) -> None:
         """
         from omnigraph.wire.changes import commit_page_json
 
-        graph = settings.reach()
+        graph = settings.graph_at()
         token = page_token
         shown: list[EntityChange] = []
         steps: list[MigrationStep] = []
@@ -219,7 +219,7 @@ def _register_diff(cli: click.Group) -> None:
         \b
         JSON: {from, to, changes: [{kind, type: {id, name}, id, op, before?, after?}]}
         """
-        found = settings.reach().diff(
+        found = settings.graph_at().diff(
             a,
             b,
             kinds=kinds or None,
@@ -262,7 +262,7 @@ def _register_feed(group: click.Group) -> None:
         \b
         JSON: {blocks: [{cause, schema_steps?, changes}], cursor, caught_up}
         """
-        graph = settings.reach()
+        graph = settings.graph_at()
         changes = partial(graph.changes, branch, kinds=kinds or None, types=types or None, ops=ops or None)
         page = changes(since=cursor, start=start, max_commits=limit)
         blocks = list(page.blocks)
@@ -308,7 +308,7 @@ def _register_feed(group: click.Group) -> None:
         """
         from omnigraph.wire.changes import baseline_json
 
-        done = settings.reach().baseline(
+        done = settings.graph_at().baseline(
             target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None, force=force
         )
         if target == "-":

@@ -98,7 +98,7 @@ def _register_query(cli: click.Group) -> None:
         """
         from omnigraph.wire.reads import explanation_json, result_json
 
-        graph = settings.reach()
+        graph = settings.graph_at()
         if explain:
             explanation = graph.explain(asked.source, asked.values, name=asked.name, revision=revision, as_of=as_of)
             out.show(explanation_json(explanation), str(explanation))
@@ -151,7 +151,7 @@ def _register_mutate(cli: click.Group) -> None:
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import receipt_json
 
-        graph = settings.reach()
+        graph = settings.graph_at()
         with outcome_on_interrupt(graph, branch):
             receipt = graph.mutate(
                 asked.source,
@@ -196,7 +196,7 @@ def _register_lint(cli: click.Group) -> None:
         if schema is not None:
             report, source = lint_text(Path(query), Path(schema)), {"kind": "file", "path": schema}
         else:
-            graph = settings.reach(uri)
+            graph = settings.graph_at(uri)
             report, source = graph.lint(Path(query)), {"kind": "graph", "uri": graph.uri}
         out.show(lint_json(report, source), str(report))
         if report.status == "error":

@@ -34,7 +34,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.schemas import schema_json
 
-        found = settings.reach(uri).snapshot(revision, as_of=as_of).schema
+        found = settings.graph_at(uri).snapshot(revision, as_of=as_of).schema
         out.show(schema_json(found), found.source.rstrip("\n"))
 
     @command(schema, "plan")
@@ -133,7 +133,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.schemas import schema_receipt_json
 
-        graph = settings.reach(uri)
+        graph = settings.graph_at(uri)
         if not dry_run:
             settings.announce("schema apply", graph.uri)
         if allow_data_loss and not dry_run:
