@@ -136,3 +136,10 @@ def test_a_broken_rule_is_noticed(rule: Patch) -> None:
     with broken(rule), pytest.raises((Violation, AssertionError)):
         run(failure[0])
     run(failure[0])
+
+
+@pytest.mark.parametrize("seed", [3_000_031_206, 5_000_051_004, 5_000_084_311])
+def test_schedules_that_found_something(seed: int) -> None:
+    """A lost answer that was said to be no commit; a prepared plan that was acknowledged at a position made again; a branch
+    whose log was swept before it was made."""
+    run_many(range(seed, seed + 1))

@@ -6,7 +6,15 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, BranchNotMerged, BranchReplaced, HistoryGap, UsageError
+from omnigraph.errors import (
+    AlreadyExists,
+    BranchNotFound,
+    BranchNotMerged,
+    BranchReplaced,
+    HistoryGap,
+    StagedTooLongAgo,
+    UsageError,
+)
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import PROBE_WINDOW_S, Chain, check_branch_name
 from omnigraph.history.genesis import MAIN
@@ -40,15 +48,19 @@ class Branches:
     def create(self, name: str, source: Entry) -> Entry:
         """A branch at the last commit of `source`. Costs two looks and one create, and two more looks when that is not a head.
 
-        HistoryGap when cleanup removes the commit at the same time: there is no branch then.
+        HistoryGap when cleanup removes the commit at the same time, StagedTooLongAgo when it may have removed what was stored
+        for the branch before: there is no branch then.
         """
         prepared_at = self.chain.clock()
         protected = self.protection(source)
         made = self.open(self.opening(name, source, self.new_id()), prepared_at=prepared_at)
-        if protected is not None or self.chain.clock() - prepared_at >= PROBE_WINDOW_S:
+        is_late = self.chain.clock() - prepared_at >= PROBE_WINDOW_S
+        if protected is not None or is_late:
             try:
                 self.check_protected(source, protected or frozenset())
-            except HistoryGap:
+                if is_late:
+                    self.retention.check_cutoff(name, prepared_at)
+            except (HistoryGap, StagedTooLongAgo):
                 self.delete(name, force=True)
                 raise
         return made
@@ -75,6 +87,7 @@ class Branches:
     def open(self, opening: Entry, *, prepared_at: float) -> Entry:
         """Make a branch with an entry that was made for it, at this time or later. AlreadyExists when it came too late."""
         self.tags.check_no_tag(opening.branch)
+        self.retention.check_cutoff(opening.branch, prepared_at)
         reach(Failpoint.BRANCH_BEFORE_CREATE)
         if self.chain.append(opening, prepared_at=prepared_at) is None:
             raise AlreadyExists(f"branch '{opening.branch}' was made by somebody else meanwhile")

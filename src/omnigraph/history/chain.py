@@ -261,7 +261,7 @@ class Chain:
 
         The watermark is raised before anything is swept, so reading it after our create shows every sweep that could
         have freed this position for us. Whether we were in the chain before that sweep, the log tells; what is not in
-        it is garbage of our own making.
+        it is garbage of our own making. So is what is in it elsewhere: somebody else has published the same prepared plan.
         """
         newest = self._listed(entry.branch)
         if newest is None or newest.incarnation != entry.incarnation:
@@ -269,7 +269,10 @@ class Chain:
                 f"branch '{entry.branch}' was deleted and swept while commit {entry.id} was published",
                 commit_id=entry.id,
             )
-        if entry.op == "create" or (entry.steps and self.log.find(newest, entry.steps[0].commit.id) is not None):
+        if entry.op == "create":
+            return True
+        first = self.log.find(newest, entry.steps[0].commit.id) if entry.steps else None
+        if first is not None and first.ref.position == entry.position:
             return True
         self.store.delete(key_of(entry.branch, entry.position))
         return False

@@ -383,7 +383,7 @@ def with_empty_branch(repository: Repository, base: LoadBase, receipt: LoadRecei
     if base.opening is None:
         return receipt
     try:
-        repository.history.branches.open(base.opening, prepared_at=0.0)
+        repository.history.branches.open(base.opening, prepared_at=base.since)
     except AlreadyExists:
         if base.new_branch:
             raise
