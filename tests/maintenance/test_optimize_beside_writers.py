@@ -190,8 +190,9 @@ def test_optimize_lands_in_a_stream_that_never_stops(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     try:
-        for _ in range(3):
-            assert graph.optimize(actor="janitor").commit is not None
+        landed = 0
+        while landed < 3:  # A stream that had no time to write since leaves nothing to do.
+            landed += graph.optimize(actor="janitor").commit is not None
     finally:
         stop.set()
         for thread in threads:
