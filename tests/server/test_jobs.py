@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import threading
@@ -18,7 +19,10 @@ from starlette.testclient import TestClient
 from omnigraph.errors import PolicyDenied
 from omnigraph.graph.writing import WriteMethods
 from omnigraph.policy import Ask
+from omnigraph.server.jobs import Job, Jobs
+from omnigraph.server.logs import Log
 from omnigraph.server.registry import Served
+from omnigraph.wire.members import JsonObject
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 PATIENCE_S = 60.0
@@ -198,3 +202,24 @@ def test_time_is_told_in_seconds(loading: TestClient) -> None:
     started = time.monotonic()
     job_id = loading.post("jobs/load/upload", files=[("file", ("a.jsonl", lines("T1")))]).json()["job_id"]
     assert 0 <= ended(loading, job_id)["seconds"] <= time.monotonic() - started + 1
+
+
+def test_a_defect_of_a_job_is_in_the_log_alone() -> None:
+    stream = io.StringIO()
+
+    async def broken(_job: Job) -> JsonObject:
+        raise RuntimeError("a secret place")
+
+    async def ended() -> Job:
+        jobs = Jobs(Log(stream=stream))
+        job = Job("people", None, "main", "append")
+        jobs.start(job, broken)
+        await asyncio.gather(*jobs._running)
+        jobs.close()
+        return job
+
+    job = asyncio.run(ended())
+    assert job.state == "failed"
+    assert "secret" not in json.dumps(job.to_json())
+    assert job.id in stream.getvalue()
+    assert "RuntimeError: a secret place" in stream.getvalue()

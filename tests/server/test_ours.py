@@ -446,7 +446,7 @@ def test_queries_are_printed_by_the_language(client: TestClient) -> None:
         ("query q() { match { $p: Person  $p $k:knows $b  $k.s", ["since"]),
         ("query q() { match { $p: Person  $p kn", ["knows"]),
         ("query q($name: String) { match { $p: Person { name: $na", ["name"]),
-        ("query q() { mat", ["match"]),
+        ("query q() { mat", ["match", "match_text"]),
         ("query q() { insert Ci", ["City"]),
     ],
 )

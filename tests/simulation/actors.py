@@ -182,7 +182,7 @@ class Actor:
         """A long write: its plan is kept, published, removed. Somebody else may publish it too."""
         plan, snapshot = self._plan(self._branch(), ("insert",))
         self.model.meant(plan, snapshot)
-        self._publish(self._kept(plan), snapshot)
+        self._publish(self._kept(plan, snapshot), snapshot)
         self.history.recovery.remove(plan.commit_id)
 
     # ------------------------------------------------------------ write keys
@@ -205,14 +205,14 @@ class Actor:
         plan, snapshot = self._opening_plan()
         plan = replace(plan, once=self._key())
         self.model.meant(plan, snapshot)
-        self._publish_keyed((self._kept(plan), snapshot), plan.once)
+        self._publish_keyed((self._kept(plan, snapshot), snapshot), plan.once)
         self.history.recovery.remove(plan.commit_id)
 
     def keyed_prepared(self) -> None:
         plan, snapshot = self._plan(self._branch(), ("insert",))
         plan = replace(plan, once=self._key())
         self.model.meant(plan, snapshot)
-        self._publish_keyed((self._kept(plan), snapshot), plan.once)
+        self._publish_keyed((self._kept(plan, snapshot), snapshot), plan.once)
         self.history.recovery.remove(plan.commit_id)
 
     def keyed_group(self) -> None:
@@ -239,7 +239,8 @@ class Actor:
 
     # ------------------------------------------------------------ branches made by writes
 
-    def _kept(self, plan: PublishPlan) -> PublishPlan:
+    def _kept(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        self.model.meant(plan, snapshot)  # Somebody may recover it although the answer to storing it is lost.
         self.history.recovery.keep(Prepared(plan, 0, {}), lambda: self.history.retention.check_prepared(plan))
         return replace(plan, kept_since=self.world.now, staged_since=None)
 
@@ -259,13 +260,13 @@ class Actor:
         """A write that makes its branch, or joins the one that somebody makes meanwhile, or wants a new one only."""
         plan, snapshot = self._opening_plan()
         self.model.meant(plan, snapshot)
-        self._publish(self._kept(plan), snapshot)
+        self._publish(self._kept(plan, snapshot), snapshot)
         self.history.recovery.remove(plan.commit_id)
 
     def published_twice(self) -> None:
         """A write that made its branch is published again after the branch was deleted: it is in no other one."""
         plan, snapshot = self._opening_plan()
-        self._publish(self._kept(plan), snapshot)
+        self._publish(self._kept(plan, snapshot), snapshot)
         self.history.branches.delete("dev", force=True)
         self._publish(plan, snapshot)
 

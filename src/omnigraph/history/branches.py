@@ -54,15 +54,9 @@ class Branches:
         prepared_at = self.chain.clock()
         protected = self.protection(source)
         made = self.open(self.opening(name, source, self.new_id()), prepared_at=prepared_at)
-        is_late = self.chain.clock() - prepared_at >= PROBE_WINDOW_S
-        if protected is not None or is_late:
-            try:
+        if protected is not None or self.chain.clock() - prepared_at >= PROBE_WINDOW_S:
+            with self._taken_back(name):
                 self.check_protected(source, protected or frozenset())
-                if is_late:
-                    self.retention.check_cutoff(name, prepared_at)
-            except (HistoryGap, StagedTooLongAgo):
-                self.delete(name, force=True)
-                raise
         return made
 
     def protection(self, source: Entry) -> frozenset[str] | None:
@@ -85,14 +79,27 @@ class Branches:
         self.retention.check_kept(at, "no branch can start from it")
 
     def open(self, opening: Entry, *, prepared_at: float) -> Entry:
-        """Make a branch with an entry that was made for it, at this time or later. AlreadyExists when it came too late."""
+        """Make a branch with an entry that was made for it, at this time or later. AlreadyExists when it came too late,
+        StagedTooLongAgo when a cleanup may have taken what was stored for it: there is no branch then."""
         self.tags.check_no_tag(opening.branch)
         self.retention.check_cutoff(opening.branch, prepared_at)
         reach(Failpoint.BRANCH_BEFORE_CREATE)
         if self.chain.append(opening, prepared_at=prepared_at) is None:
             raise AlreadyExists(f"branch '{opening.branch}' was made by somebody else meanwhile")
         reach(Failpoint.BRANCH_AFTER_CREATE)
+        # A cleanup that began before the create has not seen the branch.
+        with self._taken_back(opening.branch):
+            self.retention.check_cutoff(opening.branch, prepared_at)
         return opening
+
+    @contextlib.contextmanager
+    def _taken_back(self, name: str) -> Iterator[None]:
+        """A branch that was just made, and that a cleanup has taken something from, is deleted again."""
+        try:
+            yield
+        except (HistoryGap, StagedTooLongAgo):
+            self.delete(name, force=True)
+            raise
 
     def opening(self, name: str, source: Entry, entry_id: str) -> Entry:
         """The entry that would make a branch now, at the last commit of `source`. AlreadyExists when there is the branch."""

@@ -59,9 +59,9 @@ class Application:
         log: Log | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        self.service = Service(source, served, settings or ServerSettings(), tracer or NoTraces())
-        self.service.application = self
         self._log = log or Log()
+        self.service = Service(source, served, settings or ServerSettings(), tracer or NoTraces(), self._log)
+        self.service.application = self
         self._handlers = all_handlers()
         self._router = Router(ROUTES)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph.deadlines import Cancellation
 from omnigraph.errors import Cancelled, OmnigraphError, TooManyRequests
 from omnigraph.history.history import new_ulid
+from omnigraph.server.logs import Log
 from omnigraph.server.problems import DEFECT, error_json
 from omnigraph.wire.members import JsonObject, present
 
@@ -116,7 +117,8 @@ class Job:
 class Jobs:
     """The jobs of a process. Asked on the event loop only."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -130,9 +132,23 @@ class Jobs:
         self._jobs[job.id] = job
         while len(self._jobs) > MAX_JOBS and (oldest := next(iter(self._jobs.values()))).is_over:
             self._forget(oldest)
-        task = asyncio.ensure_future(_run(job, work))
+        task = asyncio.ensure_future(self._run(job, work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    async def _run(self, job: Job, work: Work) -> None:
+        try:
+            job.result = await work(job)
+            job.become("done")
+        except Cancelled:
+            job.become("cancelled")
+        except OmnigraphError as error:
+            job.error = error_json(error)
+            job.become("failed")
+        except Exception as error:  # A defect: whoever asks learns nothing of it, the log everything.
+            self._log.defect(job.id, error)
+            job.error = DEFECT
+            job.become("failed")
 
     def find(self, job_id: str) -> Job | None:
         return self._jobs.get(job_id)
@@ -158,17 +174,3 @@ class Jobs:
     def _forget(self, job: Job) -> None:
         del self._jobs[job.id]
         shutil.rmtree(job.folder, ignore_errors=True)
-
-
-async def _run(job: Job, work: Work) -> None:
-    try:
-        job.result = await work(job)
-        job.become("done")
-    except Cancelled:
-        job.become("cancelled")
-    except OmnigraphError as error:
-        job.error = error_json(error)
-        job.become("failed")
-    except Exception:  # A defect: whoever asks learns nothing of it.
-        job.error = DEFECT
-        job.become("failed")

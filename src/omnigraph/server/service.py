@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from omnigraph.errors import TooManyRequests
 from omnigraph.server.jobs import Jobs
+from omnigraph.server.logs import Log
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.pools import Pools
 from omnigraph.server.registry import Served, ServedSource
@@ -56,7 +57,9 @@ class Admission:
 
 
 class Service:
-    def __init__(self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer) -> None:
+    def __init__(
+        self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer, log: Log
+    ) -> None:
         self.settings = settings
         self.tracer = tracer
         self.metrics = Metrics()
@@ -65,7 +68,7 @@ class Service:
         self.replays = Replays()
         self.watches = Watches()
         self.tickets = Tickets()
-        self.jobs = Jobs()
+        self.jobs = Jobs(log)
         self.is_draining = False
         self.application: ASGIApp | None = None
         """The whole server, for routes that call other routes."""

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from omnigraph.language.catalog import Catalog, EdgeType, InterfaceType, Property
+from omnigraph.language.query.keywords import keywords
 
-_KEYWORDS = ("match", "return", "order", "limit", "offset", "insert", "update", "delete", "set", "where", "distinct",
-             "and", "or", "not", "exists", "count", "is null", "is not null", "in", "contains", "starts_with", "ends_with",
-             "as", "asc", "desc")  # fmt: skip
 _BOUND = re.compile(r"\$(\w+)\s*:\s*([A-Z]\w*)")
 _WALKED = re.compile(r"\$(\w+)\s+(?:\$(\w+)\s*:\s*)?<?([a-z]\w*)>?(?:\s*\{\d+,\d*\})?\s+\$(\w+)")
 _AFTER_DOT = re.compile(r"\$(\w+)\.(\w*)$")
@@ -111,4 +109,4 @@ def _edges(types: tuple[str, ...], catalog: Catalog) -> list[Completion]:
 
 
 def _words() -> list[Completion]:
-    return [Completion(word, "keyword") for word in _KEYWORDS]
+    return [Completion(word, "keyword") for word in keywords()]

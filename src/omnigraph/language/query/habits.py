@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from omnigraph.language.query.keywords import keywords
+
 _CYPHER_NODE = r"\(\s*(\w*)\s*(?::\s*(\w+))?\s*(?:\{[^}]*\})?\s*\)"
 _CYPHER_PATH = re.compile(
     rf"{_CYPHER_NODE}\s*(<)?-\s*(?:\[\s*(\w*)\s*(?::\s*(\w+))?(\*[\d.]*)?[^\]]*\])?\s*-(>)?\s*{_CYPHER_NODE}"
@@ -20,55 +22,6 @@ _SELECT = re.compile(
 _ARROW = re.compile(r"(\$\w+)\s*(<)?-\s*\[?\s*\$?\w*\s*:\s*(\w+)[^\]$\n]*\]?\s*-\s*>?\s*(\$\w+)")
 _QUOTED = re.compile(r"'([^'\n]*)'")
 _BOUND = re.compile(r"\$(\w+)\s*:\s*[A-Z]")
-_KEYWORDS = frozenset(
-    [
-        "query",
-        "match",
-        "return",
-        "distinct",
-        "as",
-        "order",
-        "asc",
-        "desc",
-        "limit",
-        "offset",
-        "having",
-        "insert",
-        "update",
-        "set",
-        "where",
-        "delete",
-        "and",
-        "or",
-        "not",
-        "is",
-        "in",
-        "null",
-        "true",
-        "false",
-        "contains",
-        "starts_with",
-        "ends_with",
-        "exists",
-        "count",
-        "sum",
-        "avg",
-        "min",
-        "max",
-        "collect",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "optional",
-        "union",
-        "unnest",
-        "now",
-        "date",
-        "datetime",
-    ]
-)
 _ELSEWHERE = {
     "LIKE": 'texts are compared with contains, starts_with and ends_with: $p.name contains "part"',
     "ILIKE": 'compare in lower case: lower($p.name) contains "part"',
@@ -185,10 +138,10 @@ def _star(before: str, after: str, _word: str) -> str | None:
 
 
 def _capitals(before: str, after: str, word: str) -> str | None:
-    if word.isupper() and word.lower() in _KEYWORDS:
-        return f"keywords are written in lower case: {word.lower()}"
     if word.isupper() and word in _ELSEWHERE:
         return _ELSEWHERE[word]
+    if word.isupper() and word.lower() in keywords():
+        return f"keywords are written in lower case: {word.lower()}"
     return None
 
 

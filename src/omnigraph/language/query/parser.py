@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from itertools import chain
 from typing import Any, cast
 
@@ -17,6 +16,7 @@ from omnigraph.errors import QueryError
 from omnigraph.language.parser_cache import parser_cache
 from omnigraph.language.query import syntax
 from omnigraph.language.query.habits import habit
+from omnigraph.language.query.keywords import grammar
 from omnigraph.language.query.syntax import Position
 
 MAX_DEPTH = 64
@@ -82,8 +82,7 @@ def refusal(
 
 @cache
 def _parser() -> Lark:
-    grammar = (files("omnigraph.language.query") / "query.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", maybe_placeholders=False, transformer=_Builder(), cache=parser_cache("query"))
+    return Lark(grammar(), parser="lalr", maybe_placeholders=False, transformer=_Builder(), cache=parser_cache("query"))
 
 
 def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryError:
