@@ -289,7 +289,6 @@ RULES: tuple[Patch, ...] = (
     cleanup_looks_once,
     cleanup_takes_what_plans_need,
     cleanup_marks_heads_only,
-    stalls_are_not_seen,
     tags_ignore_the_watermark,
     keys_are_looked_for_only_before_the_publish,
     neighbours_do_not_see_each_others_keys,

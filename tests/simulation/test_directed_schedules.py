@@ -11,6 +11,7 @@ from simulation.broken_rules import (
     Patch,
     broken,
     heads_are_remembered_as_of_now,
+    stalls_are_not_seen,
     surpassed_watermarks_and_cutoffs_go_at_once,
     watermark_can_fall,
 )
@@ -57,6 +58,40 @@ def a_cleanup_is_overtaken_by_one_that_keeps_less() -> None:
         graph.again().history.chain.read("main", 5)
 
 
+class StalledReads(CountingStore):
+    """The next read of an object takes hours, in which something happens."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def get(self, key: str) -> bytes:
+        action, self.meanwhile = self.meanwhile, None
+        if action is not None:
+            action()
+        return super().get(key)
+
+
+def a_reader_waits_for_hours_for_the_entry_after_its_head() -> None:
+    """When the answer comes, a cleanup has taken that entry: that there is none does not make its own head the newest."""
+    graph = SmallGraph()
+    graph.commits(2)
+    reader = graph.again()
+    store = StalledReads(graph.store)
+    reader.history.chain.store = store
+    known = reader.head()
+
+    def hours_pass() -> None:
+        others = graph.again()
+        others.commits(6)
+        graph.clock.now += LATER_S
+        assert sweep(others.again().history, "main") > 6
+
+    store.meanwhile = hours_pass
+    newest = reader.head()
+    assert store.meanwhile is None
+    assert newest.position > known.position + 1
+    assert newest == graph.again().head()
+
+
 class TornListings(CountingStore):
     """A listing takes a while, in which something happens, and shows what was there from its beginning to its end."""
 
@@ -100,6 +135,7 @@ def a_cutoff_is_looked_for_while_it_is_raised() -> None:
 
 SCHEDULES: tuple[tuple[Patch, Callable[[], None]], ...] = (
     (heads_are_remembered_as_of_now, a_writer_hears_of_its_commit_hours_later),
+    (stalls_are_not_seen, a_reader_waits_for_hours_for_the_entry_after_its_head),
     (watermark_can_fall, a_cleanup_is_overtaken_by_one_that_keeps_less),
     (surpassed_watermarks_and_cutoffs_go_at_once, a_watermark_is_looked_for_while_it_is_raised),
     (surpassed_watermarks_and_cutoffs_go_at_once, a_cutoff_is_looked_for_while_it_is_raised),

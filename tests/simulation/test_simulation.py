@@ -44,7 +44,6 @@ FOUND_NEAR = {
     "late_writers_do_not_look_at_the_cutoff": 312,
     "cleanup_looks_once": 132,
     "cleanup_takes_what_plans_need": 3_715,
-    "stalls_are_not_seen": 13_039,
     "tags_ignore_the_watermark": 1_496,
 }
 """Where a rule that takes long to be noticed was noticed before: looked at first. A wrong number costs time, nothing else."""
