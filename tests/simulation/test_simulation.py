@@ -39,7 +39,7 @@ FOUND_NEAR = {
     "incarnations_are_named_by_branch_alone": 3_512,
     "swept_positions_are_reused": 5_100,
     "cleanup_takes_young_things": 1_930,
-    "cleanup_without_fences": 4_709,
+    "cleanup_without_fences": 6_655,
     "cleanup_without_cutoff": 312,
     "late_writers_do_not_look_at_the_cutoff": 312,
     "cleanup_looks_once": 132,
