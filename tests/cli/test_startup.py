@@ -36,6 +36,10 @@ def test_help_loads_no_engine(arguments: list[str]) -> None:
     assert loaded(*arguments) == []
 
 
+def test_a_look_at_history_loads_no_engine_and_no_language(folder: Path) -> None:
+    assert loaded("commit", "list", "--json") == []
+
+
 def test_a_query_leaves_pandas_and_spark_alone(folder: Path) -> None:
     names = loaded("query", "near", "--query", "people.gq", "--params-file", "params.json")
     assert "lance" in names

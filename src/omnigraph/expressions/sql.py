@@ -10,8 +10,6 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
-from sqlglot import exp
-
 from omnigraph.expressions.functions import SECONDS
 from omnigraph.expressions.interpreter import item_type, type_of
 from omnigraph.language.query.plan import (
@@ -30,6 +28,7 @@ from omnigraph.language.query.plan import (
     Unary,
 )
 from omnigraph.relational.functions import neutral
+from omnigraph.relational.trees import exp
 from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
 

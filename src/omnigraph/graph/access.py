@@ -7,12 +7,14 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.history import MAIN, check_attribution
-from omnigraph.language.query.plan import MutationPlan
 from omnigraph.policy import Action, Ask, Gate, denied
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.plan import MutationPlan
 
 
 @dataclass(frozen=True)

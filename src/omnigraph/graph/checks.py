@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.texts import read_source
-from omnigraph.language.query.lint import LintReport, lint_queries
-from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.language.schema.lint import SchemaFinding
-from omnigraph.language.schema.lint import lint_schema as find_in_schema
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.lint import LintReport
+    from omnigraph.language.schema.lint import SchemaFinding
 
 
 @checked
@@ -21,6 +22,9 @@ def lint(gq: str | Path, schema: str | Path) -> LintReport:
     >>> report = og.lint("query q() { match { $p: Persn } return { $p.name } }", "node Person { name: String @key }")
     >>> assert report.status == "error"
     """
+    from omnigraph.language.query.lint import lint_queries
+    from omnigraph.language.schema.compiler import compile_schema
+
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file)
     queries, query_file = read_source(gq, ".gq")
@@ -34,5 +38,7 @@ def lint_schema(schema: str | Path, *, is_first: bool = True) -> tuple[SchemaFin
     >>> (finding,) = og.lint_schema("node Doc { embedding: Vector(3) }")
     >>> assert finding.code == "OG-VE-102"
     """
+    from omnigraph.language.schema.lint import lint_schema as find_in_schema
+
     text, file = read_source(schema, ".pg")
     return find_in_schema(text, file, is_first=is_first)

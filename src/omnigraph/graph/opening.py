@@ -11,7 +11,6 @@ from omnigraph.graph.access import Caller
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.texts import read_source
-from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.policy import Gate, check_gate
 from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability
@@ -40,6 +39,8 @@ def init(
     >>> cities = og.init("./cities", schema="node City { name: String @key }")
     >>> assert list(cities.schema.nodes) == ["City"]
     """
+    from omnigraph.language.schema.compiler import compile_schema
+
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file, new_table_id=new_table_id)
     shared, caller = _runtime(memory, runtime), _caller(policy)

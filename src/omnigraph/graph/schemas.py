@@ -12,10 +12,10 @@ from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.texts import read_source
 from omnigraph.history import MAIN
-from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.pipeline.engines import Engine, runner_of
 
 if TYPE_CHECKING:
+    from omnigraph.language.query.lint import LintReport
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.evolve.queries import BrokenQuery
@@ -30,6 +30,8 @@ class SchemaMethods(GraphState):
 
         >>> assert g.lint("people.gq").status == "ok"
         """
+        from omnigraph.language.query.lint import lint_queries
+
         text, file = read_source(gq, ".gq")
         return lint_queries(text, self._view(revision, as_of).catalog, file)
 

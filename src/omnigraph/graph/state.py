@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from omnigraph.graph.access import GRAPH, Caller
 from omnigraph.views import Repository, View
-from omnigraph.write import GroupCommitter
+
+if TYPE_CHECKING:
+    from omnigraph.write import GroupCommitter
 
 
 class GraphState:
@@ -19,7 +23,14 @@ class GraphState:
     ) -> None:
         self._repository = repository
         self._caller = caller
-        self._committer = committer or GroupCommitter(repository)
+        if committer is not None:
+            self._committer = committer
+
+    @cached_property
+    def _committer(self) -> GroupCommitter:
+        from omnigraph.write import GroupCommitter
+
+        return GroupCommitter(self._repository)
 
     @property
     def uri(self) -> str:

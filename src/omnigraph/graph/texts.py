@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
-from omnigraph.language.parameters import bind_parameters, check_cuts
-from omnigraph.language.query.compiler import compile_query
-from omnigraph.language.query.plan import MutationPlan, ReadPlan
 from omnigraph.views import View
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.plan import MutationPlan, ReadPlan
 
 Parameters = Mapping[str, object]
 
@@ -18,6 +19,9 @@ def compiled_read(
     gq: str | Path, view: View, params: Parameters | None, name: str | None
 ) -> tuple[ReadPlan, dict[str, object]]:
     """A read's plan under the view's schema, and its bound parameters. UsageError for a mutation."""
+    from omnigraph.language.parameters import check_cuts
+    from omnigraph.language.query.plan import ReadPlan
+
     plan, bound = _compiled(gq, view, params, name)
     if not isinstance(plan, ReadPlan):
         raise UsageError(f"'{plan.name}' is a mutation", hint="run it with mutate")
@@ -29,6 +33,8 @@ def compiled_mutation(
     gq: str | Path, view: View, params: Parameters | None, name: str | None
 ) -> tuple[MutationPlan, dict[str, object]]:
     """A mutation's plan under the view's schema, and its bound parameters. UsageError for a read."""
+    from omnigraph.language.query.plan import MutationPlan
+
     plan, bound = _compiled(gq, view, params, name)
     if not isinstance(plan, MutationPlan):
         raise UsageError(f"'{plan.name}' is a read", hint="run it with query")
@@ -38,6 +44,9 @@ def compiled_mutation(
 def _compiled(
     gq: str | Path, view: View, params: Parameters | None, name: str | None
 ) -> tuple[ReadPlan | MutationPlan, dict[str, object]]:
+    from omnigraph.language.parameters import bind_parameters
+    from omnigraph.language.query.compiler import compile_query
+
     text, file = read_source(gq, ".gq")
     plan = compile_query(text, view.catalog, name, file)
     return plan, bind_parameters(plan.parameters, params or {})

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import UsageError
-from omnigraph.expressions.arguments import Arguments
 from omnigraph.graph.access import TRANSACTION, Caller, touched
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.texts import compiled_mutation, compiled_read, read_source
 from omnigraph.history import KeyName, Once
-from omnigraph.language.query.plan import ReadPlan
 from omnigraph.policy import Ask
 from omnigraph.values.entities import Entity, Value, entity_value
 from omnigraph.views import Repository, View
-from omnigraph.write import GroupCommitter, Receipt, run_mutation
-from omnigraph.write import Transaction as WriteTransaction
-from omnigraph.write.transaction import records
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from omnigraph.expressions.arguments import Arguments
+    from omnigraph.language.query.plan import ReadPlan
     from omnigraph.read import Result
+    from omnigraph.write import GroupCommitter, Receipt
+    from omnigraph.write import Transaction as WriteTransaction
 
 State = Literal["open", "committed", "rolled back", "failed"]
 
@@ -55,6 +54,8 @@ class Transaction:
         once: Once | None,
         caller: Caller | None = None,
     ) -> None:
+        from omnigraph.write import Transaction as WriteTransaction
+
         self._repository = repository
         self._caller = caller
         self._key = None if once is None else KeyName.of(once)
@@ -111,6 +112,8 @@ class Transaction:
 
         >>> assert tx.insert_many("City", [{"name": "Bonn"}, {"name": "Cologne"}]) == 2
         """
+        from omnigraph.write.transaction import records
+
         given = rows if self._key is None else list(records(rows))
         return self._asking("insert_many", type_name, given, upsert).insert_many(type_name, given, upsert=upsert)
 
@@ -133,6 +136,8 @@ class Transaction:
 
         >>> tx.mutate("people.gq", {"name": "Dee", "age": 54}, name="grow")
         """
+        from omnigraph.write import run_mutation
+
         text, _ = read_source(gq, ".gq")
         writes = self._asking("mutate", text, params, name)
         plan, bound = compiled_mutation(gq, writes.view, params, name)

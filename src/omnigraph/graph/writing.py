@@ -14,13 +14,13 @@ from omnigraph.graph.transactions import Transaction
 from omnigraph.history import MAIN, Once, check_attribution
 from omnigraph.pipeline.engines import Engine, refuse_memory
 from omnigraph.policy import Ask
-from omnigraph.write import Receipt
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.choices import FileFormat, LoadMode
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.progress import Status
+    from omnigraph.write import Receipt
 
 
 @names_damage

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.sql import cast
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import engine
 from omnigraph.relational.sql import column, named, table, to_sql
+from omnigraph.relational.trees import exp
 from omnigraph.values.arrow import arrow_type
 
 if TYPE_CHECKING:

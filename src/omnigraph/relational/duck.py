@@ -12,10 +12,9 @@ import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from omnigraph.relational.connections import ConnectionPool
 from omnigraph.relational.sql import to_sql
+from omnigraph.relational.trees import exp
 
 if TYPE_CHECKING:
     import pyarrow as pa

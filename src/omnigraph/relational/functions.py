@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
-from sqlglot import exp, parse_one
+from omnigraph.relational.trees import exp
 
 Dialect = Literal["duckdb", "spark"]
 
@@ -140,4 +140,6 @@ def in_words_of(tree: exp.Expr, dialect: Dialect, *, copy: bool) -> exp.Expr:
 
 @cache
 def _pattern(name: str, dialect: Dialect) -> exp.Expr:
+    from sqlglot import parse_one
+
     return exp.Paren(this=parse_one(TEXTS[name][0 if dialect == "duckdb" else 1], dialect=dialect))

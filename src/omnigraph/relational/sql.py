@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
 from omnigraph.relational.functions import Dialect, in_words_of
+from omnigraph.relational.trees import exp
 
 
 def column(name: str, table: str | None = None) -> exp.Column:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from omnigraph.errors import CardinalityViolation, InputError
 from omnigraph.language.catalog import EdgeType
 from omnigraph.relational.sql import column, table
+from omnigraph.relational.trees import exp
 from omnigraph.rules.check import Check, Need, Query, Record, Risk, Rows, Violation, absent, same, violation
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from sqlglot import exp
-
 from omnigraph.errors import OmnigraphError
 from omnigraph.relational import duck
 from omnigraph.relational.sql import column, to_sql
+from omnigraph.relational.trees import exp
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from omnigraph.errors import KeyConflict, OmnigraphError, UniqueViolation
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.relational.sql import column, table
+from omnigraph.relational.trees import exp
 from omnigraph.rules.check import MAX_ROWS_ON_ONE_CORE, Check, Need, Query, Rows, Violation, same, violation
 
 if TYPE_CHECKING:

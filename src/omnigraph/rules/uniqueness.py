@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sqlglot import exp
-
 from omnigraph.errors import InputError, UniqueViolation
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational.sql import column, table
+from omnigraph.relational.trees import exp
 from omnigraph.rules.check import Check, Need, Query, Record, Rows, Violation, same, violation, with_values
 
 QUERIES_KEPT = 1_024

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from omnigraph.errors import InputError, ValueViolation
 from omnigraph.language.catalog import Constraint, EntityType
 from omnigraph.relational.sql import column, table
+from omnigraph.relational.trees import exp
 from omnigraph.rules.check import Check, Need, Query, Rows, Violation, violation
 from omnigraph.values.types import PropertyType, Scalar
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.pipeline.load.keyed_rows import (
     MAX_BUCKETS,
@@ -29,6 +27,7 @@ from omnigraph.pipeline.load.keyed_rows import (
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Target
 from omnigraph.relational import duck
+from omnigraph.relational.trees import exp
 from omnigraph.rules import Check, Need, Violation
 from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.tables.table import ROW_ADDRESS

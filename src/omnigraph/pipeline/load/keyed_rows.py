@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sqlglot import exp
-
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.pipeline.runner import Piece
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.relational import duck
+from omnigraph.relational.trees import exp
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import runs
 from omnigraph.tables.table import ROW_ADDRESS

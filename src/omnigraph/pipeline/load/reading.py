@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sqlglot import exp
-
 from omnigraph.errors import UnreadableInput
 from omnigraph.history import new_ulid
 from omnigraph.language.arrow import arrow_schema
@@ -37,6 +35,7 @@ from omnigraph.records.graph_batch import GraphBatchReader
 from omnigraph.records.tabular import TabularReader
 from omnigraph.records.typed import Reject, TypedRows
 from omnigraph.relational import duck
+from omnigraph.relational.trees import exp
 from omnigraph.rules.values import first_errors
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from omnigraph.changes.stored_rows import TypeRows, rows_at
 from omnigraph.changes.table_diff import unshared_rows
 from omnigraph.errors import InputError
@@ -30,6 +28,7 @@ from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck
 from omnigraph.relational.sql import to_sql
+from omnigraph.relational.trees import exp
 from omnigraph.rules import Check, Need
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.tables import Table, filters, in_list

@@ -11,8 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sqlglot import exp
-
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.expressions.arguments import Arguments
@@ -32,6 +30,7 @@ from omnigraph.read.sql.hops import is_level, is_recursive, next_level
 from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput, RelationalQuery
 from omnigraph.relational.sql import to_sql
+from omnigraph.relational.trees import exp
 from omnigraph.views import View
 
 if TYPE_CHECKING:

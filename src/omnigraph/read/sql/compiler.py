@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlglot import exp
-
 from omnigraph.expressions.sql import F64, ExpressionCompiler, Known, cast, literal, sql_type
 from omnigraph.expressions.usage import blocks
 from omnigraph.language.catalog import Catalog
@@ -27,6 +25,7 @@ from omnigraph.read.sql.patterns import Context, Relation
 from omnigraph.read.sql.shapes import Keys, Output, Ranked, RelationalQuery, common
 from omnigraph.relational.functions import neutral
 from omnigraph.relational.sql import column, named, table
+from omnigraph.relational.trees import exp
 from omnigraph.values.types import PropertyType, Scalar
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
 from omnigraph.language.query.plan import UNBOUNDED, Expansion
 from omnigraph.read.sql.shapes import EDGE, SOURCE, TARGET, HopInput
 from omnigraph.relational.functions import neutral
 from omnigraph.relational.sql import column, named, table
+from omnigraph.relational.trees import exp
 
 
 def define(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Query]]:

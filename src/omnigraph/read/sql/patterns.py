@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from sqlglot import exp
-
 from omnigraph.expressions.sql import ExpressionCompiler
 from omnigraph.expressions.usage import (
     blocks,
@@ -53,6 +51,7 @@ from omnigraph.read.sql.shapes import (
     common,
 )
 from omnigraph.relational.sql import column, named, table
+from omnigraph.relational.trees import exp
 
 ExpressionFactory = Callable[
     [Callable[[PropertyRef], exp.Expression], Callable[[Expression], exp.Expression]], ExpressionCompiler

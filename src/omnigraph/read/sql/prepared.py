@@ -7,14 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from sqlglot import exp
-
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.sql.shapes import Keys, RelationalQuery
 from omnigraph.relational.sql import to_sql
+from omnigraph.relational.trees import exp
 
 REMEMBERED = 512
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlglot import exp
-
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.sql import Known
 from omnigraph.language.query.plan import (
@@ -25,6 +23,7 @@ from omnigraph.language.query.plan import (
     ResultColumn,
     TextMatch,
 )
+from omnigraph.relational.trees import exp
 from omnigraph.values.types import PropertyType
 
 Keys = Literal["id", "ordinal"]
@@ -109,7 +108,7 @@ class HopInput:
         return f"edge:{self.expansion.edge}"
 
 
-Definition = Callable[[], Sequence[tuple[str, exp.Query]]]
+Definition = Callable[[], Sequence[tuple[str, "exp.Query"]]]
 """The queries that make an expansion's relation, in order. Written only when asked for: many hops are many queries."""
 
 

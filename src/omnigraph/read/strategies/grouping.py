@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from omnigraph.deadlines import Deadline
 from omnigraph.language.query.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.strategies.counting import largest
 from omnigraph.read.strategies.direct import is_ordered
 from omnigraph.relational.sql import column, named, table, to_sql
+from omnigraph.relational.trees import exp
 
 if TYPE_CHECKING:
     import numpy as np
