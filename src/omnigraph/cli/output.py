@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
 
-FORMATS = ("table", "kv", "csv", "jsonl", "json")
+if TYPE_CHECKING:
+    from omnigraph import Result
+
+FILE_FORMATS = ("csv", "jsonl", "parquet", "arrow")
+"""Those that can be written to a file as well."""
+FORMATS = ("table", "kv", "json", *FILE_FORMATS)
 
 MIN_COLUMN = 6
 """Narrower columns cannot be read: rows that would need them are shown one property per line."""
@@ -60,47 +64,46 @@ class Output:
         elif not self.quiet:
             print("(none)")
 
-    def rows(self, header: str, envelope: Mapping[str, Any], format: str) -> None:
-        """Query rows in one of the documented formats. `envelope` is the JSON form of the whole result."""
-        columns, rows = envelope["columns"], envelope["rows"]
+    def rows(self, header: str, result: Result, format: str, envelope: Callable[[], Any]) -> None:
+        """Query rows on standard output, in one of `FORMATS`. `envelope` makes the JSON form of the whole result."""
         if format == "json":
-            self.json(envelope)
-        elif format == "jsonl":
-            meta = {name: envelope[name] for name in ("query_name", "target", "row_count")}
-            print(json.dumps({"kind": "metadata", **meta}, ensure_ascii=False))
-            for row in rows:
-                print(json.dumps(row, ensure_ascii=False))
-        elif format == "csv":
-            writer = csv.writer(sys.stdout, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows([cell(row.get(name)) for name in columns] for row in rows)
-        else:
-            self._rows_for_people(header, rows, columns, format)
+            self.json(envelope())
+        elif format in FILE_FORMATS:
+            from omnigraph.wire.rows import write_rows
 
-    def _rows_for_people(
-        self, header: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], format: str
-    ) -> None:
+            sys.stdout.flush()
+            write_rows(result, "-", format)  # type: ignore[arg-type]
+        else:
+            self._rows_for_people(header, result, format)
+
+    def _rows_for_people(self, header: str, result: Result, format: str) -> None:
         if not self.quiet:
             print(header)
-        if not rows:
+        if not len(result):
             print("(no rows)")
-        elif format == "kv":
-            print_kv(rows, columns)
-        else:
-            print_table(rows, columns, self.column_width, wrap=self.wrap)
+            return
+        from omnigraph.cli.result_text import print_result
+
+        print_result(result, self.column_width, wrap=self.wrap, as_lines=format == "kv")
 
 
 def print_table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], column_width: int, *, wrap: bool = False
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    column_width: int,
+    *,
+    wrap: bool = False,
+    numeric: Collection[str] | None = None,
 ) -> None:
-    """A table no wider than the terminal; so many columns that it could not be read become lines."""
+    """A table no wider than the terminal; so many columns that it could not be read become lines. Columns that are `numeric`
+    (by default, those that hold numbers) stand at the right."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     width = screen_width()
-    if len(columns) * (MIN_COLUMN + 2) > width:
+    if is_too_wide(columns, width):
         print_kv(rows, columns)
         return
     texts = [[line(cell(row.get(name))) for name in columns] for row in rows]
@@ -108,10 +111,12 @@ def print_table(
     widths = fitted([min(most, column_width) for most in natural], width - 2 * (len(columns) - 1))
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 2, 0, 0))
     for name, most in zip(columns, widths, strict=True):
-        numeric = all(isinstance(row.get(name), int | float | None) for row in rows)
+        is_numeric = (
+            all(isinstance(row.get(name), int | float | None) for row in rows) if numeric is None else name in numeric
+        )
         table.add_column(
             Text(line(name)),
-            justify="right" if numeric else "left",
+            justify="right" if is_numeric else "left",
             width=most,
             overflow="fold" if wrap else "ellipsis",
             no_wrap=not wrap,
@@ -122,6 +127,10 @@ def print_table(
     with console.capture() as drawn:
         console.print(table)
     print("\n".join(row.rstrip() for row in drawn.get().splitlines()))
+
+
+def is_too_wide(columns: Sequence[str], width: int) -> bool:
+    return len(columns) * (MIN_COLUMN + 2) > width
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import secrets
@@ -272,3 +273,22 @@ class _RemoteObject:
     def discard(self) -> None:
         if self._gathered is not None:
             self._gathered.close()
+
+
+class AppendOnly(io.RawIOBase):
+    """A file that is only ever appended to, and knows how much was: its bytes may be taken away meanwhile."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        count: int = self._stream.write(data)  # type: ignore[call-overload]  # Arrow gives buffers
+        self._written += count
+        return count
+
+    def tell(self) -> int:
+        return self._written

@@ -6,14 +6,17 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.options import branch_option, command, engine_option, once_options, revision_options, uri_argument
-from omnigraph.cli.output import FORMATS, Output
+from omnigraph.cli.output import FILE_FORMATS, FORMATS, Output, counted
 from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph import Result
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,9 @@ def _register_query(cli: click.Group) -> None:
     @command(cli, "query", served=True)
     @asks
     @revision_options
-    @click.option("--format", type=click.Choice(FORMATS), help="Default: table.")
+    @click.option("--format", type=click.Choice(FORMATS), help="Default: table; with --output, by the file's name.")
+    @click.option("--output", "--out", "target", metavar="FILE", help="Write the rows to a file.")
+    @click.option("--force", is_flag=True, help="Replace a file that exists.")
     @click.option("--schema-of", metavar="REVISION", help="Ask through the schema of another revision, such as main.")
     @engine_option("local")
     @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after this many seconds.")
@@ -79,21 +84,25 @@ def _register_query(cli: click.Group) -> None:
         revision: str,
         as_of: str | None,
         format: str | None,
+        target: str | None,
+        force: bool,
         schema_of: str | None,
         engine: str,
         timeout: float | None,
         explain: bool,
     ) -> None:
-        """Ask a question of one snapshot.
+        """Ask a question of one snapshot. On a terminal, the rows that fit it are shown; a file or a pipe gets all of them.
 
         \b
         omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
         omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --format csv
+        omnigraph query adults --store ./people --query people.gq --output adults.parquet
         omnigraph query adults --store ./people --query people.gq --revision main~3
         omnigraph query adults --store ./people --query people.gq --revision v1 --schema-of main
 
         \b
         JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
+        JSON with --output: {output, format, row_count, graph_commit_id}
         JSON with --explain: how each part of the pattern would be read
         """
         from omnigraph.wire.reads import explanation_json, result_json
@@ -113,11 +122,26 @@ def _register_query(cli: click.Group) -> None:
             engine=engine,
             timeout=timeout,
         )
-        envelope = result_json(result, revision=revision, as_of=as_of)
-        word = "row" if result.num_rows == 1 else "rows"
+        if target is not None:
+            _write(out, result, target, format, force=force)
+            return
         place = f"{revision} as of {as_of}" if as_of else revision
-        header = f"{result.num_rows} {word} from {place} via {result.query_name}"
-        out.rows(header, envelope, "json" if settings.as_json else format or settings.config.output or "table")
+        header = f"{counted(result.num_rows, 'row', 'rows')} from {place} via {result.query_name}"
+        chosen = "json" if settings.as_json else format or settings.config.output or "table"
+        out.rows(header, result, chosen, lambda: result_json(result, revision=revision, as_of=as_of))
+
+
+def _write(out: Output, result: Result, target: str, format: str | None, *, force: bool) -> None:
+    """The rows to a file, in the format that was named or that the name of the file ends with."""
+    from omnigraph.wire.rows import write_rows
+
+    chosen = format or target.rpartition(".")[2]
+    if chosen not in FILE_FORMATS:
+        hint = f"--format {'|'.join(FILE_FORMATS)}, or a name that ends with one of them"
+        raise UsageError(f"'{target}' has no format that rows are written in", hint=hint)
+    write_rows(result, target, chosen, replace=force)  # type: ignore[arg-type]
+    value = {"output": target, "format": chosen, "row_count": len(result), "graph_commit_id": result.commit.id}
+    out.done(value, f"wrote {counted(len(result), 'row', 'rows')} to {target}")
 
 
 def _register_mutate(cli: click.Group) -> None:

@@ -16,6 +16,7 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.choices import StreamFormat
 from omnigraph.pipeline.export.job import selected_types
 from omnigraph.records.encoding import csv_header, csv_lines, file_columns, record_lines
+from omnigraph.storage.outputs import AppendOnly
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -89,26 +90,7 @@ def _writer(buffer: io.BytesIO, schema: pa.Schema, format: StreamFormat) -> pa.i
 
     if format == "arrow":
         return pa.ipc.new_stream(buffer, schema)
-    return pq.ParquetWriter(pa.PythonFile(_Forward(buffer), "w"), schema)
-
-
-class _Forward(io.RawIOBase):
-    """A file that is only ever appended to, and knows how much was: its bytes may be taken away meanwhile."""
-
-    def __init__(self, buffer: io.BytesIO) -> None:
-        self._buffer = buffer
-        self._written = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: object) -> int:
-        count = self._buffer.write(data)  # type: ignore[arg-type]  # Arrow gives buffers
-        self._written += count
-        return count
-
-    def tell(self) -> int:
-        return self._written
+    return pq.ParquetWriter(pa.PythonFile(AppendOnly(buffer), "w"), schema)
 
 
 def _taken(buffer: io.BytesIO) -> bytes:
