@@ -151,6 +151,7 @@ class RemoteGraph:
         format: FileFormat | None = None,
         encoding: str | None = None,
         delimiter: str | None = None,
+        map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
         engine: Engine = "spark",
         actor: str | None = None,
@@ -164,6 +165,7 @@ class RemoteGraph:
         no_actor(actor)
         only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
         only_default("on_progress", on_progress, None, "a server says how far it is to those who start a job")
+        only_default("map", map, None, "a server loads records that name their types and properties as the schema does")
         only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
         files = record_files(sources, type=type, format=format, encoding=encoding, delimiter=delimiter)
         headers = write_headers(once, if_commit)

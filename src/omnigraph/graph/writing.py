@@ -112,6 +112,7 @@ class WriteMethods(GraphState):
         format: FileFormat | None = None,
         encoding: str | None = None,
         delimiter: str | None = None,
+        map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
         engine: Engine = "spark",
         actor: str | None = None,
@@ -126,7 +127,9 @@ class WriteMethods(GraphState):
         `from_` makes a branch that is not there, at that revision, in the same step as the load: there is never a branch
         without its load. A branch that is there, or that somebody else makes meanwhile, is loaded into like any other; with
         `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
-        them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma).
+        them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma). `map` gives columns of CSV and
+        Parquet the names of the schema (`{"LOCODE": "code"}`), or is a map file, which says of each file what it holds:
+        `infer_schema` makes one.
 
         PreconditionFailed when `if_commit` is not the branch's head, or not where its first load starts it.
         `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
@@ -138,6 +141,7 @@ class WriteMethods(GraphState):
         >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
         """
         from omnigraph.pipeline.load.job import load
+        from omnigraph.pipeline.load.mapping import column_map
         from omnigraph.pipeline.progress import Reported
 
         return load(
@@ -158,6 +162,7 @@ class WriteMethods(GraphState):
             rejects=rejects,
             encoding=encoding,
             delimiter=delimiter,
+            map=column_map(map),
             show_progress=show_progress,
             progress=None if on_progress is None else Reported(on_progress),
         )

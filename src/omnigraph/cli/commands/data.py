@@ -17,6 +17,7 @@ from omnigraph.cli.options import (
 )
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
+from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph import LoadReceipt
@@ -62,6 +63,14 @@ def _register_load(cli: click.Group) -> None:
         "--encoding", metavar="NAME", help="The encoding of JSON lines and CSV, such as latin-1 (default: utf-8)."
     )
     @click.option("--delimiter", metavar="CHAR", help="What separates the columns of CSV (default: a comma).")
+    @click.option(
+        "--map",
+        "pairs",
+        multiple=True,
+        metavar="COLUMN=PROPERTY",
+        help="A column of CSV or Parquet is this property; may repeat.",
+    )
+    @click.option("--map-file", metavar="FILE", help="What each file holds, as 'schema infer --map-file' writes it.")
     @engine_option("spark")
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
@@ -79,6 +88,8 @@ def _register_load(cli: click.Group) -> None:
         format: str | None,
         encoding: str | None,
         delimiter: str | None,
+        pairs: tuple[str, ...],
+        map_file: str | None,
         engine: str,
         rejects: str | None,
         message: str | None,
@@ -92,6 +103,7 @@ def _register_load(cli: click.Group) -> None:
         omnigraph load ./people --data ./csv-folder --mode merge --branch review --from main
         omnigraph load ./people --data small.jsonl --mode append --engine local
         omnigraph load ./people --data Person.csv --mode append --encoding latin-1 --delimiter ';'
+        omnigraph load ./ports --data Port.csv --mode append --map LOCODE=code --map 'Port Name=name'
         omnigraph load ./people --data day.jsonl --mode append --once people-2026-11-15
 
         \b
@@ -99,9 +111,13 @@ def _register_load(cli: click.Group) -> None:
                unchanged, deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
                rejected?, actor_id?, commit?, repeated?}
         """
+        from pathlib import Path
+
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import load_json
 
+        if pairs and map_file:
+            raise click.UsageError("--map and --map-file exclude each other")
         address = settings.uri(uri)
         settings.announce("load", address)
         if mode == "overwrite":
@@ -119,6 +135,7 @@ def _register_load(cli: click.Group) -> None:
                 engine=engine,
                 encoding=encoding,
                 delimiter=delimiter,
+                map=Path(map_file) if map_file else _column_names(pairs) or None,
                 rejects=rejects,
                 actor=settings.actor_for(graph),
                 message=message,
@@ -126,6 +143,17 @@ def _register_load(cli: click.Group) -> None:
                 show_progress=not (settings.quiet or settings.as_json),
             )
         out.done(load_json(address, receipt), _loaded_text(address, receipt, rejects))
+
+
+def _column_names(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`LOCODE=code` as given on a command line. The last equals sign divides: names in a graph have none."""
+    names: dict[str, str] = {}
+    for pair in pairs:
+        column, sign, name = pair.rpartition("=")
+        if not sign or not column or not name:
+            raise UsageError(f"'{pair}' is no map of a column", hint="COLUMN=PROPERTY, for example --map LOCODE=code")
+        names[column] = name
+    return names
 
 
 def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from omnigraph.language.catalog import Catalog
 from omnigraph.pipeline.load.files import InputFile
-from omnigraph.pipeline.load.inputs import Frame, LoadInputs
+from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Split
 
 MICRO_BATCH = "micro-batch"
 """What a batch of a stream asks for. Spark gives a batch that it tries again the same rows; a query that was changed meanwhile
@@ -25,14 +25,29 @@ MIN_PIECES = 2
 
 def asked_of(inputs: LoadInputs, catalog: Catalog, mode: str) -> list[object]:
     """The load as values that JSON can tell."""
-    splits = {split.file.address: split for split in inputs.splits}
-    total = sum(split.file.size for split in splits.values())
+    splits = {(split.file.address, split.source): split for split in inputs.splits}
+    sizes = {split.file.address: split.file.size for split in inputs.splits}
+    total = sum(sizes.values())
     files = [
-        [split.format, split.key, split.text.encoding, split.text.delimiter, _file_digest(split.file, total)]
+        [
+            split.format,
+            split.key,
+            split.text.encoding,
+            split.text.delimiter,
+            *_mapped(split),
+            _file_digest(split.file, total),
+        ]
         for split in splits.values()
     ]
     frames = [[frame.key, _frame_digest(frame, catalog)] for frame in inputs.frames]
     return ["load", mode, sorted(files, key=repr), sorted(frames)]
+
+
+def _mapped(split: Split) -> list[object]:
+    """What a map says of a file."""
+    if split.source is not None:
+        return [{name: value for name, value in split.source.to_json().items() if name != "file"}]
+    return [dict(split.names)] if split.names else []
 
 
 def _file_digest(file: InputFile, total: int) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.pipeline.choices import FileFormat
+from omnigraph.pipeline.load.databases import DatabaseKind, database_kind
 from omnigraph.pipeline.load.files import InputFile, find_files
+from omnigraph.pipeline.load.mapping import ColumnMap, MappedSource
 from omnigraph.pipeline.load.text import UTF_8, TextOptions
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.values.arrow import arrow_type
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+SplitFormat = FileFormat | Literal["documents"] | DatabaseKind
+"""How the rows of a split are written; `documents` are JSON of any shape, whose places a map names."""
 
 _SUFFIXES: dict[str, FileFormat] = {
     ".jsonl": "jsonl",
@@ -39,13 +43,16 @@ class Split:
 
     index: int
     file: InputFile
-    format: FileFormat
+    format: SplitFormat
     key: str | None
     """The table the rows belong to; None when every record says it itself."""
     start: int
     end: int
     fresh: FreshIds
     text: TextOptions
+    source: MappedSource | None = None
+    """Which of its rows and columns are meant; None: all, under their own names or those of `names`."""
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -153,28 +160,63 @@ def resolve_inputs(
     new_id: Callable[[], str],
     encoding: str | None = None,
     delimiter: str | None = None,
+    map: ColumnMap | None = None,
 ) -> LoadInputs:
     """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"'{format}' is not a load format", hint=f"choose one of {', '.join(FORMATS)}")
-    text = TextOptions.checked(encoding, delimiter)
+    text, mapped = TextOptions.checked(encoding, delimiter), map or ColumnMap()
     if isinstance(sources, Mapping):
+        if mapped != ColumnMap():
+            raise UsageError("a map of columns is for files", hint="rename the columns of the DataFrame")
         for name in sources:
             if not isinstance(name, str):
                 raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
         _refuse_text_options([], encoding, delimiter)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return LoadInputs((), tuple(frames))
-    found: dict[str, tuple[InputFile, FileFormat, str | None]] = {}
+    found: dict[str, list[FoundRows]] = {}
     for source in _paths(sources):
         for file in find_files(source, options):
-            chosen = _format_of(file, format)
-            found.setdefault(file.address, (file, chosen, _key_of(file, chosen, catalog, type)))
+            if file.address not in found:
+                found[file.address] = _rows_of(file, catalog, format, type, mapped)
     if not found:
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
-    files = list(found.values())
-    _refuse_text_options([format for _, format, _ in files], encoding, delimiter)
-    return LoadInputs(tuple(_splits(files, parallelism, new_id, text)), ())
+    files = [rows for in_file in found.values() for rows in in_file]
+    _refuse_text_options([rows.format for rows in files], encoding, delimiter)
+    return LoadInputs(tuple(_splits(files, parallelism, new_id, text, mapped.names)), ())
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """Rows of one file that are to be loaded: all of it, or what an entry of a map takes."""
+
+    file: InputFile
+    format: SplitFormat
+    key: str | None
+    source: MappedSource | None = None
+
+
+def _rows_of(
+    file: InputFile, catalog: Catalog, format: str | None, type: str | None, mapped: ColumnMap
+) -> list[FoundRows]:
+    entries = mapped.of_file(file.address)
+    if not entries:
+        chosen = _format_of(file, format)
+        return [FoundRows(file, chosen, _key_of(file, chosen, catalog, type))]
+    if type is not None:
+        raise UsageError(f"the map says of which types '{file.name}' is", hint="leave --type out")
+    shape = _mapped_format(file, format)
+    return [FoundRows(file, shape, table_key(catalog, entry.type), entry) for entry in entries]
+
+
+def _mapped_format(file: InputFile, format: str | None) -> SplitFormat:
+    with file.open() as stream:
+        kind = database_kind(stream.read(16))
+    if kind is not None:
+        return kind
+    chosen = _format_of(file, format)
+    return "documents" if chosen == "jsonl" else chosen
 
 
 def _paths(sources: Any) -> list[str]:
@@ -192,11 +234,11 @@ def _paths(sources: Any) -> list[str]:
 _SOURCES_HINT = 'give a path, several paths, or {"Person": frame}'
 
 
-def _refuse_text_options(formats: Sequence[FileFormat], encoding: str | None, delimiter: str | None) -> None:
+def _refuse_text_options(formats: Sequence[SplitFormat], encoding: str | None, delimiter: str | None) -> None:
     """An option that no input could follow was meant for another command."""
     if delimiter is not None and "csv" not in formats:
         raise UsageError("a delimiter is for CSV files, and there are none", hint="leave --delimiter out")
-    if encoding is not None and not {"csv", "jsonl"} & set(formats):
+    if encoding is not None and not {"csv", "jsonl", "documents"} & set(formats):
         raise UsageError("an encoding is for JSON lines and CSV files, and there are none", hint="leave --encoding out")
 
 
@@ -237,21 +279,25 @@ def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | N
 
 
 def _splits(
-    files: Sequence[tuple[InputFile, FileFormat, str | None]],
+    files: Sequence[FoundRows],
     parallelism: int,
     new_id: Callable[[], str],
     text: TextOptions,
+    names: Mapping[str, str],
 ) -> list[Split]:
-    limit = _split_bytes(sum(file.size for file, _, _ in files), parallelism)
+    limit = _split_bytes(sum(rows.file.size for rows in files), parallelism)
     splits: list[Split] = []
-    for file, format, key in files:
+    for rows in files:
+        file, source = rows.file, rows.source
+        options = text if source is None else text.replaced(source.encoding, source.delimiter)
         # Only in UTF-8 can a line's end be told without reading from the file's beginning.
-        can_be_cut = format == "jsonl" and text.encoding == UTF_8
+        can_be_cut = rows.format == "jsonl" and text.encoding == UTF_8
         pieces = max(1, -(-file.size // limit)) if can_be_cut else 1
         step = -(-file.size // pieces)
         for piece in range(pieces):
             start, end = piece * step, min((piece + 1) * step, file.size)
-            splits.append(Split(len(splits), file, format, key, start, end, FreshIds.after(new_id()), text))
+            fresh = FreshIds.after(new_id())
+            splits.append(Split(len(splits), file, rows.format, rows.key, start, end, fresh, options, source, names))
     return splits
 
 

@@ -40,6 +40,7 @@ from omnigraph.pipeline.load.content import asked_of
 from omnigraph.pipeline.load.incoming import Incoming, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, resolve_inputs
 from omnigraph.pipeline.load.locating import locate
+from omnigraph.pipeline.load.mapping import ColumnMap
 from omnigraph.pipeline.load.packing import packed
 from omnigraph.pipeline.load.publishing import forget, publish, say_prepared
 from omnigraph.pipeline.load.reading import ReadReport, ReadTask, TypeReport, read_batches, read_bundle
@@ -82,6 +83,7 @@ def load(
     rejects: str | Path | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
+    map: ColumnMap | None = None,
     show_progress: bool = False,
     progress: Progress | None = None,
 ) -> LoadReceipt:
@@ -123,6 +125,7 @@ def load(
             new_id=repository.history.new_id,
             encoding=encoding,
             delimiter=delimiter,
+            map=map,
         )
         key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, mode))
         if (made := base.committed(repository, key)) is not None:

@@ -16,7 +16,9 @@ from uuid import uuid4
 from omnigraph.errors import UnreadableInput
 from omnigraph.history import new_ulid
 from omnigraph.language.arrow import arrow_schema
+from omnigraph.pipeline.load.databases import table_columns, table_rows
 from omnigraph.pipeline.load.inputs import Split
+from omnigraph.pipeline.load.mapped_rows import ColumnsReader, document_rows, rows_from, without_structs
 from omnigraph.pipeline.load.text import (
     START_BYTES,
     UTF_8,
@@ -157,7 +159,15 @@ class SplitReader:
 
     def read(self) -> Iterator[TypedRows]:
         try:
-            yield from {"jsonl": self._json_lines, "csv": self._csv, "parquet": self._parquet}[self.split.format]()
+            readers = {
+                "jsonl": self._json_lines,
+                "csv": self._csv,
+                "parquet": self._parquet,
+                "documents": self._documents,
+                "sqlite": self._database,
+                "duckdb": self._database,
+            }
+            yield from readers[self.split.format]()
         except UnreadableInput as error:
             self.problem = error
 
@@ -191,25 +201,50 @@ class SplitReader:
         self.rejects += source.rejects + reader.rejects
 
     def _parquet(self) -> Iterator[TypedRows]:
-        import numpy as np
         import pyarrow as pa
 
         with self.split.file.open_anywhere() as stream:
             batches = _parquet_batches(stream)
-            reader = self._tabular(next(batches), text=False)
+            is_mapped = self.split.source is not None
+            empty: pa.Table = next(batches)
+            reader = self._tabular((without_structs(empty) if is_mapped else empty).column_names, text=False)
             for batch in batches:
-                lines = pa.array(np.arange(self.lines + 1, self.lines + batch.num_rows + 1, dtype=np.int64))
+                lines = rows_from(self.lines, batch.num_rows)
                 self.lines += batch.num_rows
-                yield reader.read(pa.Table.from_batches([batch]), lines)
+                table = pa.Table.from_batches([batch])
+                yield reader.read(without_structs(table) if is_mapped else table, lines)
         self.rejects += reader.rejects
 
-    def _tabular(self, names: list[str], *, text: bool) -> TabularReader:
+    def _documents(self) -> Iterator[TypedRows]:
+        assert self.split.source is not None
+        with open_text(self.split.file, self.split.text.encoding) as file:
+            refuse_other_kinds(start_of(file), "JSON")
+            source = self.split.source
+            reader = self._tabular(source.picked.sources, text=True)
+            for table, lines in document_rows(file, source, self.rejects):
+                yield reader.read(table, lines)
+        self.rejects += reader.rejects
+
+    def _database(self) -> Iterator[TypedRows]:
+        source, kind = self.split.source, self.split.format
+        assert source is not None
+        assert kind in ("sqlite", "duckdb")
+        table, path = source.table or source.type, self.split.file.address
+        names = table_columns(kind, path, table)
+        reader = self._tabular(names, text=True)
+        for rows in table_rows(kind, path, table, names):
+            lines = rows_from(self.lines, rows.num_rows)
+            self.lines += rows.num_rows
+            yield reader.read(rows, lines)
+        self.rejects += reader.rejects
+
+    def _tabular(self, names: list[str], *, text: bool) -> ColumnsReader:
         assert self.split.key is not None
-        return TabularReader(self.target.catalog, self.split.key, names, self.split.fresh, text=text)
+        return ColumnsReader(self.target.catalog, self.split, names, text=text)
 
 
 def _parquet_batches(stream: Any) -> Iterator[Any]:
-    """The names of the columns, then the rows in batches."""
+    """A table without rows, then the rows in batches."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -223,7 +258,7 @@ def _parquet_batches(stream: Any) -> Iterator[Any]:
         )
     try:
         with pq.ParquetFile(stream) as file:
-            yield list(file.schema_arrow.names)
+            yield file.schema_arrow.empty_table()
             yield from file.iter_batches(batch_size=65_536)
     except (pa.ArrowException, OSError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -29,6 +29,13 @@ class TextOptions:
             )
         return cls(UTF_8 if encoding is None else _known_encoding(encoding), delimiter or ",")
 
+    def replaced(self, encoding: str | None, delimiter: str | None) -> TextOptions:
+        """The same, with what a file has of its own."""
+        own = TextOptions.checked(encoding, delimiter)
+        return TextOptions(
+            self.encoding if encoding is None else own.encoding, self.delimiter if delimiter is None else own.delimiter
+        )
+
 
 _CHUNK_BYTES = 1024 * 1024
 START_BYTES = 4096

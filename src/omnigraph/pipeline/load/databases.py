@@ -1,0 +1,110 @@
+"""Tables of SQLite and DuckDB files as cells of text. They are opened to read alone."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 65_536
+_SQLITE = b"SQLite format 3\0"
+_DUCKDB = b"DUCK"
+
+DatabaseKind = Literal["sqlite", "duckdb"]
+
+
+def database_kind(start: bytes) -> DatabaseKind | None:
+    """What a file is, by its first bytes."""
+    if start.startswith(_SQLITE):
+        return "sqlite"
+    return "duckdb" if start[8:12] == _DUCKDB else None
+
+
+def table_columns(kind: DatabaseKind, path: str, table: str) -> list[str]:
+    """The names of a table's columns. UnreadableInput when there is no such table."""
+    with _opened(kind, path) as database:
+        try:
+            return _columns(database, table)
+        except _errors() as error:
+            raise _unreadable(error) from None
+
+
+def table_rows(kind: DatabaseKind, path: str, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Rows of a table in the order in which they are stored, as text."""
+    import pyarrow as pa
+
+    with _opened(kind, path) as database:
+        try:
+            types = _duckdb_types(database, table) if kind == "duckdb" else {}
+            chosen = ", ".join(_as_text(name, types[name]) if types else quoted(name) for name in columns)
+            cursor = database.execute(f"SELECT {chosen} FROM {quoted(table)}")
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                cells = [pa.array(map(_cell, values), pa.string()) for values in zip(*rows, strict=True)]
+                yield pa.Table.from_arrays(cells, names=list(columns))
+        except _errors() as error:
+            raise _unreadable(error) from None
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _opened(kind: DatabaseKind, path: str) -> Any:
+    try:
+        if kind == "sqlite":
+            return closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True))
+        import duckdb
+
+        database = duckdb.connect(path, read_only=True)
+        database.execute("SET TimeZone = 'UTC'")
+        return closing(database)
+    except _errors() as error:
+        raise _unreadable(error) from None
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    import duckdb
+
+    return sqlite3.Error, duckdb.Error
+
+
+def _unreadable(error: Exception) -> UnreadableInput:
+    said = (str(error).splitlines() or [type(error).__name__])[0]
+    return UnreadableInput(f"the database cannot be read: {said}", hint="check that the file is whole, and not in use")
+
+
+def _columns(database: Any, table: str) -> list[str]:
+    found = database.execute(f"SELECT * FROM {quoted(table)} LIMIT 0").description
+    return [str(column[0]) for column in found]
+
+
+def _duckdb_types(database: Any, table: str) -> dict[str, str]:
+    return {row[0]: str(row[1]) for row in database.execute(f"DESCRIBE {quoted(table)}").fetchall()}
+
+
+def _as_text(name: str, type: str) -> str:
+    """A column of DuckDB as the text that a cell of CSV would have."""
+    column = quoted(name)
+    if type == "TIMESTAMP WITH TIME ZONE":
+        return f"CAST(CAST({column} AS TIMESTAMP) AS VARCHAR)"
+    if type == "BLOB":
+        return f"'base64:' || base64({column})"
+    if type.endswith("]") or type.startswith(("STRUCT", "MAP", "UNION")):
+        return f"CAST(to_json({column}) AS VARCHAR)"
+    return f"CAST({column} AS VARCHAR)"
+
+
+def _cell(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return "base64:" + base64.b64encode(value).decode()
+    return repr(value) if isinstance(value, float) else str(value)

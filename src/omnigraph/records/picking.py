@@ -1,0 +1,149 @@
+"""Columns as a source has them, as those of a type: picked, renamed, filtered, with lists and texts made of cells.
+
+A source may have columns without a name, or several with the same: `column_names` gives each a name of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import UnreadableInput
+from omnigraph.language.catalog import EntityType, NodeType
+from omnigraph.values.csv_cells import cell_value
+from omnigraph.values.types import PropertyType, Scalar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def column_names(header: list[str]) -> list[str]:
+    """The columns of a source: `column 3` for one without a name, `name (2)` for the second of a name."""
+    names: list[str] = []
+    for number, name in enumerate(header, 1):
+        plain = name.strip() or f"column {number}"
+        chosen, count = plain, 1
+        while chosen in names:
+            count += 1
+            chosen = f"{plain} ({count})"
+        names.append(chosen)
+    return names
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Which rows and columns of a source are entities of one type. The columns that are not named are left out."""
+
+    columns: Mapping[str, str]
+    """By the property, or `id`, `from`, `to`: the column of the source."""
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Only rows that have one of these texts in a column."""
+    separators: Mapping[str, str] = field(default_factory=dict)
+    """By the property, a list: what separates its items in a cell."""
+    skip_empty: tuple[str, ...] = ()
+    """Rows without a value for one of these are no entities of the type."""
+    distinct: bool = False
+    """Of several rows with the same key, the first."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The columns of the source that are needed."""
+        return list(dict.fromkeys([*self.columns.values(), *self.where]))
+
+    def check(self, names: list[str], entity: EntityType) -> None:
+        """UnreadableInput when the source lacks a column."""
+        missing = [name for name in self.sources if name not in names]
+        if missing:
+            shown = ", ".join(f"'{name}'" for name in missing)
+            raise UnreadableInput(
+                f"there is no column {shown} for {entity.name}",
+                type_name=entity.name,
+                hint=f"the columns are: {', '.join(names)}",
+            )
+
+
+class Picker:
+    """Applies a choice to the blocks of one source, one after the other."""
+
+    def __init__(self, picked: Picked, entity: EntityType) -> None:
+        self._picked = picked
+        self._entity = entity
+        self._seen: set[tuple[object, ...]] = set()
+        self.names = list(picked.columns)
+
+    def pick(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
+        """A block under the names of the type. The block's columns have the names of the source."""
+        import pyarrow as pa
+
+        mask = self._mask(table)
+        if mask is not None:
+            table, lines = table.filter(mask), lines.filter(mask)
+        columns = [self._column(name, table.column(source)) for name, source in self._picked.columns.items()]
+        picked = pa.Table.from_arrays(columns, names=self.names)
+        return self._first_of_each(picked, lines) if self._picked.distinct else (picked, lines)
+
+    def _mask(self, table: pa.Table) -> pa.Array | None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        masks = [
+            pc.is_in(_text(table.column(name)), value_set=pa.array(texts, pa.string()))
+            for name, texts in self._picked.where.items()
+        ]
+        for name in self._picked.skip_empty:
+            held = _text(table.column(self._picked.columns[name]))
+            masks.append(pc.fill_null(pc.greater(pc.utf8_length(held), 0), False))
+        if not masks:
+            return None
+        mask = masks[0]
+        for other in masks[1:]:
+            mask = pc.and_(mask, other)
+        return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        import pyarrow as pa
+
+        property = self._entity.properties.get(name)
+        if name in self._picked.separators and property is not None:
+            separator = self._picked.separators[name]
+            cells = [_list_cell(cell, separator, property.type) for cell in _text(column).to_pylist()]
+            return pa.chunked_array([pa.array(cells, pa.string())])
+        if property is None or (property.type.scalar is Scalar.STRING and not property.type.is_list):
+            return _text(column)
+        return column
+
+    def _first_of_each(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
+        import pyarrow as pa
+
+        keys = self._entity.key if isinstance(self._entity, NodeType) and self._entity.key else ("id",)
+        rows = zip(*(table.column(name).to_pylist() for name in keys), strict=True)
+        keep = []
+        for row in rows:
+            keep.append(row not in self._seen)
+            self._seen.add(row)
+        mask = pa.array(keep, pa.bool_())
+        return table.filter(mask), lines.filter(mask)
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values as text: as they are written in a cell, and of what has no such text, as JSON."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_string(column.type):
+        return column
+    try:
+        return pc.cast(column, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        texts = [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+def _list_cell(cell: str | None, separator: str, type: PropertyType) -> str | None:
+    """Items in a cell as the JSON that a cell of a list holds."""
+    if cell is None:
+        return None
+    item = PropertyType(type.scalar)
+    return json.dumps([cell_value(text, item) for text in cell.split(separator)] if cell else [], ensure_ascii=False)
