@@ -15,8 +15,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, UsageError
-from omnigraph.pipeline.export import streams
 from omnigraph.pipeline.export.streams import chunks
+from omnigraph.records.encoding import BLOCK_BYTES
 from omnigraph.tables import Table
 
 SCHEMA = "node P { name: String @key  x: I64?  note: String? }  node Q { name: String @key }  edge E: P -> Q"
@@ -52,10 +52,10 @@ def test_a_stream_is_of_its_revision_and_its_types(graph: og.Graph) -> None:
     assert lines_of(graph.export_stream(types=["Q"])) == [{"type": "Q", "data": {"id": "q", "name": "q"}}]
 
 
-def test_chunks_hold_whole_lines_of_about_64_kib(graph: og.Graph) -> None:
+def test_chunks_hold_whole_lines_of_64_to_128_kib(graph: og.Graph) -> None:
     stream = list(graph.export_stream())
     assert len(stream) > 10
-    assert all(streams.CHUNK_BYTES <= len(chunk) < streams.CHUNK_BYTES + 200 for chunk in stream[:-1])
+    assert all(BLOCK_BYTES <= len(chunk) < 2 * BLOCK_BYTES + 200 for chunk in stream[:-1])
     assert all(chunk.endswith(b"\n") for chunk in stream)
 
 

@@ -12,8 +12,6 @@ import pytest
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.tabular import TabularReader
-from omnigraph.values.columns import json_column
-from omnigraph.values.json_values import json_value
 
 SCALARS = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")
 PROPERTIES = [*(f"{name}?" for name in SCALARS), *(f"[{name}]?" for name in SCALARS if name != "Blob"), "Vector(2)?"]
@@ -106,25 +104,3 @@ def test_a_column_that_fits_is_taken(kind: str, type: str, values: list[Any]) ->
     reader = TabularReader(CATALOG, "node:A", [name], FRESH, text=False)
     typed = reader.read(pa.table({name: COLUMNS[kind]}), pa.array([1, 2]))
     assert (typed.rows.column(name).to_pylist(), reader.rejects) == (values, [])
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array([2**53 - 1, None]),
-        pa.array([2**53, 1]),
-        pa.array([-(2**63), None]),
-        pa.array([2**64 - 1], pa.uint64()),
-        pa.array([[1], [2**60]]),
-        pa.array([[0.5, 1.5]], pa.list_(pa.float32(), 2)),
-        pa.array([dt.date(2024, 1, 1), None]),
-        pa.array([[MOMENT], None]),
-        pa.array([b"x", None]),
-        pa.array(["x", None]),
-        pa.array([], pa.int64()),
-    ],
-    ids=str,
-)
-def test_a_column_as_json_is_each_value_as_json(column: pa.Array) -> None:
-    assert json_column(column) == [json_value(value) for value in column.to_pylist()]
-    assert json_column(pa.chunked_array([column, column])) == 2 * json_column(column)

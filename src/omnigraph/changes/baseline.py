@@ -14,7 +14,7 @@ from omnigraph.changes.feed import cursor_at
 from omnigraph.changes.stored_rows import chunk_rows
 from omnigraph.history import MAIN
 from omnigraph.language.catalog import EntityType
-from omnigraph.records.encoding import record_lines
+from omnigraph.records.encoding import json_blocks
 from omnigraph.storage.outputs import Target, outputs
 from omnigraph.views import Repository, View
 
@@ -56,17 +56,18 @@ def write_baseline(
     view, last = _captured(repository, branch, only)
     with outputs([target], repository.tables.options, replace=replace) as (file,), file.open() as out:
         entities = 0
-        for line in records(view, only):
-            out.write(line)
-            entities += 1
+        for entity, rows in _selected_rows(view, only):
+            out.writelines(json_blocks(entity, rows))
+            entities += rows.num_rows
         out.write(last.line)
     return Baseline(entities, last.snapshot_commit_id, last.resume_cursor)
 
 
-def baseline_lines(repository: Repository, branch: str = MAIN, *, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
-    """The same lines as a stream. A stream that ends without its last line is no baseline."""
+def baseline_blocks(repository: Repository, branch: str = MAIN, *, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
+    """The same lines as a stream of blocks. A stream that ends without its last line is no baseline."""
     view, last = _captured(repository, branch, only)
-    return itertools.chain(records(view, only), [last.line])
+    blocks = (block for entity, rows in _selected_rows(view, only) for block in json_blocks(entity, rows))
+    return itertools.chain(blocks, [last.line])
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,11 @@ def _captured(repository: Repository, branch: str, only: ChangeFilter) -> tuple[
     return view, _LastLine(commit.id, cursor_at(repository, head, commit, only))
 
 
-def records(view: View, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
-    """Nodes, then edges, as graph-batch lines. Bounded memory."""
+def _selected_rows(view: View, only: ChangeFilter) -> Iterator[tuple[EntityType, pa.RecordBatch]]:
+    """Nodes, then edges, in batches."""
     for entity in sorted(view.catalog.tables.values(), key=type_order):
         if only.wants_type(entity):
-            for batch in scanned_batches(view, entity):
-                yield from (f"{line}\n".encode() for line in record_lines(entity, batch))
+            yield from ((entity, batch) for batch in scanned_batches(view, entity))
 
 
 def scanned_batches(view: View, entity: EntityType) -> Iterator[pa.RecordBatch]:

@@ -197,8 +197,8 @@ class HistoryMethods(GraphState):
         >>> *_, last = b"".join(g.baseline_stream()).splitlines()
         >>> assert g.commit().id.encode() in last
         """
-        from omnigraph.changes import ChangeFilter, baseline_lines
+        from omnigraph.changes import ChangeFilter, baseline_blocks
         from omnigraph.pipeline.export.streams import chunks
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
-        return chunks(baseline_lines(self._repository, branch, only=only))
+        return chunks(baseline_blocks(self._repository, branch, only=only))

@@ -5,39 +5,47 @@ Loading what is written here gives the same rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.values.columns import json_column
 from omnigraph.values.csv_cells import cell_text
 from omnigraph.values.entities import OUTSIDE_NAMES
+from omnigraph.values.json_text import column_texts, joined_texts, json_text, object_texts, text_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+BLOCK_BYTES = 64 * 1_024
+"""Of text that is written or sent at a time."""
+ENCODED_BYTES = 4 * 1_024 * 1_024
+"""Of rows that are made into text at a time."""
 
 
-def record_lines(entity: EntityType, rows: pa.Table | pa.RecordBatch) -> Iterator[str]:
-    """A line of a graph batch for each row, without its newline.
+def record_lines(entity: EntityType, rows: pa.RecordBatch) -> pa.LargeStringArray:
+    """A line of a graph batch for each row, with its newline.
 
     A null is left out, unless leaving it out would mean the property's default.
     """
-    columns = {name: json_column(rows.column(name)) for name in ("id", *entity.properties)}
-    with_default = {name for name, property in entity.properties.items() if property.default is not None}
-    ends = [rows.column(name).to_pylist() for name in ("src", "dst")] if isinstance(entity, EdgeType) else None
-    for row, values in enumerate(zip(*columns.values(), strict=True)):
-        data = {n: v for n, v in zip(columns, values, strict=True) if v is not None or n in with_default}
-        record: dict[str, Any] = {"type": entity.name, "data": data}
-        if ends is not None:
-            record = {"edge": entity.name, "from": ends[0][row], "to": ends[1][row], "data": data}
-        yield _encode(record)
+    members = {name: rows.column(name) for name in ("id", *entity.properties)}
+    with_default = frozenset(name for name, property in entity.properties.items() if property.default is not None)
+    data, name = object_texts(members, written_nulls=with_default), json_text(entity.name)
+    if not isinstance(entity, EdgeType):
+        return joined_texts(f'{{"type":{name},"data":', data, "}\n")
+    ends = [column_texts(rows.column(end)) for end in ("src", "dst")]
+    return joined_texts(f'{{"edge":{name},"from":', ends[0], ',"to":', ends[1], ',"data":', data, "}\n")
+
+
+def json_blocks(entity: EntityType, rows: pa.RecordBatch) -> Iterator[bytes]:
+    """The lines of the rows in blocks of whole lines. Rows are made into text a part at a time, so that wide ones take
+    little memory."""
+    part = max(1, rows.num_rows * ENCODED_BYTES // max(rows.nbytes, 1))
+    for first in range(0, rows.num_rows, part):
+        yield from text_blocks(record_lines(entity, rows.slice(first, part)), BLOCK_BYTES)
 
 
 def json_lines(entity: EntityType, rows: pa.Table) -> bytes:
-    return "".join(f"{line}\n" for line in record_lines(entity, rows)).encode()
+    return b"".join(block for batch in rows.to_batches() for block in json_blocks(entity, batch))
 
 
 def csv_header(columns: list[str]) -> bytes:

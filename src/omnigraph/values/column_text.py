@@ -39,11 +39,13 @@ def _floats(values: pa.Array) -> pa.LargeStringArray:
 
     size = pc.abs(values)
     is_plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, EXACT_FROM), pc.less(size, EXACT_BELOW)))
-    if not pc.all(is_plain, skip_nulls=True, min_count=0).as_py():
-        return _one_by_one(values)
     digits = values.cast(pa.large_string())
     has_point = pc.match_substring(digits, ".")
-    return pc.if_else(has_point, digits, pc.binary_join_element_wise(digits, _text(".0"), _text("")))
+    digits = pc.if_else(has_point, digits, pc.binary_join_element_wise(digits, _text(".0"), _text("")))
+    is_other = pc.invert(is_plain).fill_null(False)
+    if not pc.any(is_other).as_py():
+        return digits
+    return pc.replace_with_mask(digits, is_other, _one_by_one(values.filter(is_other)))
 
 
 def _instants(values: pa.Array) -> pa.LargeStringArray:

@@ -1,4 +1,4 @@
-"""Columns from outside (parsed JSON, cells of CSV, Arrow) as the columns a table holds, and back as JSON.
+"""Columns from outside (parsed JSON, cells of CSV, Arrow) as the columns a table holds.
 
 A conversion is by whole columns, and raises Doubtful where one value might not fit. The caller then goes through
 `typed_value`, row by row, which says what is wrong or takes the value after all.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.csv_cells import INTEGER, NUMBER, cell_value
-from omnigraph.values.json_values import Unfit, Unrepresentable, json_value, typed_value
+from omnigraph.values.json_values import Unfit, Unrepresentable, typed_value
 from omnigraph.values.temporal import DAYS, MICROSECONDS, TOO_FINE, day_at, instant_at
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
 
@@ -304,25 +304,3 @@ def _one_by_one(values: list[Any], type: PropertyType) -> pa.Array:
         return pa.array([typed_value(value, type) for value in values], arrow_type(type))
     except Unfit:
         raise Doubtful from None
-
-
-# ---------------------------------------------------------------- out
-
-
-def json_column(column: pa.ChunkedArray) -> list[Any]:
-    """`json_value` of every value of a stored column; most columns hold nothing that JSON writes in another way."""
-    values: list[Any] = column.to_pylist()
-    return values if _is_json_already(column) else [json_value(value) for value in values]
-
-
-def _is_json_already(column: pa.ChunkedArray | pa.Array) -> bool:
-    import pyarrow.compute as pc
-    import pyarrow.types as pt
-
-    type = column.type
-    if pt.is_list(type) or pt.is_fixed_size_list(type):
-        return _is_json_already(pc.list_flatten(column))
-    if pt.is_int64(type) or pt.is_uint64(type):
-        extent = pc.min_max(column).as_py()
-        return extent["min"] is None or (extent["min"] >= -MAX_SAFE_INTEGER and extent["max"] <= MAX_SAFE_INTEGER)
-    return bool(pt.is_string(type) or pt.is_boolean(type) or pt.is_integer(type) or pt.is_floating(type))

@@ -15,14 +15,13 @@ from omnigraph.errors import UsageError
 from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.choices import StreamFormat
 from omnigraph.pipeline.export.job import selected_types
-from omnigraph.records.encoding import csv_header, csv_lines, file_columns, record_lines
+from omnigraph.records.encoding import BLOCK_BYTES, csv_header, csv_lines, file_columns, json_blocks
 from omnigraph.storage.outputs import AppendOnly
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK_BYTES = 64 * 1_024
 STREAM_FORMATS: tuple[StreamFormat, ...] = get_args(StreamFormat)
 
 
@@ -34,8 +33,7 @@ def export_stream(view: View, format: StreamFormat, types: Sequence[str] | None)
         raise UsageError(f"'{format}' is not a format of a stream", hint=f"choose one of {', '.join(STREAM_FORMATS)}")
     entities = sorted((view.entity(key) for key in selected_types(view, types)), key=type_order)
     if format == "jsonl":
-        lines = (f"{line}\n".encode() for entity in entities for line in _lines(view, entity))
-        return chunks(lines)
+        return chunks(block for entity in entities for block in _json(view, entity))
     if len(entities) != 1:
         raise UsageError(f"a {format} stream holds one type, and {len(entities)} are exported", hint="choose one type")
     if format == "csv":
@@ -43,7 +41,7 @@ def export_stream(view: View, format: StreamFormat, types: Sequence[str] | None)
     return chunks(_drained(view, entities[0], format))
 
 
-def chunks(pieces: Iterable[bytes], size: int = CHUNK_BYTES) -> Iterator[bytes]:
+def chunks(pieces: Iterable[bytes], size: int = BLOCK_BYTES) -> Iterator[bytes]:
     """The same bytes in chunks of about this size; none is cut, so that a line is always whole."""
     held: list[bytes] = []
     held_bytes = 0
@@ -57,9 +55,9 @@ def chunks(pieces: Iterable[bytes], size: int = CHUNK_BYTES) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _lines(view: View, entity: EntityType) -> Iterator[str]:
+def _json(view: View, entity: EntityType) -> Iterator[bytes]:
     for batch in scanned_batches(view, entity):
-        yield from record_lines(entity, batch)
+        yield from json_blocks(entity, batch)
 
 
 def _csv(view: View, entity: EntityType) -> Iterator[bytes]:

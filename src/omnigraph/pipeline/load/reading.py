@@ -31,7 +31,7 @@ from omnigraph.pipeline.load.text import (
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
 from omnigraph.records.csv_rows import CsvReader
-from omnigraph.records.encoding import record_lines
+from omnigraph.records.encoding import json_lines
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
 from omnigraph.records.tabular import TabularReader
@@ -323,7 +323,7 @@ class FragmentWriter:
         import pyarrow as pa
 
         for row, error in sorted(broken.items()):
-            (text,) = record_lines(entity, typed.rows.slice(row, 1))
+            text = json_lines(entity, typed.rows.slice(row, 1)).decode().rstrip("\n")
             self.rejects.setdefault(split, []).append(Reject.of(typed.lines[row].as_py(), error, text))
         keep = [row not in broken for row in range(typed.rows.num_rows)]
         mask = pa.array(keep, pa.bool_())

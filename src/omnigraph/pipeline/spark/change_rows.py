@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +13,7 @@ from omnigraph.changes import EntityChange
 from omnigraph.errors import UsageError
 from omnigraph.history import Commit, to_microseconds
 from omnigraph.language.schema.step_json import step_json
-from omnigraph.values.json_values import json_value
+from omnigraph.values.json_text import json_text, value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 BATCH_ROWS = 4_096
 BATCH_CHARACTERS = 8 * 1024 * 1024
 """Of JSON text, after which a batch is full."""
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class ChangeRow(NamedTuple):
@@ -51,7 +48,7 @@ class ChangeRow(NamedTuple):
 
     @classmethod
     def of_schema(cls, steps: Sequence[MigrationStep], commit: Commit) -> ChangeRow:
-        text = _encode([step_json(step) for step in steps])
+        text = json_text([step_json(step) for step in steps])
         return cls("schema", None, None, None, text, commit.id, commit.actor, to_microseconds(commit.at))
 
     @property
@@ -60,7 +57,7 @@ class ChangeRow(NamedTuple):
 
 
 def entity_text(entity: Entity | None) -> str | None:
-    return None if entity is None else _encode(json_value(entity))
+    return None if entity is None else value_text(entity)
 
 
 def arrow_schema() -> pa.Schema:
