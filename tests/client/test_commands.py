@@ -96,7 +96,7 @@ def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     shutil.copytree(tmp_path / "people", tmp_path / "served" / "people")
     for place in ("here", "there"):
         shutil.copytree(FILES, tmp_path / place)
-    source = Fixed({"people": tmp_path / "served" / "people"}, queries="")
+    source = Fixed({"people": tmp_path / "served" / "people"}, queries=(FILES / "people.gq").read_text())
     with ExitStack() as stack:
         url = stack.enter_context(serving(Application(source, source.load(), log=Log("json", StringIO()))))
 
@@ -137,6 +137,57 @@ def test_every_command_prints_the_same_both_ways(
             found = capsys.readouterr()
             outcomes.append((code, shown(found.out), shown(found.err)))
         assert outcomes[1] == outcomes[0], command
+
+
+STORED = [
+    "query everyone",
+    "query everyone --json",
+    'query near --params \'{"who": "Ada"}\' --format csv',
+    "query near --params '{\"who\": 7}'",
+    'query near --params \'{"whom": "Ada"}\'',
+    "query near",
+    "mutate add --params '{\"who\": \"Zed\"}' --message 'one more'",
+    'mutate set_age --params \'{"who": "Zed", "age": "old"}\'',
+    'mutate set_age --params \'{"who": "Zed", "age": 3}\' --json',
+    'mutate add --params \'{"who": "Kim"}\' --once request-1',
+    'mutate add --params \'{"who": "Kim"}\' --once request-1',
+    'mutate add --params \'{"who": "Ann"}\' --if-commit 01M7JHWS8BWJ2FHTQQ7RN6TVQH',
+    "query everyone --revision main~1 --format jsonl",
+]
+
+
+def test_a_stored_query_prints_what_its_text_does(
+    both_ways: Callable[[str, bool], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in STORED:
+        outcomes = []
+        for arguments in (both_ways(f"{command} --query people.gq", False), both_ways(command, True)):
+            capsys.readouterr()
+            code = run(arguments)
+            found = capsys.readouterr()
+            outcomes.append((code, shown(found.out), shown(found.err)))
+        assert outcomes[1] == outcomes[0], command
+
+
+REFUSED = [
+    ("query nowhere", True, "stored query 'nowhere' not found"),
+    ('query add --params \'{"who": "x"}\'', True, "'add' is a mutation"),
+    ("mutate everyone", True, "'everyone' is a read"),
+    ("query everyone --explain", True, "give the query with --query FILE or with -e TEXT"),
+    ("query everyone --schema-of main", True, "a stored query takes no --schema-of"),
+    ("mutate add --as eve", True, "--as is for storage"),
+    ("query everyone", False, "give the query with --query FILE or with -e TEXT"),
+    ("query", True, "give the query with --query FILE or with -e TEXT"),
+    ("query q -e 'query q() {}' --query people.gq", True, "--query and -e exclude each other"),
+]
+
+
+def test_a_stored_query_that_cannot_be_run_is_refused(
+    both_ways: Callable[[str, bool], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, is_served, message in REFUSED:
+        assert run(both_ways(command, is_served)) != 0, command
+        assert message in capsys.readouterr().err, command
 
 
 def test_every_command_that_takes_a_server_is_run_both_ways() -> None:

@@ -36,7 +36,7 @@ def public(kind: type) -> dict[str, Any]:
 
 def test_every_method_of_a_graph_is_served_or_refused_with_a_reason() -> None:
     served = public(RemoteGraph).keys()
-    assert public(og.Graph).keys() == served | REFUSED.keys()
+    assert public(og.Graph).keys() | {"stored_queries"} == served | REFUSED.keys()
     assert served.isdisjoint(REFUSED)
     assert all(REFUSED.values())
     assert public(GraphBranches).keys() == public(RemoteBranches).keys()
@@ -354,3 +354,26 @@ def test_a_token_is_shown_nowhere(url: str) -> None:
     with pytest.raises(errors.UsageError) as bad:
         og.connect(url, graph="people", token="with space")
     assert "with space" not in str(bad.value)
+
+
+def test_stored_queries_are_listed_and_run(remote: RemoteGraph) -> None:
+    stored = {each.name: each for each in remote.stored_queries.list()}
+    assert list(stored) == ["add", "by_name", "everyone"]
+    assert (stored["everyone"].description, stored["everyone"].is_mutation) == ("All people", False)
+    assert (stored["add"].instruction, stored["add"].is_mutation) == ("Adds one", True)
+    assert [(each.name, each.kind, each.nullable) for each in stored["add"].parameters] == [
+        ("name", "string", False),
+        ("age", "int", True),
+    ]
+    result = remote.stored_queries.query("everyone")
+    assert result.rows == [{"name": "Ada", "age": 36}, {"name": "Bo", "age": 27}]
+    assert [(each.name, each.kind) for each in result.columns] == [("name", "string"), ("age", "int")]
+    assert (result.query_name, result.commit_id) == ("everyone", remote.commit().id)
+    with pytest.raises(errors.UsageError, match="stays on the server"):
+        result.to_networkx()
+    before = remote.commit()
+    made = remote.stored_queries.mutate("add", {"name": "Cy"}, if_commit=before.id)
+    assert made.commit == remote.commit()
+    with pytest.raises(errors.PreconditionFailed):
+        remote.stored_queries.mutate("add", {"name": "Dee"}, if_commit=before.id)
+    assert remote.stored_queries.query("by_name", {"name": "Cy"}, revision=before.id).rows == []

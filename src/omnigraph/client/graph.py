@@ -17,7 +17,15 @@ from omnigraph.client.problems import placed_in
 from omnigraph.client.refusals import ENGINE, PROPERTIES, REFUSED, no_actor, not_served, only_default
 from omnigraph.client.results import served_result
 from omnigraph.client.sources import record_files
-from omnigraph.client.state import COMMIT_HEADER, RemoteState, without_nulls, write_headers
+from omnigraph.client.state import (
+    COMMIT_HEADER,
+    RemoteState,
+    is_replayed,
+    params_json,
+    without_nulls,
+    write_headers,
+)
+from omnigraph.client.stored_queries import RemoteStoredQueries
 from omnigraph.client.streams import write_baseline, write_export
 from omnigraph.errors import BranchNotFound, NotFound, UsageError
 from omnigraph.graph.arguments import checked
@@ -26,7 +34,6 @@ from omnigraph.graph.texts import read_source
 from omnigraph.history import MAIN, Commit, Once
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import LintReport, lint_queries
-from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
@@ -117,6 +124,11 @@ class RemoteGraph:
         """Names for commits."""
         return RemoteTags(self._state)
 
+    @property
+    def stored_queries(self) -> RemoteStoredQueries:
+        """The queries that the server keeps: list them, and run one by its name."""
+        return RemoteStoredQueries(self._state)
+
     # ------------------------------------------------------------ writing
 
     def mutate(
@@ -134,10 +146,10 @@ class RemoteGraph:
         """Run a mutation as one commit; the receipt names it, or None when nothing changed."""
         no_actor(actor)
         text, file = read_source(gq, ".gq")
-        body = {"query": text, "name": name, "params": _params(params), "branch": branch, "message": message}
+        body = {"query": text, "name": name, "params": params_json(params), "branch": branch, "message": message}
         with placed_in(text, file):
             reply = self._state.write("/mutate", body, once, if_commit)
-        return decoding.receipt(reply.json(), repeated=once is not None and _is_replayed(reply.headers))
+        return decoding.receipt(reply.json(), repeated=once is not None and is_replayed(reply.headers))
 
     def load(
         self,
@@ -180,7 +192,7 @@ class RemoteGraph:
                 content_type=NDJSON,
                 headers=headers,
             )
-        return decoding.load_receipt(reply.json(), repeated=once is not None and _is_replayed(reply.headers))
+        return decoding.load_receipt(reply.json(), repeated=once is not None and is_replayed(reply.headers))
 
     def apply_schema(
         self,
@@ -230,7 +242,7 @@ class RemoteGraph:
         only_default("cancel", cancel, None, "give a timeout")
         text, file = read_source(gq, ".gq")
         at = self._state.at(revision, as_of)
-        body = without_nulls({"query": text, "name": name, "params": _params(params), "snapshot": at})
+        body = without_nulls({"query": text, "name": name, "params": params_json(params), "snapshot": at})
         path = f"{self._state.path}/query"
         started = perf_counter()
         with placed_in(text, file):
@@ -249,7 +261,7 @@ class RemoteGraph:
         """How a query would run on a branch: access paths, their estimates, and the choice."""
         only_default("as_of", as_of, None, "a server explains what a query would do at a branch's head")
         text, file = read_source(gq, ".gq")
-        body = {"query": text, "name": name, "params": _params(params), "branch": revision}
+        body = {"query": text, "name": name, "params": params_json(params), "branch": revision}
         with placed_in(text, file):
             return decoding.explanation(self._state.read("/explain", body).json())
 
@@ -545,20 +557,6 @@ def _filters(
 
 def _listed(words: Iterable[str] | None) -> list[str] | None:
     return None if words is None else list(words)
-
-
-def _params(params: Mapping[str, object] | None) -> dict[str, Any] | None:
-    """Parameters as JSON."""
-    if params is None:
-        return None
-    try:
-        return {name: json_value(value) for name, value in params.items()}
-    except TypeError as error:
-        raise UsageError(f"a parameter has no JSON: {error}") from None
-
-
-def _is_replayed(headers: Mapping[str, str]) -> bool:
-    return headers.get("idempotent-replayed") == "true"
 
 
 def _percent_encoded(text: str) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from omnigraph.client.connection import ARROW, Reply
 from omnigraph.client.state import COMMIT_HEADER, RemoteState
-from omnigraph.errors import ServerUnavailable
+from omnigraph.errors import ServerUnavailable, UsageError
 from omnigraph.history import Commit
 from omnigraph.language.query.compiler import compile_query
-from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.query.plan import ColumnKind, ReadPlan, ResultColumn
 from omnigraph.read import Result, Timing
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ class ServedResult(Result):
         state: RemoteState = vars(self)["_state"]
         return state.commit(vars(self)["_commit_id"])
 
+    @property
+    def commit_id(self) -> str:
+        """The id of the commit that was read."""
+        id: str = vars(self)["_commit_id"]
+        return id
+
     @cached_property
     def _plan(self) -> ReadPlan:
         """The query as the server compiled it: with the schema of the commit."""
@@ -59,18 +65,67 @@ class ServedResult(Result):
         return name
 
 
+class StoredResult(ServedResult):
+    """A result of a stored query, whose text the server keeps: what its columns are, the rows say."""
+
+    @cached_property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """Name and kind of each column."""
+        return tuple(_column(field) for field in self._table.schema)
+
+    @cached_property
+    def _plan(self) -> ReadPlan:
+        raise UsageError(
+            "the result of a stored query is no picture of a graph: its pattern stays on the server",
+            hint="run the text of the query with query",
+        )
+
+
 def served_result(state: RemoteState, reply: Reply, text: str, seconds: float) -> Result:
     """The result in an Arrow stream."""
+    return ServedResult(state, reply.headers, _rows(reply), text, seconds)
+
+
+def stored_result(state: RemoteState, reply: Reply, seconds: float) -> Result:
+    """The same of a query whose text is not known here."""
+    return StoredResult(state, reply.headers, _rows(reply), "", seconds)
+
+
+def _rows(reply: Reply) -> pa.Table:
     import pyarrow as pa
 
     media_type = reply.headers.get("content-type", "").partition(";")[0]
     if media_type != ARROW:
         raise ServerUnavailable(f"the server answered a query with {media_type or 'nothing'}, not with Arrow")
     try:
-        table = pa.ipc.open_stream(reply.data).read_all()
+        return pa.ipc.open_stream(reply.data).read_all()
     except pa.ArrowInvalid as error:
         raise ServerUnavailable(f"the server's rows cannot be read: {error}") from None
-    return ServedResult(state, reply.headers, table, text, seconds)
+
+
+def _column(field: pa.Field) -> ResultColumn:
+    type = field.type
+    kind = _kind(type)
+    item = _kind(type.value_type) if kind == "list" else None
+    return ResultColumn(field.name, kind, field.nullable, item, type.list_size if kind == "vector" else None)
+
+
+def _kind(type: pa.DataType) -> ColumnKind:
+    import pyarrow.types as pt
+
+    kinds: tuple[tuple[Callable[[pa.DataType], bool], ColumnKind], ...] = (
+        (pt.is_string, "string"),
+        (pt.is_boolean, "bool"),
+        (lambda each: pt.is_integer(each) and each.bit_width <= 32, "int"),
+        (pt.is_integer, "bigint"),
+        (pt.is_floating, "float"),
+        (pt.is_date, "date"),
+        (pt.is_timestamp, "datetime"),
+        (pt.is_large_binary, "blob"),
+        (pt.is_fixed_size_list, "vector"),
+        (pt.is_list, "list"),
+    )
+    return next((kind for fits, kind in kinds if fits(type)), "object")
 
 
 def _server_seconds(timing: str) -> float:

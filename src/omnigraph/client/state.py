@@ -6,6 +6,7 @@ import datetime as dt
 import re
 import secrets
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from omnigraph.errors import CommitNotFound, UsageError
 from omnigraph.history import MAIN, Commit, KeyName
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
     from omnigraph.history import Once
@@ -107,6 +109,21 @@ class RemoteState:
 
 def without_nulls(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
+
+
+def params_json(params: Mapping[str, object] | None) -> dict[str, Any] | None:
+    """Parameters as JSON. UsageError for a value that has none."""
+    if params is None:
+        return None
+    try:
+        return {name: json_value(value) for name, value in params.items()}
+    except TypeError as error:
+        raise UsageError(f"a parameter has no JSON: {error}") from None
+
+
+def is_replayed(headers: Mapping[str, str]) -> bool:
+    """Whether the server had made the write before."""
+    return headers.get("idempotent-replayed") == "true"
 
 
 def write_headers(once: Once | None, if_commit: str | None) -> dict[str, str]:

@@ -62,6 +62,14 @@ class Result:
         return self._plan.name
 
     @property
+    def commit_id(self) -> str:
+        """The id of the commit that was read.
+
+        >>> assert result.commit_id == result.commit.id
+        """
+        return self.commit.id
+
+    @property
     def columns(self) -> tuple[ResultColumn, ...]:
         """Name and kind of each column."""
         return self._plan.columns

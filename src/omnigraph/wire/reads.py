@@ -18,7 +18,7 @@ def result_json(result: Result, *, revision: str, as_of: str | None) -> JsonObje
         "row_count": result.num_rows,
         "columns": [column.name for column in result.columns],
         "rows": result.to_json(),
-        "graph_commit_id": result.commit.id,
+        "graph_commit_id": result.commit_id,
     }
 
 

@@ -16,16 +16,39 @@ from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Result
+    from omnigraph import Receipt, Result
+    from omnigraph.client.graph import RemoteGraph
+    from omnigraph.client.stored_queries import RemoteStoredQueries
+    from omnigraph.graph import Graph
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which query, with which parameters."""
+    """Which query, with which parameters. Without a source it is one that a server keeps."""
 
-    source: str | Path
+    source: str | Path | None
     values: Mapping[str, Any]
     name: str | None
+
+    def text(self) -> str | Path:
+        """The source. UsageError without one."""
+        if self.source is None:
+            raise _no_source()
+        return self.source
+
+    def stored_in(self, graph: Graph | RemoteGraph) -> tuple[RemoteStoredQueries, str]:
+        """The stored queries of the graph, and the name of the one that is asked. UsageError for a graph in storage."""
+        from omnigraph.client.graph import RemoteGraph
+
+        if not isinstance(graph, RemoteGraph) or self.name is None:
+            raise _no_source()
+        return graph.stored_queries, self.name
+
+
+def _no_source() -> UsageError:
+    return UsageError(
+        "give the query with --query FILE or with -e TEXT", hint="or name a stored query of a server, with --server"
+    )
 
 
 def asks(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,9 +65,11 @@ def asks(function: Callable[..., Any]) -> Callable[..., Any]:
         params_file: str | None,
         **values: Any,
     ) -> Any:
-        if (query is None) == (text is None):
-            raise UsageError("give the query with --query FILE or with -e TEXT")
-        source = Path(query) if query is not None else str(text)
+        if query is not None and text is not None:
+            raise UsageError("--query and -e exclude each other", hint="give the query with one of them")
+        if query is None and text is None and name is None and named is None:
+            raise _no_source()
+        source = Path(query) if query is not None else text
         return function(*args, asked=Asked(source, read_params(params, params_file), name or named), **values)
 
     decorated: Callable[..., Any] = run
@@ -99,6 +124,9 @@ def _register_query(cli: click.Group) -> None:
         omnigraph query adults --store ./people --query people.gq --output adults.parquet
         omnigraph query adults --store ./people --query people.gq --revision main~3
         omnigraph query adults --store ./people --query people.gq --revision v1 --schema-of main
+        omnigraph query adults --server production --graph people --params '{"min": 18}'
+
+        Without --query and -e, NAME is a stored query of the server.
 
         \b
         JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
@@ -109,19 +137,25 @@ def _register_query(cli: click.Group) -> None:
 
         graph = settings.graph_at()
         if explain:
-            explanation = graph.explain(asked.source, asked.values, name=asked.name, revision=revision, as_of=as_of)
+            explanation = graph.explain(asked.text(), asked.values, name=asked.name, revision=revision, as_of=as_of)
             out.show(explanation_json(explanation), str(explanation))
             return
-        result = graph.query(
-            asked.source,
-            asked.values,
-            name=asked.name,
-            revision=revision,
-            as_of=as_of,
-            schema_of=schema_of,
-            engine=engine,
-            timeout=timeout,
-        )
+        if asked.source is None:
+            stored, name = asked.stored_in(graph)
+            if schema_of is not None or engine != "local":
+                raise UsageError("a stored query takes no --schema-of and no --engine", hint="the server runs it")
+            result = stored.query(name, asked.values, revision=revision, as_of=as_of, timeout=timeout)
+        else:
+            result = graph.query(
+                asked.source,
+                asked.values,
+                name=asked.name,
+                revision=revision,
+                as_of=as_of,
+                schema_of=schema_of,
+                engine=engine,
+                timeout=timeout,
+            )
         if target is not None:
             _write(out, result, target, format, force=force)
             return
@@ -140,7 +174,7 @@ def _write(out: Output, result: Result, target: str, format: str | None, *, forc
         hint = f"--format {'|'.join(FILE_FORMATS)}, or a name that ends with one of them"
         raise UsageError(f"'{target}' has no format that rows are written in", hint=hint)
     write_rows(result, target, chosen, replace=force)  # type: ignore[arg-type]
-    value = {"output": target, "format": chosen, "row_count": len(result), "graph_commit_id": result.commit.id}
+    value = {"output": target, "format": chosen, "row_count": len(result), "graph_commit_id": result.commit_id}
     out.done(value, f"wrote {counted(len(result), 'row', 'rows')} to {target}")
 
 
@@ -168,6 +202,9 @@ def _register_mutate(cli: click.Group) -> None:
         omnigraph mutate promote --store ./people --query people.gq --if-commit 01J...
         omnigraph mutate promote --store ./people --query people.gq --once request-4711
         omnigraph mutate promote --store ./people --query people.gq --sequence nightly 17
+        omnigraph mutate promote --server production --graph people
+
+        Without --query and -e, NAME is a stored query of the server.
 
         \b
         JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?, repeated?}
@@ -177,16 +214,7 @@ def _register_mutate(cli: click.Group) -> None:
 
         graph = settings.graph_at()
         with outcome_on_interrupt(graph, branch):
-            receipt = graph.mutate(
-                asked.source,
-                asked.values,
-                name=asked.name,
-                branch=branch,
-                actor=settings.actor_for(graph),
-                message=message,
-                if_commit=if_commit,
-                once=once,
-            )
+            receipt = _mutated(graph, settings, asked, branch=branch, message=message, if_commit=if_commit, once=once)
         if receipt.repeated and receipt.commit is not None:
             made = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
             out.done(receipt_json(receipt), made)
@@ -195,6 +223,14 @@ def _register_mutate(cli: click.Group) -> None:
             f"changed {branch} via {receipt.query_name}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
         )
         out.done(receipt_json(receipt), text if receipt.commit else f"{text} (nothing changed, no commit)")
+
+
+def _mutated(graph: Graph | RemoteGraph, settings: Settings, asked: Asked, **options: Any) -> Receipt:
+    if asked.source is None:
+        stored, name = asked.stored_in(graph)
+        settings.actor_for(graph)
+        return stored.mutate(name, asked.values, **options)
+    return graph.mutate(asked.source, asked.values, name=asked.name, actor=settings.actor_for(graph), **options)
 
 
 def _register_lint(cli: click.Group) -> None:
