@@ -271,8 +271,9 @@ class Actor:
         self._publish(plan, snapshot)
 
     def _opening_plan(self) -> tuple[PublishPlan, Snapshot]:
+        since = self.world.now
         opening = self.history.branches.opening("dev", self._head("main"), self._new_id())
-        plan = self._plan_on(opening, ("insert",), commit_id=opening.id)
+        plan = replace(self._plan_on(opening, ("insert",), commit_id=opening.id), staged_since=since)
         new_branch = self.world.random.random() < 0.5
         return replace(plan, opening=opening, new_branch=new_branch), opening.before
 

@@ -26,7 +26,7 @@ class LoadBase:
     new_branch: bool = False
     source: str | None = None
     since: float = 0.0
-    """When the load began, by the clock of history."""
+    """When the load began, before it looked at anything, by the clock of history."""
     start: Entry | None = None
     start_protected: frozenset[str] | None = None
     """The entry that the branch will start from, and what keeps its state (`Branches.protection`)."""
@@ -34,17 +34,18 @@ class LoadBase:
     @classmethod
     def of(cls, repository: Repository, branch: str, from_: str | None = None, new_branch: bool = False) -> LoadBase:
         history = repository.history
+        since = history.clock()
         if new_branch and from_ is None:
             raise UsageError("a new branch needs a revision to start from", hint="from_='main' (--from main)")
         newest = history.chain.newest(branch)
         if newest is not None and newest.alive and not new_branch:
-            return cls.at_head(repository, newest)
+            return cls.at_head(repository, newest, since)
         if from_ is None:
             raise BranchNotFound(
                 f"branch '{branch}' does not exist",
                 hint="see 'omnigraph branch list'; from_='main' (--from main) makes the branch with the load",
             )
-        since, source = history.clock(), history.revisions.entry(from_)
+        source = history.revisions.entry(from_)
         protected = history.branches.protection(source)
         opening = history.branches.opening(branch, source, history.new_id())
         history.tags.check_no_tag(branch)
@@ -64,10 +65,9 @@ class LoadBase:
         )
 
     @classmethod
-    def at_head(cls, repository: Repository, head: Entry) -> LoadBase:
-        history = repository.history
-        view, since = repository.view(head.head), history.clock()
-        return cls(view, head.branch, head.incarnation, history.new_id(), head, since=since)
+    def at_head(cls, repository: Repository, head: Entry, since: float) -> LoadBase:
+        commit_id = repository.history.new_id()
+        return cls(repository.view(head.head), head.branch, head.incarnation, commit_id, head, since=since)
 
     def committed(self, repository: Repository, key: WriteKey | None) -> Commit | None:
         """The commit that was made under a write key before; a branch starts with the keys of where it starts."""
