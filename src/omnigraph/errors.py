@@ -17,6 +17,8 @@
     │   ├── AmbiguousRevision
     │   ├── CursorRejected
     │   └── MissingExtra
+    ├── EmbeddingRefused
+    ├── EmbeddingUnavailable
     ├── ArithmeticOverflow
     ├── QueryTimeout
     ├── Cancelled
@@ -315,6 +317,16 @@ class UnreadableInput(InputError):
 
 class UsageError(OmnigraphError):
     """The call itself is wrong: an option, a name, a combination of them."""
+
+
+class EmbeddingRefused(OmnigraphError):
+    """A text cannot be embedded as things are set up: no key, another model or size than the schema's, or the provider says no."""
+
+
+class EmbeddingUnavailable(OmnigraphError):
+    """The provider of embeddings did not answer, not in time, or asked to come back later."""
+
+    retry = True
 
 
 class ArithmeticOverflow(OmnigraphError):

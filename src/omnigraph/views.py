@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from omnigraph.embedding import EmbeddingSettings, Filling
 from omnigraph.errors import Damaged, HistoryGap
 from omnigraph.history import MAIN, Commit, Entry, History, Snapshot, TableState, check_attribution, new_ulid
 from omnigraph.history.chain import swept
@@ -90,6 +92,8 @@ class Repository:
         self.store = store
         self.history = history
         self.tables = tables
+        self.embedding: EmbeddingSettings | None = None
+        """How texts are embedded; None: as the environment says."""
         self._catalogs: dict[str, Catalog] = {}
         self._layouts: dict[tuple[str, str], Layout] = {}
         self._uses: OrderedDict[TableState, Commit] = OrderedDict()
@@ -121,6 +125,10 @@ class Repository:
         store = open_store(uri, storage_options=storage_options, durability=durability)
         history = History.create(store, encode_catalog(catalog), actor=actor)
         return cls(store, history, _tables(store, storage_options, durability, runtime))
+
+    def filling(self) -> Filling:
+        """What makes vectors of texts."""
+        return Filling(self.embedding or EmbeddingSettings.of(os.environ))
 
     def close(self) -> None:
         """Forget what is held of this graph in memory. Whoever reads it again reads it from storage."""

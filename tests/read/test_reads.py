@@ -401,13 +401,6 @@ def test_the_history_of_an_entity_skips_commits_of_other_tables(view: View, repo
 # ---------------------------------------------------------------- errors
 
 
-def test_a_text_for_nearest_needs_an_embedder(view: View) -> None:
-    text = 'query q() { match { $p: Person } return { $p.name } order { nearest($p.vec, "hello") } limit 1 }'
-    with pytest.raises(UsageError, match=r"a text \('hello'\), and there is no embedding provider") as error:
-        query(view, text)
-    assert "vector" in (error.value.hint or "")
-
-
 def test_overflow_is_an_error_not_a_wrong_number(view: View) -> None:
     text = "query q() { match { $p: Person } return { $p.big * 9223372036854775807 as x } }"
     with pytest.raises(ArithmeticOverflow):

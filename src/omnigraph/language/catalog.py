@@ -135,6 +135,11 @@ class _Entity:
         return (constraint for constraint in self.constraints if constraint.kind == kind)
 
     @cached_property
+    def embedded(self) -> tuple[Property, ...]:
+        """The vectors that are made of a text: those with `@embed`."""
+        return tuple(p for p in self.properties.values() if p.embed is not None)
+
+    @cached_property
     def required(self) -> tuple[Property, ...]:
         """The properties that may not be null."""
         return tuple(p for p in self.properties.values() if p.is_required)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from omnigraph.embedding import Filling
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.storage import Store, open_store
@@ -46,11 +47,12 @@ class Target(Address):
     """A graph as its tasks see it: tables typed by a catalog. Nothing in it changes during a job."""
 
     catalog_json: bytes
+    filling: Filling
 
     @classmethod
     def of(cls, repository: Repository, view: View) -> Target:
         address = Address.of_graph(repository)
-        return cls(address.root, address.options, encode_catalog(view.catalog))
+        return cls(address.root, address.options, encode_catalog(view.catalog), repository.filling())
 
     @property
     def catalog(self) -> Catalog:

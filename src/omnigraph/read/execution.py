@@ -16,6 +16,7 @@ from omnigraph.read import engine
 from omnigraph.read.entities import objects
 from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.read.result import Result, Timing
+from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import Output, RelationalQuery
 from omnigraph.read.strategies import Answer, Mode, Read, answer
 from omnigraph.read.union import united
@@ -44,13 +45,16 @@ def run_read(
 ) -> Result:
     """Run a read on one snapshot. `parameters` are bound values; every mode gives the same rows in the same order."""
     started = time.perf_counter()
+    arguments = Arguments(parameters, instant(now), deadline)
+    if plan.texts:
+        arguments = with_vectors(view, plan, arguments)
     if plan.union is not None:
-        moment = instant(now)
         results = [
-            run_read(view, part, parameters, mode=mode, now=moment, deadline=deadline) for part in plan.union.parts
+            run_read(view, part, arguments.parameters, mode=mode, now=arguments.now, deadline=deadline)
+            for part in plan.union.parts
         ]
-        return united_result(plan, results, Arguments(parameters, moment, deadline), started)
-    read = Read(view, plan, Arguments(parameters, instant(now), deadline), mode)
+        return united_result(plan, results, arguments, started)
+    read = Read(view, plan, arguments, mode)
     answered = answer(read)
     reading_ended = time.perf_counter()
     table = _evaluated(answered, read.arguments)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
-from omnigraph.language.query.plan import ReadPlan
+from omnigraph.language.query.plan import ReadPlan, TextQuery
 from omnigraph.read.execution import instant
+from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.read.strategies import InputChoice, Mode, Read, answer
 from omnigraph.relational.sql import to_sql
@@ -67,23 +68,31 @@ def explain(
     now: dt.datetime | None = None,
 ) -> Explanation:
     """Choose as `run_read` would (inputs are read for that, the tree is not run) and say what was chosen."""
+    arguments = with_vectors(view, plan, Arguments(parameters, instant(now)))
+    embedded = tuple(_embedded(view, text) for text in plan.texts if text.name not in parameters)
     if plan.union is not None:
-        parts = [explain(view, part, parameters, mode=mode, now=now) for part in plan.union.parts]
+        parts = [explain(view, part, arguments.parameters, mode=mode, now=arguments.now) for part in plan.union.parts]
         inputs = tuple(input_ for part in parts for input_ in part.inputs)
-        choices = tuple(choice for part in parts for choice in part.choices)
+        choices = (*embedded, *(choice for part in parts for choice in part.choices))
         return Explanation(
             parts[0].commit, parts[0].keys, inputs, choices, "\nUNION\n".join(part.sql for part in parts)
         )
-    read = Read(view, plan, Arguments(parameters, instant(now)), mode)
+    read = Read(view, plan, arguments, mode)
     answered = answer(read)
     commit = view.snapshot.commit.id
+    choices = (*embedded, *answered.choices)
     if answered.prepared is None:
-        return Explanation(commit, "nothing", (), answered.choices, "")
+        return Explanation(commit, "nothing", (), choices, "")
     query = answered.prepared.query
     expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
     sql = to_sql(query.whole(expansions), "duckdb", copy=False, pretty=True)
     keys = "ids" if query.keys == "id" else "ordinals"
-    return Explanation(commit, keys, _columns(query, read.arguments), answered.choices, sql)
+    return Explanation(commit, keys, _columns(query, read.arguments), choices, sql)
+
+
+def _embedded(view: View, text: TextQuery) -> InputChoice:
+    model = view.repository.filling().settings.embedder(text.model).provider.model
+    return InputChoice(f"text for {text.owner}.{text.property}", "embedding", None, f"with {model}")
 
 
 def _columns(query: RelationalQuery, arguments: Arguments) -> tuple[InputColumns, ...]:

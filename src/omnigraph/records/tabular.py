@@ -151,7 +151,8 @@ def _matched(entity: EntityType, names: list[str]) -> dict[str, str]:
 def required_columns(entity: EntityType) -> dict[str, str]:
     """Columns that a source must have, by the name they have outside, and the table's name for them."""
     ends = {"from": "src", "to": "dst"} if isinstance(entity, EdgeType) else {}
-    return ends | {property.name: property.name for property in entity.required if property.default is None}
+    given = [property.name for property in entity.required if property.default is None and property.embed is None]
+    return ends | {name: name for name in given}
 
 
 def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -> UnreadableInput:

@@ -66,6 +66,7 @@ class ValueCheck(Check):
             value=None if violation.rule == "required" else violation.shown(),
             file=file,
             line=line,
+            hint=_hint(self.entity, violation),
         )
 
 
@@ -202,6 +203,13 @@ def _message(entity: EntityType, broken: Violation) -> str:
             return f"@range violation on {target}: {_range_reason(entity, broken)}"
     pattern = next(each.pattern for each in entity.constraints_of("check") if each.fields == (name,))
     return f"@check violation on {target}: value '{broken.shown()}' does not match pattern '{pattern}'"
+
+
+def _hint(entity: EntityType, broken: Violation) -> str | None:
+    embed = entity.properties[broken.property].embed
+    if broken.rule != "required" or embed is None:
+        return None
+    return f"it is made of {entity.name}.{embed.source}: give that a text, or give the vector itself"
 
 
 def _range_reason(entity: EntityType, broken: Violation) -> str:

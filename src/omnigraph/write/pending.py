@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.embedding.filling import Filling, is_text, text_vectors
 from omnigraph.history import ChangeMode
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.write.delta import Delta
@@ -32,6 +33,8 @@ class Pending:
     removed: set[str] = field(default_factory=set)
     fresh: set[str] = field(default_factory=set)
     strict: set[str] = field(default_factory=set)
+    unembedded: dict[str, set[str]] = field(default_factory=dict)
+    """By vector property: ids of rows whose text was written without a vector."""
     changed_strictly: bool = False
     affected: dict[str, int] = field(default_factory=lambda: {"inserted": 0, "updated": 0, "deleted": 0})
 
@@ -45,16 +48,39 @@ class Pending:
         self.rows[id] = row
         self.removed.discard(id)
         self.affected["inserted"] += 1
+        for vector in self.entity.embedded:
+            self._note_unembedded(vector.name, id, row[vector.name] is None)
 
-    def update(self, old: Row, new: Row, *, is_pending: bool) -> None:
-        """A pending row is replaced in place; a committed one becomes a change that depends on its exact state."""
+    def update(self, old: Row, new: Row, *, assigned: Collection[str], is_pending: bool) -> None:
+        """A pending row is replaced in place; a committed one becomes a change that depends on its exact state. Another text
+        without its vector makes the vector anew."""
         self.affected["updated"] += 1
+        for vector in self.entity.embedded:
+            if vector.name in assigned:
+                self._note_unembedded(vector.name, new["id"], False)
+            elif vector.embed is not None and new[vector.embed.source] != old[vector.embed.source]:
+                new[vector.name] = None
+                self._note_unembedded(vector.name, new["id"], True)
         if not is_pending:
             if _same(old, new):
                 return
             self.committed[old["id"]] = old
             self.changed_strictly = True
         self.rows[new["id"]] = new
+
+    def _note_unembedded(self, vector: str, id: str, is_missing: bool) -> None:
+        ids = self.unembedded.setdefault(vector, set())
+        ids.add(id) if is_missing else ids.discard(id)
+
+    def fill(self, filling: Callable[[], Filling]) -> None:
+        """Make the vectors that are missing, of all rows together."""
+        for vector in text_vectors(self.entity) if any(self.unembedded.values()) else ():
+            ids = self.unembedded.pop(vector.property, set())
+            rows = [row for id, row in self.rows.items() if id in ids and is_text(row[vector.source])]
+            if rows and filling().fills(vector):
+                made = filling().embedded(vector, [row[vector.source] for row in rows])
+                for row, numbers in zip(rows, made.tolist(), strict=True):
+                    row[vector.property] = numbers
 
     def uncertain(self, ids: Iterable[str]) -> list[str]:
         """Pending rows of these ids that may have a row on the branch which nobody has read."""

@@ -132,7 +132,7 @@ class Transaction:
                     hint="delete the node and insert it again",
                 )
             new[name] = property_value(node, node.properties[name], value, row["id"])
-        self.pending(node).update(row, new, is_pending=is_pending)
+        self.pending(node).update(row, new, assigned=values.keys(), is_pending=is_pending)
 
     def apply_delete(self, entity: EntityType, committed: list[Row], own: list[Row]) -> None:
         """Remove rows of the branch and rows of this transaction; with a node, every edge at it."""
@@ -251,7 +251,9 @@ class Transaction:
         return self.repository.view(replace(self.view.snapshot, tables=tables))
 
     def deltas(self, schema_of: Callable[[str], pa.Schema]) -> dict[str, Delta]:
-        """What it did to each table, as rows of these schemas."""
+        """What it did to each table, as rows of these schemas, with the vectors of their texts."""
+        for pending in self._pending.values():
+            pending.fill(self.repository.filling)
         deltas = {key: pending.delta(schema_of(key)) for key, pending in self._pending.items()}
         return {key: delta for key, delta in deltas.items() if not delta.is_empty}
 

@@ -147,7 +147,7 @@ class TextMatch:
 
 @dataclass(frozen=True)
 class Nearest:
-    """Vector distance (smaller is better). `query` is a vector; a String query is embedded by the caller."""
+    """Vector distance (smaller is better). `query` is a vector; where a text was written, the one that is made of it (`ReadPlan.texts`)."""
 
     property: PropertyRef
     query: Expression
@@ -405,6 +405,19 @@ class Union:
 
 
 @dataclass(frozen=True)
+class TextQuery:
+    """A text that `nearest` looks for. Whoever runs the plan embeds it, once, and gives the vector as the parameter `name`, which
+    no query can declare."""
+
+    name: str
+    text: Constant | Parameter
+    owner: str
+    property: str
+    dimension: int
+    model: str | None
+
+
+@dataclass(frozen=True)
 class ReadPlan:
     """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order (empty in a
     grouped or distinct read, where the projections complete it).
@@ -430,6 +443,8 @@ class ReadPlan:
     """Table keys the query may inspect, sorted."""
     having: tuple[Expression, ...] = ()
     union: Union | None = None
+    texts: tuple[TextQuery, ...] = ()
+    """The texts to embed; those of a union's parts are the union's."""
     description: str | None = None
     instruction: str | None = None
 

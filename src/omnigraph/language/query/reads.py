@@ -123,6 +123,7 @@ class _ReadChecker:
             offset=self._cut("offset", body.offset),
             reads=tuple(sorted(self._checking.reads)),
             having=having,
+            texts=tuple(self._checking.texts.values()),
             description=query.description,
             instruction=query.instruction,
         )
@@ -300,6 +301,7 @@ class _UnionChecker(_ReadChecker):
             offset=self._cut("offset", self._body.offset),
             reads=tuple(sorted(self._checking.reads)),
             union=plan.Union(parts, self._body.keeps_all),
+            texts=tuple(self._checking.texts.values()),
             description=query.description,
             instruction=query.instruction,
         )

@@ -25,6 +25,8 @@ class Checking:
     file: str | None
     parameters: Mapping[str, PropertyType]
     reads: set[str] = field(default_factory=set)
+    texts: dict[tuple[plan.Constant | plan.Parameter, int, str | None], plan.TextQuery] = field(default_factory=dict)
+    """What `nearest` looks for, each text once."""
     anonymous: int = 0
 
     def refuse(self, rule: str, message: str, at: Position, hint: str | None = None) -> QueryError:

@@ -150,13 +150,44 @@ def _nearest(checker: ExpressionChecker, call: syntax.Call) -> plan.Nearest:
         except Unfit as unfit:
             raise _wrong(checker, call, str(unfit), call.arguments[1].at) from None
     if isinstance(query, plan.Constant | plan.Parameter) and not query.type.is_list:
-        is_text = query.type.scalar is Scalar.STRING and not (isinstance(query, plan.Constant) and query.value is None)
-        if is_text or query.type.dimension == wanted.dimension:
+        if query.type.scalar is Scalar.STRING and not (isinstance(query, plan.Constant) and query.value is None):
+            return plan.Nearest(property_, _embedded(checker, call, property_, query), metric)
+        if query.type.dimension == wanted.dimension:
             return plan.Nearest(property_, query, metric)
         if query.type.dimension is not None:
             message = f"{property_.type} is compared with {query.type}: the dimensions differ"
             raise _wrong(checker, call, message, call.arguments[1].at)
     raise _wrong(checker, call, f"nearest looks for {wanted}, a list of numbers or a text", call.arguments[1].at)
+
+
+def _embedded(
+    checker: ExpressionChecker,
+    call: syntax.Call,
+    property_: plan.PropertyRef,
+    text: plan.Constant | plan.Parameter,
+) -> plan.Parameter:
+    """The vector of a text, which whoever runs the query gives as a parameter."""
+    models: dict[str | None, str] = {}
+    for embed, owner in _of_types(checker, property_, lambda declared: declared.embed).items():
+        if embed is None:
+            message = f"nearest is given a text, and {owner}.{property_.column} is not made of texts"
+            hint = f'pass a {property_.type}, or declare it with @embed("property"), which says what it is made of'
+            raise checker.checking.refuse("T15", message, call.arguments[1].at, hint)
+        models[embed.model] = owner
+    if len(models) > 1:
+        named = ", ".join(f"{name} has {model or 'none'}" for model, name in sorted(models.items(), key=str))
+        raise _wrong(
+            checker, call, f"the types of ${property_.variable} differ in the model of @embed: {named}", call.at
+        )
+    ((model, owner),) = models.items()
+    dimension = property_.type.dimension
+    assert dimension is not None, "a vector has one"
+    texts = checker.checking.texts
+    query = texts.setdefault(
+        (text, dimension, model),
+        plan.TextQuery(f"embedded {len(texts)}", text, owner, property_.column, dimension, model),
+    )
+    return plan.Parameter(query.name, PropertyType(Scalar.VECTOR, text.type.nullable, dimension=dimension))
 
 
 def _metric(checker: ExpressionChecker, call: syntax.Call, property_: plan.PropertyRef) -> Metric:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -298,7 +298,7 @@ class FragmentWriter:
     def add(self, split: int, rows: TypedRows) -> None:
         if self.written is not None:
             self.written.refuse_when_stopped()
-        kept = self._within_rules(split, rows)
+        kept = self._within_rules(split, self._embedded(rows))
         if not kept.rows.num_rows:
             return
         key = kept.key
@@ -313,6 +313,10 @@ class FragmentWriter:
     def finish(self) -> None:
         for key in list(self._held):
             self._write(key)
+
+    def _embedded(self, typed: TypedRows) -> TypedRows:
+        entity = self.target.catalog.tables[typed.key]
+        return replace(typed, rows=self.target.filling.filled(entity, typed.rows)) if entity.embedded else typed
 
     def _within_rules(self, split: int, typed: TypedRows) -> TypedRows:
         """The rows without those that break a rule about values; these are refused."""

@@ -25,6 +25,7 @@ from omnigraph.pipeline.spark.types import for_spark
 from omnigraph.read.execution import finish, instant, united_result
 from omnigraph.read.inputs.sources import read_nodes
 from omnigraph.read.result import Result, Timing
+from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.hops import is_level, is_recursive, next_level
 from omnigraph.read.sql.key_columns import keys_as_ids
@@ -60,15 +61,14 @@ def run_read_on_spark(
     deadline: Deadline = NEVER,
 ) -> Result:
     """Run a read on Spark, on one snapshot; the same rows in the same order as in process. Ctrl-C and the deadline end it."""
-    moment = instant(now)
+    arguments, group = with_vectors(view, plan, Arguments(parameters, instant(now), deadline)), new_group()
     if plan.union is not None:
         started = time.perf_counter()
         parts = [
-            run_read_on_spark(view, part, parameters, session, now=moment, deadline=deadline)
+            run_read_on_spark(view, part, arguments.parameters, session, now=arguments.now, deadline=deadline)
             for part in plan.union.parts
         ]
-        return united_result(plan, parts, Arguments(parameters, moment, deadline), started)
-    arguments, group = Arguments(parameters, moment, deadline), new_group()
+        return united_result(plan, parts, arguments, started)
     work = partial(_run, view, plan, arguments, session, group)
     return run_job(session, f"omnigraph query {plan.name}", work, group)
 

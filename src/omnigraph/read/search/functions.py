@@ -62,10 +62,7 @@ def _function(
 def vector_query(query: object) -> list[float]:
     if isinstance(query, list):
         return [float(number) for number in query]
-    raise UsageError(
-        f"nearest was given a text ({query!r}), and there is no embedding provider to make a vector of it",
-        hint="embed the text with the model that made the stored vectors, and pass the vector: nearest($p.v, $vector)",
-    )
+    raise UsageError("nearest was given null", hint="say what to look for")
 
 
 def text_query(query: object) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "scan", "index", "csr"]
 """`auto` asks every strategy in turn; the others force one, whatever it costs."""
-Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql"]
+Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql", "embedding"]
 Made = TypeVar("Made")
 
 

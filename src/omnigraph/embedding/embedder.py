@@ -1,0 +1,108 @@
+"""Texts to vectors: each text once, in batches that the provider takes, checked, of length one, and remembered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.deadlines import NEVER, Deadline
+from omnigraph.embedding.provider import Provider, Purpose
+from omnigraph.errors import EmbeddingRefused
+from omnigraph.runtime import ByteCache
+
+if TYPE_CHECKING:
+    import numpy as np
+
+CACHE_BYTES = 64 * 2**20
+MAX_BATCH_CHARACTERS = 200_000
+"""Providers bound the tokens of a request too; no text of usual length has more tokens than characters."""
+
+
+class Embedder:
+    """Thread-safe."""
+
+    def __init__(self, provider: Provider, cache_bytes: int = CACHE_BYTES) -> None:
+        self.provider = provider
+        self._cache = ByteCache(cache_bytes)
+
+    def __repr__(self) -> str:
+        return f"<Embedder {self.provider.model}>"
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        dimension: int,
+        purpose: Purpose = "document",
+        deadline: Deadline = NEVER,
+        progress: Callable[[int], None] | None = None,
+    ) -> np.ndarray:
+        """A vector of length one, of F32, for each text. `progress` is told after each batch how many texts are done."""
+        import numpy as np
+
+        distinct = list(dict.fromkeys(texts))
+        made = np.empty((len(distinct), dimension), np.float32)
+        missing = self._recall(distinct, made, dimension, purpose)
+        done = len(distinct) - len(missing)
+        for batch in _batches(missing, distinct, self.provider.max_texts):
+            asked = [distinct[place] for place in batch]
+            vectors = self._of_length_one(self.provider.embed(asked, dimension, purpose, deadline), asked)
+            made[batch] = vectors
+            self._remember(asked, vectors, dimension, purpose)
+            done += len(batch)
+            if progress is not None:
+                progress(done)
+        if len(distinct) == len(texts):
+            return made
+        places = {text: place for place, text in enumerate(distinct)}
+        return made[[places[text] for text in texts]]
+
+    def _recall(self, texts: Sequence[str], made: np.ndarray, dimension: int, purpose: Purpose) -> list[int]:
+        """Fill in what is remembered; the places of the rest."""
+        if self.provider.is_local:
+            return list(range(len(texts)))
+        missing = []
+        for place, text in enumerate(texts):
+            vector = self._cache.find(self._cache_key(text, dimension, purpose))
+            if vector is None:
+                missing.append(place)
+            else:
+                made[place] = vector
+        return missing
+
+    def _remember(self, texts: Sequence[str], vectors: np.ndarray, dimension: int, purpose: Purpose) -> None:
+        if not self.provider.is_local:
+            for text, vector in zip(texts, vectors, strict=True):
+                self._cache.put(self._cache_key(text, dimension, purpose), vector.copy())
+
+    def _cache_key(self, text: str, dimension: int, purpose: Purpose) -> tuple[str, int, str, bytes]:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return self.provider.model, dimension, purpose, digest
+
+    def _of_length_one(self, vectors: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        import numpy as np
+
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        wrong = ~np.isfinite(lengths) | (lengths == 0)
+        if wrong.any():
+            text = texts[int(np.argmax(wrong))]
+            raise EmbeddingRefused(
+                f"{self.provider.model} made a vector without a direction of the text {text[:60]!r}",
+                hint="give such a text a vector of your own, or leave it out",
+            )
+        return np.asarray(vectors / lengths[:, np.newaxis], np.float32)
+
+
+def _batches(places: Sequence[int], texts: Sequence[str], max_texts: int) -> Iterator[list[int]]:
+    """Runs of places whose texts make one request."""
+    batch: list[int] = []
+    characters = 0
+    for place in places:
+        size = len(texts[place])
+        if batch and (len(batch) == max_texts or characters + size > MAX_BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(place)
+        characters += size
+    if batch:
+        yield batch

@@ -1,0 +1,107 @@
+"""Vectors of rows from their texts, as `@embed` says. One rule for every write:
+
+A vector that is given is stored. Where none is given and the text has something to read, the text is embedded. Where there is
+no text, or nothing but white space, there is no vector; nor where no provider is set up, unless it is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.deadlines import NEVER, Deadline
+from omnigraph.embedding.provider import Purpose
+from omnigraph.embedding.settings import EmbeddingSettings
+from omnigraph.errors import EmbeddingRefused
+from omnigraph.language.catalog import EntityType
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class TextVector:
+    """A Vector property that is made of a text."""
+
+    owner: str
+    property: str
+    source: str
+    dimension: int
+    model: str | None
+    is_required: bool = False
+
+
+def text_vectors(entity: EntityType) -> tuple[TextVector, ...]:
+    """Those of a type."""
+    return tuple(
+        TextVector(
+            entity.name, each.name, each.embed.source, each.type.dimension or 0, each.embed.model, each.is_required
+        )
+        for each in entity.embedded
+        if each.embed is not None
+    )
+
+
+def is_text(value: object) -> bool:
+    """Whether there is something to embed."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Embeds what a schema declares with what is set up."""
+
+    settings: EmbeddingSettings
+
+    def embedded(
+        self,
+        vector: TextVector,
+        texts: Sequence[str],
+        purpose: Purpose = "document",
+        deadline: Deadline = NEVER,
+        progress: Callable[[int], None] | None = None,
+    ) -> np.ndarray:
+        """A vector for each text. EmbeddingRefused names the property."""
+        try:
+            embedder = self.settings.embedder(vector.model)
+            return embedder.embed(texts, vector.dimension, purpose, deadline, progress)
+        except EmbeddingRefused as refused:
+            raise EmbeddingRefused(
+                f"{vector.owner}.{vector.property}: {refused.message}", hint=refused.hint
+            ) from refused.__cause__
+
+    def fills(self, vector: TextVector) -> bool:
+        """Whether a write makes this vector. One that is required is tried in any case, to say why it cannot be made."""
+        return vector.is_required or self.settings.embeds(vector.model, vector.dimension)
+
+    def filled(self, entity: EntityType, rows: pa.Table) -> pa.Table:
+        """The rows with the vectors that they lack."""
+        for vector in filter(self.fills, text_vectors(entity)):
+            texts = rows.column(vector.source).to_pylist()
+            missing = rows.column(vector.property).is_null().to_pylist()
+            places = [place for place, text in enumerate(texts) if missing[place] and is_text(text)]
+            if places:
+                made = self.embedded(vector, [texts[place] for place in places])
+                column = with_vectors(rows.column(vector.property), places, made)
+                index = rows.schema.get_field_index(vector.property)
+                rows = rows.set_column(index, rows.schema.field(index), column)
+        return rows
+
+
+def with_vectors(column: pa.ChunkedArray, places: Sequence[int], vectors: np.ndarray) -> pa.Array:
+    """A column of vectors with these at these places."""
+    import numpy as np
+    import pyarrow as pa
+
+    joined = column.combine_chunks()
+    array = joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+    width = array.type.list_size
+    flat = np.zeros((len(array), width), np.float32)
+    missing = np.array(array.is_null())
+    if not missing.all():
+        flat[~missing] = np.asarray(array.drop_null().flatten()).reshape(-1, width)
+    flat[places] = vectors
+    missing[places] = False
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), type=array.type, mask=pa.array(missing))

@@ -1,0 +1,31 @@
+"""The texts that `nearest` looks for, as vectors: made once for a query, before anything is read, on whatever engine it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.embedding import TextVector
+from omnigraph.embedding.filling import is_text
+from omnigraph.errors import UsageError
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.language.query.plan import ReadPlan, TextQuery
+from omnigraph.views import View
+
+
+def with_vectors(view: View, plan: ReadPlan, arguments: Arguments) -> Arguments:
+    """The arguments of a call, with the vectors of the texts that its plan looks for."""
+    missing = [each for each in plan.texts if each.name not in arguments.parameters]
+    if not missing:
+        return arguments
+    vectors = {each.name: _vector(view, each, arguments) for each in missing}
+    return replace(arguments, parameters={**arguments.parameters, **vectors})
+
+
+def _vector(view: View, query: TextQuery, arguments: Arguments) -> list[float]:
+    text = arguments.value(query.text)
+    if not is_text(text):
+        given = "null" if text is None else "a text without words"
+        raise UsageError(f"nearest was given {given}", hint="say what to look for")
+    made = TextVector(query.owner, query.property, "", query.dimension, query.model)
+    (vector,) = view.repository.filling().embedded(made, [str(text)], "query", arguments.deadline).tolist()
+    return list(vector)
