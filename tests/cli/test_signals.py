@@ -16,7 +16,7 @@ from omnigraph.testing.failpoints import FilePark
 
 OMNIGRAPH = str(Path(sys.executable).with_name("omnigraph"))
 PATIENCE_S = 120
-LOAD = ("load", "--data", "more.jsonl", "--mode", "append", "--quiet")
+LOAD = ("load", "--data", "more.jsonl", "--mode", "append", "--engine", "spark", "--quiet")
 
 
 def running(session: int) -> list[str]:

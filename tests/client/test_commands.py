@@ -123,6 +123,7 @@ def shown(text: str) -> str:
     text = re.sub(
         r"(http://127\.0\.0\.1:\d+/graphs/people|\S*/people)\b( \(served\)| \(direct, local\))?", "<graph>", text
     )
+    text = re.sub(r"^in process \(.*\n", "", text, flags=re.MULTILINE)  # A server does not say how it works.
     return re.sub(r'"(actor_id|engine_s)": .*\n', "", text)
 
 

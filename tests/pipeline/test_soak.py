@@ -97,7 +97,7 @@ import omnigraph as og
 from omnigraph.pipeline.spark.session import spark_session
 from omnigraph.pipeline.spark.source import register
 graph = og.open(sys.argv[1])
-graph.load(sys.argv[2], mode="append", show_progress=True)
+graph.load(sys.argv[2], mode="append", engine="spark", show_progress=True)
 spark = spark_session()
 assert type(spark).__module__ == "pyspark.sql.connect.session", type(spark)
 graph.load({"Person": spark.createDataFrame([("b", 20), ("c", 30)], "email string, age int")}, mode="merge", engine=spark)

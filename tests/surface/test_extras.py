@@ -45,7 +45,7 @@ for name in ("to_pandas", "to_polars", "to_networkx", "to_igraph"):
     except og.errors.MissingExtra as error:
         said[name] = [str(error), error.hint]
 for name, call in {
-    "load": lambda: g.load("people.jsonl", mode="merge"),
+    "load": lambda: g.load("people.jsonl", mode="merge", engine="spark"),
     "query": lambda: g.query("query q() { match { $p: Person } return { $p } }", engine="spark"),
     "diff": lambda: g.diff("main~1", "main", engine="local[2]"),
     "spark": lambda: g.spark(),
@@ -88,7 +88,10 @@ def test_work_on_spark_names_the_extra_it_needs(said: dict[str, list[str]], call
     assert hint.startswith("pip install 'omnigraph[spark]'")
 
 
-@pytest.mark.parametrize("arguments", [["load", "graph", "--data", "people.jsonl", "--mode", "merge"], ["warm-up"]])
+LOAD = ["load", "graph", "--data", "people.jsonl", "--mode", "merge", "--engine", "spark"]
+
+
+@pytest.mark.parametrize("arguments", [LOAD, ["warm-up"]])
 def test_a_command_on_spark_names_the_extra_it_needs(tmp_path: Path, arguments: list[str]) -> None:
     program = "import omnigraph as og\nog.init('graph', 'node Person { name: String @key }')\n"
     ran = run(f"{program}from omnigraph.cli.main import run\nsys.exit(run(sys.argv[1:]))", tmp_path, *arguments)

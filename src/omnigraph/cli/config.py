@@ -42,6 +42,7 @@ class Config:
     output: str | None = None
     column_width: int = 80
     wrap: bool = False
+    engine: str | None = None
     servers: Mapping[str, str] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class Config:
 
 
 _LAYOUTS = ("truncate", "wrap")
-_DEFAULTS = {"store", "server", "default_graph", "output", "table_max_column_width", "table_cell_layout"}
+_DEFAULTS = {"store", "server", "default_graph", "output", "table_max_column_width", "table_cell_layout", "engine"}
 _FIXED = {"operator": {"actor"}, "defaults": _DEFAULTS}
 _NAMED = {"servers": {"url"}, "profiles": {"server", "store", "cluster", "default_graph"}, "clusters": {"root"}}
 _SECTIONS = (*_FIXED, *_NAMED)
@@ -95,6 +96,7 @@ class _Reader:
             output=self._choice("defaults.output", defaults.get("output"), FORMATS),
             column_width=self._width(defaults.get("table_max_column_width", 80)),
             wrap=layout == "wrap",
+            engine=self._text("defaults.engine", defaults.get("engine")),
             servers=self._each("servers", self._server),
             profiles=self._each("profiles", self._profile),
             clusters=self._each("clusters", self._cluster),

@@ -113,7 +113,7 @@ def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spar
         (place / "social.gq").write_text(QUERIES.lstrip(), encoding="utf-8")
     with story.step("Make a graph: a folder with a schema", "init --schema social.pg graph"):
         graph = init(place / "graph", SCHEMA, actor="demo")
-    typed = "load graph --data data/ --mode append" + (" --engine local" if engine == "local" else "")
+    typed = "load graph --data data/ --mode append" + (" --engine spark" if engine == "spark" else "")
     title = "Load, in process" if engine == "local" else "Load, on Spark"
     with story.step(f"{title}: every record checked, one commit or nothing", typed):
         receipt = graph.load(

@@ -6,6 +6,7 @@ omnigraph --json query ...        the same as        omnigraph query ... --json
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -161,6 +162,20 @@ def once_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(sequenced)
 
 
+def load_engine(chosen: str | None, config: Config) -> str:
+    """The engine of a load: the flag, OMNIGRAPH_ENGINE, the config file's defaults.engine, or by the size of the input."""
+    engine = chosen or os.environ.get("OMNIGRAPH_ENGINE") or config.engine or "auto"
+    if engine not in ("local", "auto"):
+        want_pandas()
+    return engine
+
+
+load_engine_option = click.option(
+    "--engine",
+    metavar="auto|local|spark|MASTER",
+    help="Where the work is done (default: auto): in this process, on Spark, on the Spark master at an address, or, with auto, "
+    "by the size of the input.",
+)
 uri_argument = click.argument("uri", required=False)
 
 
@@ -168,7 +183,7 @@ def engine_option(default: str) -> Decorator:
     """`--engine`; a command that runs on Spark says so before the engines load."""
 
     def choose(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-        if value != "local":
+        if value not in ("local", "auto"):
             want_pandas()
         return value
 

@@ -9,16 +9,17 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _PANDAS = "pandas"
+_SPARK = "pyspark"
 
 
 class _LeftOut(MetaPathFinder):
     """Arrow looks for pandas when it makes its first value, which takes longer than most queries. Arrow works without
-    it, and of the commands only those on Spark use it."""
+    it, and of the commands only those on Spark use it: it is found as soon as Spark is loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == _PANDAS:
+        if fullname == _PANDAS and _SPARK not in sys.modules:
             raise ModuleNotFoundError("left out of this command", name=fullname)
         return None
 

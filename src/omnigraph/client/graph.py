@@ -165,7 +165,7 @@ class RemoteGraph:
         delimiter: str | None = None,
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
-        engine: Engine = "spark",
+        engine: Engine = "auto",
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,

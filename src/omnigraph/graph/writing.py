@@ -12,7 +12,7 @@ from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.transactions import Transaction
 from omnigraph.history import MAIN, Once, check_attribution
-from omnigraph.pipeline.engines import Engine, refuse_memory
+from omnigraph.pipeline.engines import AUTO, Engine, refuse_memory
 from omnigraph.policy import Ask
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class WriteMethods(GraphState):
         delimiter: str | None = None,
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
-        engine: Engine = "spark",
+        engine: Engine = AUTO,
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
@@ -130,6 +130,9 @@ class WriteMethods(GraphState):
         them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma). `map` gives columns of CSV and
         Parquet the names of the schema (`{"LOCODE": "code"}`), or is a map file, which says of each file what it holds:
         `infer_schema` makes one.
+
+        `engine` "auto" reads up to 500 MB of input in this process and more on Spark, which Spark's own DataFrames, a session of
+        Connect and `spark-submit` take too; OMNIGRAPH_ENGINE, if it is set, decides instead. The receipt's `engine` says which.
 
         PreconditionFailed when `if_commit` is not the branch's head, or not where its first load starts it.
         `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark

@@ -1,8 +1,11 @@
-"""Which engine does the work: a name ("local", "spark"), the address of a Spark master, or a Spark session."""
+"""Which engine does the work: a name ("auto", "local", "spark"), the address of a Spark master, or a Spark session."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 from omnigraph.errors import UsageError
@@ -16,7 +19,13 @@ if TYPE_CHECKING:
     from omnigraph.workers import Workers
 
 Engine: TypeAlias = Union[str, "SparkSession"]  # Spark is not imported
-"""Where work is done: "local" (this process), "spark", the address of a Spark master, or a Spark session."""
+"""Where work is done: "local" (this process), "spark", the address of a Spark master, or a Spark session. A load also takes
+"auto": OMNIGRAPH_ENGINE if that is set, and otherwise by the size of its input."""
+
+AUTO = "auto"
+MAX_IN_PROCESS_BYTES = 500_000_000
+"""How much input a load reads in this process when nobody has chosen. One machine does that faster than Spark (bench/bench_load.py,
+both engines); what is larger is worth Spark's start, and may need more machines."""
 
 _MASTER = re.compile(r"local\[.+\]|yarn|(spark|k8s|mesos|sc)://.+")
 
@@ -31,7 +40,7 @@ def session_of(engine: Engine, graph: str) -> SparkSession | None:
     if not (is_master or (is_name and engine == "spark") or hasattr(engine, "createDataFrame")):
         raise UsageError(
             f"{engine!r} is not an engine" if is_name else f"{type(engine).__name__} is not an engine",
-            hint="local (this process), spark, a Spark master such as local[4] or spark://host:7077, or a Spark session",
+            hint="auto (of a load), local (this process), spark, a Spark master such as local[4] or spark://host:7077, or a Spark session",
         )
     refuse_memory(graph)
     if not is_name:
@@ -39,6 +48,40 @@ def session_of(engine: Engine, graph: str) -> SparkSession | None:
     from omnigraph.pipeline.spark.session import spark_session
 
     return spark_session(engine if is_master else None)
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """The engine of a load, and in a few words why it is that one."""
+
+    engine: Engine
+    reason: str
+
+
+def choose_engine(engine: Engine, graph: str, input_bytes: int, session: SparkSession | None) -> EngineChoice:
+    """`session`: that of the DataFrames which are loaded, if they are Spark's."""
+    if not isinstance(engine, str) or engine != AUTO:
+        return EngineChoice(engine, "as chosen")
+    if (wanted := os.environ.get("OMNIGRAPH_ENGINE", AUTO)) != AUTO:
+        return EngineChoice(wanted, "OMNIGRAPH_ENGINE")
+    if session is not None:
+        return EngineChoice(session, "the session of the DataFrame")
+    if scheme_of(graph) == "memory":
+        return EngineChoice("local", "the graph is in memory")
+    if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return EngineChoice("spark", "this program runs with Spark")
+    said = f"{amount_of(input_bytes)} of input"
+    limit = amount_of(MAX_IN_PROCESS_BYTES)
+    if input_bytes <= MAX_IN_PROCESS_BYTES:
+        return EngineChoice("local", f"{said}; Spark from {limit} on")
+    if importlib.util.find_spec("pyspark") is None:
+        return EngineChoice("local", f"{said}; Spark, which is for more than {limit}, is not installed")
+    return EngineChoice("spark", f"{said}, more than {limit}")
+
+
+def amount_of(size: int) -> str:
+    """Bytes in words."""
+    return f"{size:,} bytes" if size < 1_000_000 else f"{size / 1_000_000:,.0f} MB"
 
 
 def refuse_memory(graph: str) -> None:
@@ -65,7 +108,13 @@ def workers_of(engine: Engine, graph: str, progress: Progress | None = None) -> 
 
 def runner_of(engine: Engine, graph: str, progress: Progress) -> Runner:
     """Who runs the tasks of a job: threads of this process, or Spark's workers."""
-    session = session_of(engine, graph)
+    from omnigraph.pipeline.progress import waiting_for
+
+    if isinstance(engine, str) and engine != "local":
+        with waiting_for("starting Spark", progress):
+            session = session_of(engine, graph)
+    else:
+        session = session_of(engine, graph)
     if session is None:
         from omnigraph.pipeline.runner import LocalRunner
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,7 +41,9 @@ class Status:
         return ""
 
     def text(self) -> str:
-        """In words: the stage, its tasks, the amount."""
+        """In words: the stage, its tasks, the amount; of a step without tasks how long it has taken."""
+        if not self.unit:
+            return f"{self.stage}: {self.seconds:.0f} s"
         done = f"{self.stage}: {self.done:,}/{self.tasks:,} {self.unit}"
         return f"{done}, {self.amount}" if self.amount else done
 
@@ -148,6 +151,33 @@ def progress_for(out: TextIO) -> Progress:
     from rich.console import Console
 
     return RichProgress(Console(file=out))
+
+
+@contextlib.contextmanager
+def waiting_for(stage: str, progress: Progress) -> Iterator[None]:
+    """Shows from the first second on, again and again, that a step without tasks is at work."""
+    if isinstance(progress, Silent):
+        yield
+        return
+    started = time.monotonic()
+    ended = threading.Event()
+
+    def show() -> None:
+        while not ended.wait(_WAIT_SHOWN_EVERY_S):
+            progress.update(Status(stage, 0, 1, 0, time.monotonic() - started, unit=""))
+
+    progress.update(Status(stage, 0, 1, 0, 0.0, unit=""))
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    progress.update(Status(stage, 1, 1, 0, time.monotonic() - started, unit=""))
+
+
+_WAIT_SHOWN_EVERY_S = 1.0
 
 
 class TaskProgress:

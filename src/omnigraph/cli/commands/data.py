@@ -11,6 +11,8 @@ from omnigraph.cli.options import (
     branch_option,
     command,
     engine_option,
+    load_engine,
+    load_engine_option,
     once_options,
     revision_options,
     uri_argument,
@@ -71,7 +73,7 @@ def _register_load(cli: click.Group) -> None:
         help="A column of CSV or Parquet is this property; may repeat.",
     )
     @click.option("--map-file", metavar="FILE", help="What each file holds, as 'schema infer --map-file' writes it.")
-    @engine_option("spark")
+    @load_engine_option
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @once_options
@@ -90,7 +92,7 @@ def _register_load(cli: click.Group) -> None:
         delimiter: str | None,
         pairs: tuple[str, ...],
         map_file: str | None,
-        engine: str,
+        engine: str | None,
         rejects: str | None,
         message: str | None,
         once: str | tuple[str, int] | None,
@@ -101,7 +103,7 @@ def _register_load(cli: click.Group) -> None:
         \b
         omnigraph load ./people --data people.jsonl --mode append
         omnigraph load ./people --data ./csv-folder --mode merge --branch review --from main
-        omnigraph load ./people --data small.jsonl --mode append --engine local
+        omnigraph load ./people --data huge.jsonl --mode append --engine spark
         omnigraph load ./people --data Person.csv --mode append --encoding latin-1 --delimiter ';'
         omnigraph load ./ports --data Port.csv --mode append --map LOCODE=code --map 'Port Name=name'
         omnigraph load ./people --data day.jsonl --mode append --once people-2026-11-15
@@ -132,7 +134,7 @@ def _register_load(cli: click.Group) -> None:
                 new_branch=new_branch,
                 type=type_name,
                 format=format,  # type: ignore[arg-type]
-                engine=engine,
+                engine=load_engine(engine, settings.config),
                 encoding=encoding,
                 delimiter=delimiter,
                 map=Path(map_file) if map_file else _column_names(pairs) or None,
@@ -143,6 +145,8 @@ def _register_load(cli: click.Group) -> None:
                 show_progress=not (settings.quiet or settings.as_json),
             )
         out.done(load_json(address, receipt), _loaded_text(address, receipt, rejects))
+        if receipt.engine is not None and not (settings.quiet or settings.as_json):
+            click.echo(_work_text(receipt), err=True)
 
 
 def _column_names(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -172,6 +176,14 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
     if receipt.rejected:
         text += f"\nwrote {counted(receipt.rejected, 'rejected record', 'rejected records')} to {rejects}"
     return text
+
+
+def _work_text(receipt: LoadReceipt) -> str:
+    """Where the work was done, why there, and how fast."""
+    done = f"{receipt.engine} ({receipt.engine_reason}), {receipt.seconds:.1f} s"
+    if not receipt.total_entities or not receipt.seconds:
+        return done
+    return f"{done}, {receipt.total_entities / receipt.seconds:,.0f} entities/s"
 
 
 def _register_export(cli: click.Group) -> None:

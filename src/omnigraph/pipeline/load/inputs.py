@@ -19,6 +19,7 @@ from omnigraph.values.arrow import arrow_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 SplitFormat = FileFormat | Literal["documents"] | DatabaseKind
@@ -32,6 +33,8 @@ _SUFFIXES: dict[str, FileFormat] = {
     ".parquet": "parquet",
 }
 
+PARQUET_AS_TEXT = 4
+"""How many bytes of JSON lines a byte of Parquet stands for, roughly."""
 MIN_SPLIT_BYTES = 16 * 1024 * 1024
 MAX_SPLIT_BYTES = 128 * 1024 * 1024
 """Input bytes per task. JSON lines of this size make fragments of about a million rows."""
@@ -120,6 +123,43 @@ def _from_pandas(frame: Any, entity: EntityType) -> pa.Table:
 
 
 @dataclass(frozen=True)
+class FoundRows:
+    """Rows of one file that are to be loaded: all of it, or what an entry of a map takes."""
+
+    file: InputFile
+    format: SplitFormat
+    key: str | None
+    source: MappedSource | None = None
+
+
+@dataclass(frozen=True)
+class FoundInputs:
+    """What a load was given, named and typed: files, or data frames."""
+
+    files: tuple[FoundRows, ...]
+    frames: tuple[Frame, ...]
+    text: TextOptions
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Properties by the columns that a map gives for them, in every file."""
+
+    @property
+    def text_bytes(self) -> int:
+        """How much it is about, written as text; what data frames of this process hold is in memory already."""
+        sizes = {rows.file.address: (rows.file.size, rows.format) for rows in self.files}
+        return sum(size * (PARQUET_AS_TEXT if format == "parquet" else 1) for size, format in sizes.values())
+
+    @property
+    def session(self) -> SparkSession | None:
+        """The session of the first DataFrame that is Spark's."""
+        session: SparkSession | None = next((frame.rows.sparkSession for frame in self.frames if frame.is_spark), None)
+        return session
+
+    def cut(self, parallelism: int, new_id: Callable[[], str]) -> LoadInputs:
+        """Into splits, for this many tasks at a time."""
+        return LoadInputs(tuple(_splits(self.files, parallelism, new_id, self.text, self.names)), self.frames)
+
+
+@dataclass(frozen=True)
 class LoadInputs:
     """Everything that one load reads, in a fixed order."""
 
@@ -149,19 +189,17 @@ class LoadInputs:
 Sources = str | Path | Mapping[str, Any] | Iterable[str | Path]
 
 
-def resolve_inputs(
+def find_inputs(
     sources: Sources,
     catalog: Catalog,
     *,
     format: str | None,
     type: str | None,
     options: Mapping[str, str] | None,
-    parallelism: int,
-    new_id: Callable[[], str],
     encoding: str | None = None,
     delimiter: str | None = None,
     map: ColumnMap | None = None,
-) -> LoadInputs:
+) -> FoundInputs:
     """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"'{format}' is not a load format", hint=f"choose one of {', '.join(FORMATS)}")
@@ -174,7 +212,7 @@ def resolve_inputs(
                 raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
         _refuse_text_options([], encoding, delimiter)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
-        return LoadInputs((), tuple(frames))
+        return FoundInputs((), tuple(frames), text)
     found: dict[str, list[FoundRows]] = {}
     for source in _paths(sources):
         for file in find_files(source, options):
@@ -184,17 +222,7 @@ def resolve_inputs(
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
     files = [rows for in_file in found.values() for rows in in_file]
     _refuse_text_options([rows.format for rows in files], encoding, delimiter)
-    return LoadInputs(tuple(_splits(files, parallelism, new_id, text, mapped.names)), ())
-
-
-@dataclass(frozen=True)
-class FoundRows:
-    """Rows of one file that are to be loaded: all of it, or what an entry of a map takes."""
-
-    file: InputFile
-    format: SplitFormat
-    key: str | None
-    source: MappedSource | None = None
+    return FoundInputs(tuple(files), (), text, mapped.names)
 
 
 def _rows_of(

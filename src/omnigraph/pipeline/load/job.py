@@ -33,12 +33,12 @@ from omnigraph.history import (
     check_attribution,
 )
 from omnigraph.pipeline.choices import LoadMode
-from omnigraph.pipeline.engines import Engine, runner_of
+from omnigraph.pipeline.engines import AUTO, Engine, choose_engine, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
 from omnigraph.pipeline.load.incoming import Incoming, stage_incoming
-from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, resolve_inputs
+from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, find_inputs
 from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.mapping import ColumnMap
 from omnigraph.pipeline.load.packing import packed
@@ -71,7 +71,7 @@ def load(
     branch: str = MAIN,
     from_: str | None = None,
     new_branch: bool = False,
-    engine: Engine = "spark",
+    engine: Engine = AUTO,
     format: str | None = None,
     type: str | None = None,
     actor: str | None = None,
@@ -106,8 +106,8 @@ def load(
     name = None if once is None else KeyName.of(once)
     check_mode(mode)
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
+    began = time.monotonic()
     try:
-        runner = runner_of(engine, repository.store.uri, shown)
         taken: AlreadyExists | None = None
         try:
             base = LoadBase.of(repository, branch, from_, new_branch)
@@ -115,18 +115,19 @@ def load(
             if name is None:
                 raise
             taken, base = error, LoadBase.of(repository, branch)
-        inputs = resolve_inputs(
+        found = find_inputs(
             sources,
             base.view.catalog,
             format=format,
             type=type,
             options=repository.tables.options or None,
-            parallelism=runner.parallelism,
-            new_id=repository.history.new_id,
             encoding=encoding,
             delimiter=delimiter,
             map=map,
         )
+        choice = choose_engine(engine, repository.store.uri, found.text_bytes, found.session)
+        runner = runner_of(choice.engine, repository.store.uri, shown)
+        inputs = found.cut(runner.parallelism, repository.history.new_id)
         key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, mode))
         if (made := base.committed(repository, key)) is not None:
             return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
@@ -143,7 +144,9 @@ def load(
         ):
             keeps_nothing = name is not None and name.keeps_nothing
             job = LoadJob(repository, base, inputs, mode, runner, aside, written, key, if_commit, permit, keeps_nothing)
-            return job.run(actor, message)
+            where = "in process" if isinstance(runner, LocalRunner) else "on Spark"
+            receipt = replace(job.run(actor, message), engine=where, engine_reason=choice.reason)
+            return replace(receipt, seconds=time.monotonic() - began)
     finally:
         shown.close()
 

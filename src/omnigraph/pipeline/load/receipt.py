@@ -68,6 +68,10 @@ class LoadReceipt:
     branch_created: bool = False
     repeated: bool = False
     """The branch had a commit under the write key already: `commit` is that one, and nothing was loaded."""
+    engine: str | None = None
+    """Where the work was done ("in process", "on Spark"), and in a few words why there; None when another process did it."""
+    engine_reason: str | None = None
+    seconds: float = 0.0
 
     @classmethod
     def of_repeated(cls, branch: str, mode: str, commit: Commit) -> LoadReceipt:
