@@ -56,6 +56,7 @@ REVISION_CALLS: dict[str, Callable[[og.Graph, str], object]] = {
     "export": lambda graph, name: graph.export("-", revision=name),
     "entity": lambda graph, name: graph.entity("Person", "a", revision=name),
     "snapshot": lambda graph, name: graph.snapshot(name),
+    "indexes": lambda graph, name: graph.indexes(name),
     "commit": lambda graph, name: graph.commit(name),
     "commit_changes": lambda graph, name: graph.commit_changes(name),
     "diff from": lambda graph, name: list(graph.diff(name, "main")),

@@ -377,3 +377,8 @@ def test_stored_queries_are_listed_and_run(remote: RemoteGraph) -> None:
     with pytest.raises(errors.PreconditionFailed):
         remote.stored_queries.mutate("add", {"name": "Dee"}, if_commit=before.id)
     assert remote.stored_queries.query("by_name", {"name": "Cy"}, revision=before.id).rows == []
+
+
+def test_indexes_are_those_of_the_library(remote: RemoteGraph, local: og.Graph) -> None:
+    assert remote.indexes() == local.indexes()
+    assert remote.indexes("main~1") == local.indexes("main~1")

@@ -115,6 +115,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "entity": (lambda g, t: g.entity("Person", "Ada"), READ_MAIN),
     "history": (lambda g, t: g.history("Person", "Ada"), READ_MAIN),
     "snapshot": (lambda g, t: g.snapshot("v1"), [og.Ask("read", branch="review")]),
+    "indexes": (lambda g, t: g.indexes("v1"), [og.Ask("read", branch="review")]),
     "lint": (lambda g, t: g.lint(QUERIES), READ_MAIN),
     "spark": (lambda g, t: g.spark("local"), READ_MAIN),
     "commit": (lambda g, t: g.commit(), READ_MAIN),

@@ -250,7 +250,7 @@ def test_an_actor_without_grants_gets_nothing(client: TestClient, route: Any, ac
         request["json"] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     answer = client.request(route.method, request.pop("path"), headers=headers, **request)
     shown = f"{answer.status_code} {dict(answer.headers)} {answer.text}"
-    if route.path != "/openapi.json":
+    if route.path not in ("/openapi.json", "/language"):  # the same whatever is served
         assert not any(secret in shown for secret in SECRETS), shown
     if not route.is_open and not route.path.endswith(("/mcp", "/policy/me")):
         assert answer.status_code in (401, 403, 404), shown

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import random
+from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import pytest
-from serving import ADD, ALL, tokens
+from serving import ADD, ALL, SCHEMA, tokens
 from starlette.testclient import TestClient
 
+from omnigraph.server.compression import compressed
+from omnigraph.server.routes import ROUTES
 from omnigraph.server.settings import ServerSettings
 
 ABSENT_ID = "01M7JHWS8BWJ2FHTQQ7RN6TVQH"
@@ -197,3 +201,172 @@ def test_cors_is_for_the_named_origins_and_without_credentials(start: Callable[.
 
 def test_without_cors_no_origin_is_told_anything(client: TestClient) -> None:
     assert not [name for name in client.get("/healthz", headers={"Origin": "http://a"}).headers if "access" in name]
+
+
+# ---------------------------------------------------------------- made from the table of routes
+
+READ_TEXT = {"query": ALL}
+LINES = {"content": LINE.replace("Paris", "Oslo"), "headers": {"Content-Type": "application/x-ndjson"}}
+OF_SNAPSHOT: dict[str, tuple[str, dict[str, object]]] = {
+    "cluster_getSnapshot": ("snapshot", {}),
+    "cluster_getSchema": ("schema", {}),
+    "cluster_applySchema": ("schema/apply", {"json": {"schema_source": SCHEMA}}),
+    "cluster_query": ("query", {"json": READ_TEXT}),
+    "cluster_read": ("read", {"json": {"query_source": ALL}}),
+    "cluster_mutate": ("mutate", {"json": mutation("a")}),
+    "cluster_mutate_if_graph_commit": ("mutate/if-graph-commit", {"json": mutation("b")}),
+    "cluster_change": ("change", {"json": mutation("c")}),
+    "cluster_list_queries": ("queries", {}),
+    "cluster_invoke_query": ("queries/everyone", {}),
+    "cluster_invoke_query_if_graph_commit": (
+        "queries/add/if-graph-commit",
+        {"json": {"params": {"name": "d"}}},
+    ),
+    "cluster_load": ("load", {"json": {"data": LINE.replace("Paris", "Bonn")}}),
+    "cluster_loadNdjson": ("load/ndjson", LINES),
+    "cluster_ingest": ("ingest", {"json": {"data": LINE.replace("Paris", "Kiel")}}),
+    "cluster_export": ("export", {}),
+    "cluster_createBranch": ("branches", {"json": {"name": "of-table"}}),
+    "cluster_mergeBranches": ("branches/merge", {"json": {"source": "of-table", "dry_run": True}}),
+    "cluster_listCommits": ("commits", {}),
+    "cluster_getCommit": ("commits/{head}", {}),
+    "cluster_getCommitChanges": ("commits/{head}/changes", {}),
+    "cluster_pollChanges": ("changes?start=now", {}),
+    "cluster_captureChangeBaseline": ("changes/baseline", {}),
+    "getCatalog": ("catalog", {}),
+    "listEntities": ("entities/Person", {}),
+    "getEntity": ("entity?type=Person&id=Ada", {}),
+    "getEntityHistory": ("entity/history?type=Person&id=Ada", {}),
+    "getNeighbours": ("entity/neighbours?type=Person&id=Ada", {}),
+    "getDiff": ("diff?from=main~1&to=main", {}),
+    "createTag": ("tags", {"json": {"name": "of-table-too"}}),
+    "explainQuery": ("explain", {"json": READ_TEXT}),
+    "lintText": ("lint", {"json": READ_TEXT}),
+    "completeQuery": ("complete", {"json": {"query": "", "line": 1, "column": 1}}),
+    "getStorage": ("storage", {}),
+    "optimizeGraph": ("maintenance/optimize", {}),
+}
+"""A request of each route whose answer is read from a snapshot or made by a commit."""
+OF_NO_SNAPSHOT = {
+    "cluster_listBranches": "it is of all branches, and its ETag of all heads",
+    "cluster_deleteBranch": "nothing is left to name",
+    "getLog": "it is of several branches, and its ETag of all heads",
+    "listTags": "it is of all tags",
+    "deleteTag": "nothing is left to name",
+    "formatQueries": "it reads no graph",
+    "getRights": "it is of the policy",
+    "createTicket": "it is of the server",
+    **dict.fromkeys(("startLoad", "startUpload", "listJobs", "getJob", "cancelJob", "followJob", "getRejects"), "jobs"),
+    "cleanUpGraph": "it makes no commit",
+    "listPrepared": "what is prepared is in no snapshot yet",
+    "discardPrepared": "it makes no commit",
+    "cluster_mcp": "its answers name commits inside",
+}
+TESTED_ELSEWHERE = {
+    "cluster_getBlob",  # tests/server/test_blobs.py
+    "cluster_headBlob",
+    "loadArrow",  # tests/server/test_jobs.py
+    "streamChanges",  # tests/server/test_feeds.py
+    "resumePrepared",  # tests/server/test_ours.py
+}
+
+
+def test_every_answer_of_a_snapshot_names_its_commit(start: Callable[..., TestClient]) -> None:
+    client = start()
+    of_graph = {route.operation_id: route for route in ROUTES if route.is_of_graph}
+    assert of_graph.keys() == OF_SNAPSHOT.keys() | OF_NO_SNAPSHOT.keys() | TESTED_ELSEWHERE
+    for operation_id, (path, options) in OF_SNAPSHOT.items():
+        route, at = of_graph[operation_id], head(client)
+        headers = {"Omnigraph-If-Graph-Commit": at} if route.needs_head else {}
+        asked = {**options, "headers": {**options.get("headers", {}), **headers}}  # type: ignore[dict-item]
+        answer = client.request(route.method, path.replace("{head}", at), **asked)  # type: ignore[arg-type]
+        assert answer.status_code == 200, (operation_id, answer.text)
+        assert len(answer.headers["omnigraph-graph-commit"]) == 26, operation_id
+        if route.method == "GET" and path in ("snapshot", "schema", "commits", "catalog"):
+            assert answer.headers["etag"] == f'"{answer.headers["omnigraph-graph-commit"]}"'
+
+
+def test_a_baseline_names_the_commit_of_its_last_line(client: TestClient) -> None:
+    answer = client.post("changes/baseline")
+    last = json.loads(answer.text.splitlines()[-1])
+    assert answer.headers["omnigraph-graph-commit"] == last["baseline"]["snapshot_commit_id"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "coding"),
+    [
+        ("gzip, deflate", "gzip"),
+        ("gzip, zstd", "zstd"),
+        ("zstd;q=0.5, gzip;q=0.8", "gzip"),
+        ("ZSTD", "zstd"),
+        ("gzip;q=0", None),
+        ("gzip;q=0.1, identity", None),
+        ("br", None),
+        ("gzip;q=x", None),
+        ("", None),
+    ],
+)
+def test_exports_are_compressed_as_the_client_asks(client: TestClient, accepted: str, coding: str | None) -> None:
+    import pyarrow as pa
+
+    for path in ("export", "changes/baseline"):
+        plain = client.post(path, headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        with client.stream("POST", f"/graphs/people/{path}", headers={"Accept-Encoding": accepted}) as answer:
+            assert answer.headers.get("content-encoding") == coding
+            assert "Accept-Encoding" in answer.headers["vary"]
+            raw = b"".join(answer.iter_raw())
+        name = {"gzip": "gzip", "zstd": "zstd"}.get(coding or "")
+        found = raw if name is None else pa.CompressedInputStream(pa.BufferReader(raw), name).read()
+        assert bytes(found) == plain.content
+    arrow = client.post("export", json={"format": "arrow", "type_names": ["City"]}, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in arrow.headers
+
+
+def test_a_compressed_stream_holds_little_and_ends_with_its_source() -> None:
+    closed = []
+
+    def source() -> Iterator[bytes]:
+        try:
+            while True:
+                yield random.randbytes(65_536)
+        finally:
+            closed.append(True)
+
+    for name in ("gzip", "zstd"):
+        stream, _ = compressed(source(), {"accept-encoding": name})
+        made = [len(next(stream)) for _ in range(40)]
+        assert sum(made) > 30 * 65_536  # what goes in comes out: it is not gathered
+        stream.close()  # type: ignore[attr-defined]
+    assert closed == [True, True]
+
+
+def test_editors_get_the_words_of_both_languages(client: TestClient) -> None:
+    answer = client.get("/language")
+    words = answer.json()
+    assert {"match", "return", "order"} <= set(words["queries"]["keywords"])
+    assert {"lower", "coalesce"} <= {each["name"] for each in words["queries"]["functions"]}
+    assert {"node", "edge", "interface"} <= set(words["schemas"]["keywords"])
+    assert {"String", "Vector"} <= set(words["schemas"]["types"])
+    assert client.get("/language", headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+    offered = client.post("complete", json={"query": "query q() { return { low", "line": 1, "column": 25}).json()
+    assert {"label": "lower", "kind": "function", "detail": "lower(text)"} in offered["items"]
+
+
+def test_the_catalog_says_what_each_index_covers(start: Callable[..., TestClient]) -> None:
+    client = start()
+    client.post("mutate", json=mutation("Indexed"))
+
+    def indexes() -> dict[str, dict[str, object]]:
+        (person,) = [each for each in client.get("catalog").json()["nodes"] if each["name"] == "Person"]
+        return {f"{each['property']} {each['kind']}": each for each in person["indexes"]}
+
+    before = indexes()
+    assert before.keys() == {"id BTREE", "name BTREE", "name INVERTED"}
+    assert before["name BTREE"]["pending_rows"] >= 1  # type: ignore[operator]
+    assert before["name BTREE"]["reason"] in ("never built", "written since the index was built")
+    assert client.post("maintenance/optimize").status_code == 200
+    after = indexes()
+    assert (after["name BTREE"]["pending_rows"], "reason" in after["name BTREE"]) == (0, False)
+    (lives,) = [each for each in client.get("catalog").json()["edges"] if each["name"] == "LivesIn"]
+    assert {each["property"] for each in lives["indexes"]} == {"id", "from", "to"}

@@ -14,6 +14,7 @@ from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.merging import SchemaConflict, Statement
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.step_json import step_from_json
+from omnigraph.maintenance.indexes import IndexState
 from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
 from omnigraph.pipeline.evolve.apply import SchemaReceipt
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
@@ -79,6 +80,24 @@ def schema_receipt(value: Json, source: str) -> SchemaReceipt:
     """`source` is the text of the schema that was applied."""
     plan = MigrationPlan(tuple(step_from_json(step) for step in value["steps"]), compile_schema(source))
     return SchemaReceipt(MAIN, plan, optional_commit(value.get("commit")))
+
+
+def indexes(catalog: Json) -> list[IndexState]:
+    """The indexes of a catalog, those of edges first, as the library has them; an edge's ends are stored as src and dst."""
+    columns = {"from": "src", "to": "dst"}
+    return [
+        IndexState(
+            f"{kind}:{each['name']}",
+            columns.get(index["property"], index["property"]) if kind == "edge" else index["property"],
+            index["kind"],
+            index["covered_rows"],
+            index["pending_rows"],
+            index.get("reason"),
+        )
+        for kind, member in (("edge", "edges"), ("node", "nodes"))
+        for each in sorted(catalog[member], key=lambda each: each["name"])
+        for index in each["indexes"]
+    ]
 
 
 # ---------------------------------------------------------------- entities and changes

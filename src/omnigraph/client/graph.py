@@ -38,6 +38,7 @@ from omnigraph.language.query.lint import LintReport, lint_queries
 if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
     from omnigraph.deadlines import Cancellation
+    from omnigraph.maintenance.indexes import IndexState
     from omnigraph.pipeline.choices import FileFormat, LoadMode
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
@@ -362,6 +363,10 @@ class RemoteGraph:
             for each in value["datasets"]
         )
         return GraphSnapshot(self._state.commit(commit_id), self._state.catalog(commit_id), types)
+
+    def indexes(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> list[IndexState]:
+        """Every declared index of a revision: how many rows it covers, how many a read still finds by scan, and why."""
+        return decoding.indexes(self._state.get("/catalog", rev=self._state.at(revision, as_of)).json())
 
     def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:
         """Check every query of a `.gq` text or file against the schema: mistakes, and advice."""

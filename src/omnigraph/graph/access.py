@@ -213,7 +213,8 @@ GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(["close", "as_", "uri", "id", "branches", "tags", "recovery"], free),
     **dict.fromkeys(["query"], _revisions("read", "revision", "schema_of")),
     **dict.fromkeys(
-        ["explain", "entity", "blob", "history", "snapshot", "lint", "spark", "commit"], _revisions("read", "revision")
+        ["explain", "entity", "blob", "history", "snapshot", "indexes", "lint", "spark", "commit"],
+        _revisions("read", "revision"),
     ),
     "commits": commits_asks,
     "commit_changes": _revisions("read", "revision"),

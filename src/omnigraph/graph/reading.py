@@ -19,6 +19,7 @@ from omnigraph.values.entities import Entity
 
 if TYPE_CHECKING:
     from omnigraph.graph.frames import GraphTables
+    from omnigraph.maintenance.indexes import IndexState
     from omnigraph.pipeline.choices import FileFormat, StreamFormat
     from omnigraph.read import Blob, Explanation, Result
 
@@ -177,3 +178,12 @@ class ReadMethods(GraphState):
         >>> assert {type.name: type.entities for type in g.snapshot().types}["Person"] == 3
         """
         return snapshot_of(self._view(revision, as_of))
+
+    def indexes(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> list[IndexState]:
+        """Every declared index of a revision: how many rows it covers, how many a read still finds by scan, and why.
+
+        >>> assert {index.column for index in g.indexes() if index.table_key == "node:City"} == {"id", "name"}
+        """
+        from omnigraph.maintenance.indexes import index_state
+
+        return index_state(self._view(revision, as_of))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.language.catalog import EntityType
-from omnigraph.maintenance.indexes import index_specs
+from omnigraph.maintenance.indexes import index_specs, why_pending
 from omnigraph.tables import Table
 from omnigraph.tables.indexes import coverage
 from omnigraph.tables.staging import stored_rows
@@ -50,7 +50,7 @@ def shape_of(entity: EntityType, table: Table) -> TableShape:
             state.spec.column,
             state.spec.kind,
             state.pending_rows,
-            _why_pending(table, state.spec.column, state.spec.kind, state.segments),
+            why_pending(table, state),
         )
         for state in states
         if state.pending_rows
@@ -63,9 +63,3 @@ def shape_of(entity: EntityType, table: Table) -> TableShape:
         indexes=len(states),
         pending=tuple(pending),
     )
-
-
-def _why_pending(table: Table, column: str, kind: str, segments: int) -> str:
-    if kind == "IVF_FLAT" and not table.count(f"`{column}` IS NOT NULL"):
-        return "no row has a vector"
-    return "written since the index was built" if segments else "never built"

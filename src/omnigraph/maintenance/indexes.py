@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from omnigraph.language.catalog import EdgeType, EntityType, Property
-from omnigraph.tables import IndexCoverage, IndexSpec
+from omnigraph.tables import IndexCoverage, IndexSpec, Table
 from omnigraph.tables.indexes import coverage
 from omnigraph.values.types import Scalar
 from omnigraph.views import View
@@ -52,6 +52,8 @@ class IndexState:
     kind: str
     covered_rows: int
     pending_rows: int
+    reason: str | None = None
+    """Why rows are pending; None when none is."""
 
     @property
     def is_complete(self) -> bool:
@@ -63,13 +65,14 @@ class IndexState:
 
         >>> assert person.indexes[0].to_json()["table"] == "node:Person"
         """
-        return {
+        told: dict[str, str | int] = {
             "table": self.table_key,
             "column": self.column,
             "kind": self.kind,
             "covered_rows": self.covered_rows,
             "pending_rows": self.pending_rows,
         }
+        return told if self.reason is None else {**told, "reason": self.reason}
 
 
 def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexState]:
@@ -81,5 +84,13 @@ def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexStat
         for spec in specs:
             found = covered.get(spec.name)
             counts = (found.covered_rows, found.pending_rows) if found else (0, 0)
-            states.append(IndexState(key, spec.column, spec.kind, *counts))
+            reason = why_pending(table, found) if table is not None and found and found.pending_rows else None
+            states.append(IndexState(key, spec.column, spec.kind, *counts, reason))
     return states
+
+
+def why_pending(table: Table, state: IndexCoverage) -> str:
+    """Why an index does not cover every row."""
+    if state.spec.kind == "IVF_FLAT" and not table.count(f"`{state.spec.column}` IS NOT NULL"):
+        return "no row has a vector"
+    return "written since the index was built" if state.segments else "never built"

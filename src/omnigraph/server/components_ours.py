@@ -43,6 +43,9 @@ _TYPE: dict[str, Schema] = {
     "properties": array(_CATALOG_PROPERTY),
     "constraints": array(_CONSTRAINT),
     "entity_count": COUNT,
+    "indexes": array(
+        shape({"property": TEXT, "kind": TEXT, "covered_rows": COUNT, "pending_rows": COUNT}, {"reason": TEXT})
+    ),
 }
 _ENTITY: dict[str, Schema] = {"entity_kind": ref("EntityKindOutput"), "type_name": TEXT, "id": TEXT}
 _STATE: dict[str, Schema] = {
@@ -89,6 +92,18 @@ _JOB = shape(
 )
 
 OUR_COMPONENTS: dict[str, Schema] = {
+    "Language": shape(
+        {
+            "queries": shape(
+                {
+                    "keywords": array(TEXT),
+                    "functions": array(shape({"name": TEXT, "shape": TEXT, "meaning": TEXT})),
+                    "forms": array(shape({"title": TEXT, "shape": TEXT, "example": TEXT})),
+                }
+            ),
+            "schemas": shape({"keywords": array(TEXT), "types": array(TEXT)}),
+        }
+    ),
     "Catalog": shape(
         {
             "graph_commit_id": TEXT,

@@ -35,13 +35,14 @@ _HEADERS = """## Headers
 | `If-None-Match: "TAG"` | on a GET that gave an `ETag`: 304 if nothing has changed |
 | `Idempotency-Key: KEY` | on every write, 1 to 128 visible ASCII characters: see [server.md](server.md#a-write-that-is-sent-again) |
 | `Omnigraph-Message: TEXT` | on every write: the commit's message, percent-encoded UTF-8, up to 1,024 bytes; also a member of the body |
+| `Accept-Encoding: zstd, gzip` | exports and baselines in text are compressed while they are made |
 | `X-Request-Id: ID` | taken over when it is 1 to 128 of `A-Z a-z 0-9 . _ -`, otherwise made |
 | `traceparent` | the trace that the request belongs to |
 
 | of an answer | |
 |---|---|
 | `X-Request-Id` | always |
-| `Omnigraph-Graph-Commit` | the commit that was read or made |
+| `Omnigraph-Graph-Commit` | the commit that was read or made; a write that changes nothing names none |
 | `ETag` | of a branch's state: its commit id |
 | `Server-Timing` | milliseconds of the parts of the work |
 | `Idempotent-Replayed: true` | the write was made before |

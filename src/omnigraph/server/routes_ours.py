@@ -60,6 +60,8 @@ _READS: tuple[Route, ...] = (
 )  # fmt: skip
 
 _LANGUAGE: tuple[Route, ...] = (
+    Route("GET", "/language", "getLanguage", "The words of both languages, for editors.", None,
+          json_answer("Language", "Keywords, functions, forms and types."), pool="none", is_open=True, tag="ours"),
     Route("POST", of_graph("/explain"), "explainQuery", "How a read would run.", "read",
           json_answer("Explanation", "Its inputs, how they are reached, and its SQL."), body=Body("ExplainRequest"), tag="ours"),
     Route("POST", of_graph("/lint"), "lintText", "Mistakes and advice, of queries or of a schema.", "read",

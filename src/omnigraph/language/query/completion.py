@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from omnigraph.language.catalog import Catalog, EdgeType, InterfaceType, Property
+from omnigraph.language.query.functions import COALESCE, FUNCTIONS
 from omnigraph.language.query.keywords import keywords
 
 _BOUND = re.compile(r"\$(\w+)\s*:\s*([A-Z]\w*)")
@@ -24,7 +25,7 @@ _PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]{0,2000})\)")
 class Completion:
     label: str
     kind: str
-    """type, property, edge, variable or keyword."""
+    """type, property, edge, variable, function or keyword."""
     detail: str | None = None
 
 
@@ -109,4 +110,5 @@ def _edges(types: tuple[str, ...], catalog: Catalog) -> list[Completion]:
 
 
 def _words() -> list[Completion]:
-    return [Completion(word, "keyword") for word in keywords()]
+    functions = (Completion(each.name, "function", each.shape) for each in (*FUNCTIONS.values(), COALESCE))
+    return [*(Completion(word, "keyword") for word in keywords()), *functions]

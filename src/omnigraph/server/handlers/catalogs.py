@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.language.catalog import Catalog, EntityType, Property
+    from omnigraph.maintenance.indexes import IndexState
 
 
 @handles("getCatalog")
@@ -21,20 +22,37 @@ def get_catalog(call: Call) -> Answer:
     snapshot = call.graph.snapshot(revision, as_of=call.query.get("at"))
     counts = {f"{each.kind}:{each.name}": each.entities for each in snapshot.types}
     commit = snapshot.commit.id
-    body = {"graph_commit_id": commit, **catalog_shape(snapshot.schema, counts)}
+    indexes: dict[str, list[JsonObject]] = {}
+    for each in call.graph.indexes(commit):
+        indexes.setdefault(each.table_key, []).append(_index(each))
+    body = {"graph_commit_id": commit, **catalog_shape(snapshot.schema, counts, indexes)}
     return Answer(body, commit=commit, etag=commit, headers=IMMUTABLE if revision == commit else {})
 
 
-def catalog_shape(catalog: Catalog, counts: Mapping[str, int]) -> JsonObject:
+def _index(state: IndexState) -> JsonObject:
+    """An index by the property that it is of; an edge's ends are `from` and `to` here."""
+    ends = {"src": "from", "dst": "to"} if state.table_key.startswith("edge:") else {}
+    return present(
+        {
+            "property": ends.get(state.column, state.column),
+            "kind": state.kind,
+            "covered_rows": state.covered_rows,
+            "pending_rows": state.pending_rows,
+            "reason": state.reason,
+        }
+    )
+
+
+def catalog_shape(catalog: Catalog, counts: Mapping[str, int], indexes: Mapping[str, list[JsonObject]]) -> JsonObject:
     return {
         "schema_hash": catalog.hash,
         "nodes": [
-            {**_type(node, counts), "key": list(node.key), **_given(implements=list(node.implements))}
+            {**_type(node, counts, indexes), "key": list(node.key), **_given(implements=list(node.implements))}
             for node in catalog.nodes.values()
         ],
         "edges": [
             {
-                **_type(edge, counts),
+                **_type(edge, counts, indexes),
                 "from": edge.source,
                 "to": edge.target,
                 "min_out": edge.min_out,
@@ -54,7 +72,7 @@ def catalog_shape(catalog: Catalog, counts: Mapping[str, int]) -> JsonObject:
     }
 
 
-def _type(entity: EntityType, counts: Mapping[str, int]) -> JsonObject:
+def _type(entity: EntityType, counts: Mapping[str, int], indexes: Mapping[str, list[JsonObject]]) -> JsonObject:
     return {
         "name": entity.name,
         "properties": [_property(property) for property in entity.properties.values()],
@@ -71,6 +89,7 @@ def _type(entity: EntityType, counts: Mapping[str, int]) -> JsonObject:
             for each in entity.constraints
         ],
         "entity_count": counts[entity.table_key],
+        "indexes": indexes.get(entity.table_key, []),
         **present({"description": entity.description, "instruction": entity.instruction}),
     }
 

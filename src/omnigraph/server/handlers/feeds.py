@@ -46,7 +46,7 @@ async def poll_changes(call: Call) -> Answer:
         left = end - time.monotonic()
         is_quiet = page.caught_up and not page.blocks
         if not is_quiet or left <= 0 or call.cancellation.is_cancelled or call.service.is_draining:
-            return Answer(feed_json(page), rows=sum(len(block.changes) for block in page.blocks))
+            return Answer(feed_json(page), commit=head, rows=sum(len(block.changes) for block in page.blocks))
         cursor, start, token = page.cursor, None, None
         await _moved_or_gone(call, head, left)
 
@@ -90,7 +90,7 @@ async def stream_changes(call: Call) -> Answer:
         raise UsageError("give one of cursor and start")
     reader = _Reader(call, cursor, start)
     await reader.read()
-    return Answer(reader.events(), media_type=EVENTS, headers={"X-Accel-Buffering": "no"})
+    return Answer(reader.events(), media_type=EVENTS, headers={"X-Accel-Buffering": "no"}, commit=reader.head)
 
 
 class _Reader:
@@ -100,13 +100,14 @@ class _Reader:
         self._call = call
         self._cursor, self._start = cursor, start
         self._token: str | None = None
-        self._head = ""
+        self.head = ""
+        """The branch's when the last page was read."""
         self._page: FeedPage | None = None
 
     async def read(self) -> None:
         call = self._call
         work = partial(_poll, call, self._cursor if self._token is None else None, self._start, self._token, 1_000, 1)
-        self._head, page = await call.service.pools.run("read", work)
+        self.head, page = await call.service.pools.run("read", work)
         self._page, self._start, self._token = page, None, page.next_page_token
         if page.cursor is not None:
             self._cursor = page.cursor
@@ -126,7 +127,7 @@ class _Reader:
                     yield event("caught_up", {"cursor": page.cursor}, page.cursor)
                     was_told = True
                 done, _ = await asyncio.wait(
-                    [self._call.service.watches.moved(self._call.graph, self._call.branch, self._head)],
+                    [self._call.service.watches.moved(self._call.graph, self._call.branch, self.head)],
                     timeout=COMMENT_SECONDS,
                 )
                 if not done:

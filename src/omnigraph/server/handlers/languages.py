@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import LanguageError, QueryError, SchemaError, UsageError
 from omnigraph.graph import lint_schema
+from omnigraph.language.editor_tables import editor_tables
 from omnigraph.language.query.completion import completions
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.printer import format_queries
@@ -18,6 +21,13 @@ from omnigraph.wire.reads import explanation_json
 
 if TYPE_CHECKING:
     from omnigraph.language.query.lint import LintReport
+
+
+@handles("getLanguage")
+def language(_call: Call) -> Answer:
+    tables = editor_tables()
+    etag = hashlib.sha256(json.dumps(tables).encode()).hexdigest()[:32]
+    return Answer(tables, etag=etag)
 
 
 @handles("explainQuery")
@@ -52,8 +62,9 @@ def lint(call: Call) -> Answer:
     check_text(call, text)
     if "schema" in body:
         return Answer({"diagnostics": _schema_diagnostics(text)})
-    report = call.graph.lint(text, revision=call.existing_branch())
-    return Answer({"diagnostics": _query_diagnostics(text, report)})
+    commit = call.graph.commit(call.existing_branch()).id
+    report = call.graph.lint(text, revision=commit)
+    return Answer({"diagnostics": _query_diagnostics(text, report)}, commit=commit)
 
 
 def _query_diagnostics(text: str, report: LintReport) -> list[JsonObject]:
@@ -115,8 +126,9 @@ def format_text(call: Call) -> Answer:
 def complete(call: Call) -> Answer:
     body = call.body
     check_text(call, body["query"])
-    catalog = call.graph.snapshot(call.existing_branch()).schema
-    items = completions(body["query"], body["line"], body["column"], catalog)
+    snapshot = call.graph.snapshot(call.existing_branch())
+    items = completions(body["query"], body["line"], body["column"], snapshot.schema)
     return Answer(
-        {"items": [present({"label": each.label, "kind": each.kind, "detail": each.detail}) for each in items]}
+        {"items": [present({"label": each.label, "kind": each.kind, "detail": each.detail}) for each in items]},
+        commit=snapshot.commit.id,
     )

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from omnigraph.changes import FeedPage
 from omnigraph.errors import CommitNotFound, LimitExceeded, PolicyDenied
 from omnigraph.server.calls import Answer, Call
+from omnigraph.server.compression import compressed
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE, named_commit
 from omnigraph.server.route import NDJSON
 from omnigraph.wire.changes import commit_page_json
 
 MAX_PAGE_CHANGES = 8_192
+CAPTURES = 5
+"""So often a baseline is begun anew because its branch has moved."""
 EXPORT_TYPES = {
     "ndjson": NDJSON,
     "arrow": "application/vnd.apache.arrow.stream",
@@ -20,6 +23,8 @@ EXPORT_TYPES = {
     "csv": "text/csv",
 }
 """The media type of each format of an export."""
+COMPRESSIBLE = ("ndjson", "csv")
+"""Those that are text; the others compress themselves."""
 
 
 @handles("cluster_export")
@@ -32,7 +37,11 @@ def export(call: Call) -> Answer:
         types=call.body.get("type_names"),
         format="jsonl" if format == "ndjson" else format,
     )
-    return Answer(begun(pieces), media_type=EXPORT_TYPES[format], commit=commit_id)
+    media_type = EXPORT_TYPES[format]
+    if format not in COMPRESSIBLE:
+        return Answer(begun(pieces), media_type=media_type, commit=commit_id)
+    body, headers = compressed(begun(pieces), call.request.headers)
+    return Answer(body, media_type=media_type, commit=commit_id, headers=headers)
 
 
 def _exported(call: Call) -> tuple[str, str | None]:
@@ -46,11 +55,30 @@ def _exported(call: Call) -> tuple[str, str | None]:
 
 @handles("cluster_captureChangeBaseline")
 def baseline(call: Call) -> Answer:
-    body = call.body
-    pieces = call.graph.baseline_stream(
-        branch=call.branch, types=body.get("type"), kinds=body.get("kind"), ops=body.get("op")
-    )
-    return Answer(begun(pieces), media_type=NDJSON)
+    pieces, commit = _captured(call)
+    body, headers = compressed(begun(pieces), call.request.headers)
+    return Answer(body, media_type=NDJSON, headers=headers, commit=commit)
+
+
+def _captured(call: Call) -> tuple[Iterator[bytes], str | None]:
+    """A baseline and the commit it is of: the head that was the same before and after it was captured. Among writers that never
+    stop, only the last line says it, as it does for who may export and not read."""
+    asked = call.body
+    for _ in range(CAPTURES):
+        before = _head(call)
+        pieces = call.graph.baseline_stream(
+            branch=call.branch, types=asked.get("type"), kinds=asked.get("kind"), ops=asked.get("op")
+        )
+        if before is None or before == _head(call):
+            return pieces, before
+    return pieces, None
+
+
+def _head(call: Call) -> str | None:
+    try:
+        return call.graph.commit(call.branch).id
+    except PolicyDenied:
+        return None
 
 
 def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -1,0 +1,107 @@
+"""Streams of text, compressed as they are made for clients that can read that. What is held is what the codec holds."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+GZIP_LEVEL = 1
+"""The least work: a stream must not wait for its compression."""
+_GZIP_FORMAT = 31
+
+
+class _Codec(Protocol):
+    def added(self, piece: bytes) -> bytes:
+        """What is ready when this piece was added; it may be nothing."""
+
+    def ended(self) -> bytes:
+        """The rest."""
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._compressor = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_FORMAT)
+
+    def added(self, piece: bytes) -> bytes:
+        return self._compressor.compress(piece)
+
+    def ended(self) -> bytes:
+        return self._compressor.flush()
+
+
+class _Zstandard:
+    def __init__(self) -> None:
+        import pyarrow as pa
+
+        self._sink = _Taken()
+        self._stream = pa.CompressedOutputStream(pa.PythonFile(self._sink, mode="w"), "zstd")
+
+    def added(self, piece: bytes) -> bytes:
+        self._stream.write(piece)
+        return self._sink.take()
+
+    def ended(self) -> bytes:
+        self._stream.close()
+        return self._sink.take()
+
+
+class _Taken:
+    """A file whose bytes are taken away."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def close(self) -> None:
+        """The last bytes are still to be taken."""
+
+    def take(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+_CODECS: Mapping[str, Callable[[], _Codec]] = {"zstd": _Zstandard, "gzip": _Gzip}
+"""The better one first."""
+
+
+def compressed(pieces: Iterator[bytes], headers: Mapping[str, str]) -> tuple[Iterator[bytes], dict[str, str]]:
+    """The same stream as the client takes it, and the headers that say so."""
+    name = chosen(headers.get("accept-encoding", ""))
+    if name is None:
+        return pieces, {"Vary": "Accept-Encoding"}
+    return _through(_CODECS[name](), pieces), {"Vary": "Accept-Encoding", "Content-Encoding": name}
+
+
+def chosen(accepted: str) -> str | None:
+    """The coding that the client wants most; None for the bytes as they are."""
+    weights: dict[str, float] = {}
+    for item in accepted.split(","):
+        name, *options = (part.strip().lower() for part in item.split(";"))
+        given = [option[2:] for option in options if option.startswith("q=")]
+        try:
+            weights[name] = float(given[0]) if given else 1.0
+        except ValueError:
+            weights[name] = 0.0
+    wanted = [name for name in _CODECS if 0.0 < weights.get(name, 0.0) >= weights.get("identity", 0.0)]
+    return max(wanted, key=lambda name: weights[name], default=None)
+
+
+def _through(codec: _Codec, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        for piece in pieces:
+            if ready := codec.added(piece):
+                yield ready
+        yield codec.ended()
+    finally:
+        close = getattr(pieces, "close", None)
+        if close is not None:
+            close()
