@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         Statement,
         TypeSummary,
     )
+    from omnigraph.pipeline.embed import EmbeddedProperty, EmbedReport
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.evolve.queries import BrokenQuery
@@ -109,6 +110,7 @@ _HOMES = {
     "omnigraph.language.schema.migration_steps": ("MigrationStep",),
     "omnigraph.maintenance.health": ("PendingIndex", "TableShape"),
     "omnigraph.maintenance.optimize": ("OptimizeReport", "TableReport"),
+    "omnigraph.pipeline.embed": ("EmbedReport", "EmbeddedProperty"),
     "omnigraph.pipeline.evolve.apply": ("SchemaReceipt",),
     "omnigraph.maintenance.replication": ("CopyReport",),
     "omnigraph.merge": (
@@ -161,6 +163,8 @@ __all__ = [
     "Decision",
     "EdgeType",
     "Embed",
+    "EmbedReport",
+    "EmbeddedProperty",
     "Engine",
     "Entity",
     "EntityChange",

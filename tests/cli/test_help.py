@@ -36,7 +36,7 @@ def test_the_verbs_are_these() -> None:
     assert sorted(LEAVES) == sorted(
         [
             *("init", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
-            *("demo", "warm-up", "version", "verify", "repair", "cleanup", "storage", "clone", "push", "pull"),
+            *("demo", "warm-up", "version", "verify", "repair", "cleanup", "storage", "clone", "push", "pull", "embed"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
             *(f"commit {verb}" for verb in ("list", "show", "changes")),
@@ -108,6 +108,6 @@ def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
     seen = {name for name, _ in ANSWERS}
     assert set(LEAVES) - seen == {
         *("demo", "optimize", "recovery resume", "recovery discard", "warm-up"),
-        *("cleanup", "storage", "clone", "push", "pull"),
+        *("cleanup", "storage", "clone", "push", "pull", "embed"),
         *("blob get", "blob stat", "serve", "token new", "graphs list", "mcp", "cluster force-unlock"),
     }

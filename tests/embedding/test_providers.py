@@ -207,10 +207,8 @@ def test_the_memory_of_vectors_is_bounded() -> None:
 
 def test_batches_are_as_large_as_the_provider_takes() -> None:
     with says.misbehaving(says.vectors(3)) as server:
-        done: list[int] = []
-        openai(server, OwnTime()).embed([f"text {i}" for i in range(1_200)], 3, progress=done.append)
+        openai(server, OwnTime()).embed([f"text {i}" for i in range(1_200)], 3)
         assert [len(asked.body["input"]) for asked in server.asked] == [512, 512, 176]
-        assert done == [512, 1_024, 1_200]
         openai(server, OwnTime()).embed(["x" * (MAX_BATCH_CHARACTERS - 1), "y", "z"], 3)
         assert [len(asked.body["input"]) for asked in server.asked[3:]] == [2, 1]
 

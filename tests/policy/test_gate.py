@@ -170,6 +170,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
         lambda g, t: g.apply_schema(SCHEMA),
         [og.Ask("schema_apply", target_branch="main", allow_data_loss=False)],
     ),
+    "embed": (lambda g, t: g.embed(), [og.Ask("change", branch="main", types=NONE)]),
     "ensure_indexes": (lambda g, t: g.ensure_indexes(), ADMIN),
     "optimize": (lambda g, t: g.optimize(dry_run=True), ADMIN),
     "verify": (lambda g, t: g.verify(), ADMIN),

@@ -112,7 +112,7 @@ def test_the_parts_of_a_graph() -> None:
         return sorted(name for name, _ in members(kind))
 
     reading = ["blob", "entity", "explain", "export", "export_stream", "indexes", "query", "snapshot", "spark"]
-    writing = ["begin", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
+    writing = ["begin", "embed", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
     history += ["baseline_stream", "wait_for_change"]
     schema = ["apply_schema", "broken_queries", "diff_schema", "lint", "plan_schema", "schema"]

@@ -70,6 +70,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "What writes did": (
         *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "Status", "MergeResult", "TypeSummary"),
+        *("EmbedReport", "EmbeddedProperty"),
         *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),
     ),
     "History": (

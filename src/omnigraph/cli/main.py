@@ -16,6 +16,7 @@ from omnigraph.cli.commands import (
     clusters,
     copies,
     data,
+    embedding,
     graphs,
     health,
     history,
@@ -81,6 +82,7 @@ def cli(**_flags: Any) -> None:
 for module in (
     graphs,
     data,
+    embedding,
     queries,
     blobs,
     branches,

@@ -21,6 +21,7 @@ REFUSED: Mapping[str, str] = {
     "id": "a server names its graphs; only storage has the graph's own id",
     "recovery": _STORAGE,
     "wait_for_change": "poll with changes: a cursor goes on where the last poll ended",
+    "embed": _STORAGE,
     "ensure_indexes": _STORAGE,
     "optimize": _STORAGE,
     "verify": _STORAGE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.deadlines import NEVER, Deadline
@@ -35,23 +35,18 @@ class Embedder:
         dimension: int,
         purpose: Purpose = "document",
         deadline: Deadline = NEVER,
-        progress: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """A vector of length one, of F32, for each text. `progress` is told after each batch how many texts are done."""
+        """A vector of length one, of F32, for each text."""
         import numpy as np
 
         distinct = list(dict.fromkeys(texts))
         made = np.empty((len(distinct), dimension), np.float32)
         missing = self._recall(distinct, made, dimension, purpose)
-        done = len(distinct) - len(missing)
         for batch in _batches(missing, distinct, self.provider.max_texts):
             asked = [distinct[place] for place in batch]
             vectors = self._of_length_one(self.provider.embed(asked, dimension, purpose, deadline), asked)
             made[batch] = vectors
             self._remember(asked, vectors, dimension, purpose)
-            done += len(batch)
-            if progress is not None:
-                progress(done)
         if len(distinct) == len(texts):
             return made
         places = {text: place for place, text in enumerate(distinct)}

@@ -6,11 +6,13 @@ no text, or nothing but white space, there is no vector; nor where no provider i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.deadlines import NEVER, Deadline
+from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.provider import Purpose
 from omnigraph.embedding.settings import EmbeddingSettings
 from omnigraph.errors import EmbeddingRefused
@@ -61,16 +63,16 @@ class Filling:
         texts: Sequence[str],
         purpose: Purpose = "document",
         deadline: Deadline = NEVER,
-        progress: Callable[[int], None] | None = None,
     ) -> np.ndarray:
         """A vector for each text. EmbeddingRefused names the property."""
-        try:
-            embedder = self.settings.embedder(vector.model)
-            return embedder.embed(texts, vector.dimension, purpose, deadline, progress)
-        except EmbeddingRefused as refused:
-            raise EmbeddingRefused(
-                f"{vector.owner}.{vector.property}: {refused.message}", hint=refused.hint
-            ) from refused.__cause__
+        embedder = self.embedder(vector)
+        with _named(vector):
+            return embedder.embed(texts, vector.dimension, purpose, deadline)
+
+    def embedder(self, vector: TextVector) -> Embedder:
+        """What makes its vectors. EmbeddingRefused names the property."""
+        with _named(vector):
+            return self.settings.embedder(vector.model)
 
     def fills(self, vector: TextVector) -> bool:
         """Whether a write makes this vector. One that is required is tried in any case, to say why it cannot be made."""
@@ -88,6 +90,15 @@ class Filling:
                 index = rows.schema.get_field_index(vector.property)
                 rows = rows.set_column(index, rows.schema.field(index), column)
         return rows
+
+
+@contextmanager
+def _named(vector: TextVector) -> Iterator[None]:
+    try:
+        yield
+    except EmbeddingRefused as refused:
+        said = f"{vector.owner}.{vector.property}: {refused.message}"
+        raise EmbeddingRefused(said, hint=refused.hint) from refused.__cause__
 
 
 def with_vectors(column: pa.ChunkedArray, places: Sequence[int], vectors: np.ndarray) -> pa.Array:

@@ -169,6 +169,15 @@ def _load(call: Call) -> Iterator[Ask]:
         yield Ask("branch_create", branch=call.owner("from_"), target_branch=branch)
 
 
+def _embed(call: Call) -> Iterator[Ask]:
+    """Vectors are changes of the types that have them."""
+    branch, types = call.branch(), call.types
+    if types is None and _exists(call.target._repository, branch):
+        nodes = call.target._repository.head(branch)[1].catalog.nodes.values()
+        types = frozenset(node.name for node in nodes if node.embedded)
+    yield Ask("change", branch=branch, types=types or NO_TYPES)
+
+
 def _exists(repository: Any, branch: str) -> bool:
     newest = repository.history.chain.newest(branch)
     return newest is not None and newest.alive
@@ -226,6 +235,7 @@ GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(["baseline", "baseline_stream"], _branch("export")),
     **dict.fromkeys(["mutate", "transaction", "begin", "stream_into"], _branch("change")),
     "load": _load,
+    "embed": _embed,
     "apply_schema": _apply_schema,
     **dict.fromkeys(["ensure_indexes", "optimize", "verify", "repair", "cleanup", "push", "pull"], _graph("admin")),
 }

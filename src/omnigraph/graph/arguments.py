@@ -40,7 +40,8 @@ def _has_names(value: object) -> bool:
 
 _KINDS.update(
     dict.fromkeys(
-        ["LoadMode", "FileFormat", "StreamFormat", "Durability", "Verify", "Lost", "Strategy", "By"], _KINDS["str"]
+        ["LoadMode", "FileFormat", "StreamFormat", "Durability", "Verify", "Lost", "Strategy", "By", "Which"],
+        _KINDS["str"],
     )
 )
 _LISTS = frozenset(["Iterable[str]", "Sequence[str]"])

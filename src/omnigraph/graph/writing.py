@@ -1,8 +1,9 @@
-"""Writing: mutations, transactions, loads and streams."""
+"""Writing: mutations, transactions, loads, streams and vectors of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from omnigraph.policy import Ask
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.choices import FileFormat, LoadMode
+    from omnigraph.pipeline.embed import EmbedReport, Which
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.progress import Status
@@ -169,6 +171,44 @@ class WriteMethods(GraphState):
             show_progress=show_progress,
             progress=None if on_progress is None else Reported(on_progress),
         )
+
+    def embed(
+        self,
+        *,
+        which: Which = "missing",
+        types: Sequence[str] | None = None,
+        branch: str = MAIN,
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        show_progress: bool = False,
+    ) -> EmbedReport:
+        """Make the vectors that `@embed` declares of texts that are stored: those that are missing, or all of them, also where a
+        vector was given. `types` are those to look at, without it all.
+
+        A run commits once for each 256 MiB of vectors. When the provider fails, what it made before is committed, and the next
+        run goes on from there. `dry_run` says how many there are, and asks nobody.
+
+        >>> notes = og.init("./notes", 'node Note { text: String @key  vec: Vector(64)? @embed("text") }')
+        >>> receipt = notes.mutate('query q() { insert Note { text: "a graph with branches" } }')
+        >>> assert notes.embed().rows == 0
+        >>> assert len(notes.embed(which="all", types=["Note"]).commits) == 1
+        """
+        from omnigraph.pipeline.embed import embed
+        from omnigraph.pipeline.progress import shown_on
+
+        with shown_on(sys.stderr, show_progress) as progress:
+            return embed(
+                self._repository,
+                self._committer,
+                branch,
+                which=which,
+                types=types,
+                dry_run=dry_run,
+                actor=actor,
+                message=message,
+                progress=progress,
+            )
 
     def stream_into(
         self,
