@@ -21,6 +21,8 @@ class AppliedGraph:
     queries: Mapping[str, str] = field(default_factory=dict)
     policy: Mapping[str, str] | None = None
     policy_name: str | None = None
+    embedding: Mapping[str, str] | None = None
+    """The provider that embeds its texts, as the cluster file declares it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ def read_applied(root: str) -> Applied:
     names = {scope: name for scope, (name, _) in policies.items()}
     return Applied(
         {
-            id: AppliedGraph(id, record["uri"], _queries(held, ledger, id), texts.get(id), names.get(id))
+            id: AppliedGraph(
+                id, record["uri"], _queries(held, ledger, id), texts.get(id), names.get(id), _embedding(ledger, record)
+            )
             for id, record in graphs.items()
         },
         texts.get(CLUSTER_SCOPE),
@@ -78,6 +82,12 @@ def read_applied(root: str) -> Applied:
         ledger.revision,
         ledger.token,
     )
+
+
+def _embedding(ledger: Ledger, graph: Record) -> Mapping[str, str] | None:
+    name = graph.get("settings", {}).get("embedding_provider")
+    provider = ledger.resources.get(f"provider.embedding.{name}")
+    return None if provider is None else provider["settings"]
 
 
 def _policies(ledger: Ledger) -> dict[str, tuple[str, Record]]:

@@ -15,7 +15,7 @@ RESERVED_IDS = frozenset({"policies", "cluster"})
 RESERVED = frozenset({"pipelines", "embeddings", "ui", "aliases", "bindings", "env_file"})
 STREAMING = frozenset({"streams", "streaming", "sinks"})
 _SECRET = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-_KINDS = ("openai-compatible", "openai", "gemini", "mock")
+_KINDS = ("openai-compatible", "openai", "gemini", "wordllama", "mock")
 _LIMITS = {"body": "body_bytes", "load_body": "load_body_bytes", "query_seconds": "query_seconds"}
 _SCHEMES = ("s3://", "gs://", "az://", "memory://", "file://")
 

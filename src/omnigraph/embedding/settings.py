@@ -88,6 +88,15 @@ class EmbeddingSettings:
             )
         return cls(kind, environment.get(MODEL_NAME) or None, base_url, None, _per_minute(environment.get(PER_MINUTE)))
 
+    @classmethod
+    def of_provider(cls, declared: Mapping[str, str]) -> EmbeddingSettings:
+        """A provider of a cluster file, whose `api_key` names a variable: `${NAME}`."""
+        key = declared.get("api_key")
+        variable = None if key is None else key.removeprefix("${").removesuffix("}")
+        return cls(
+            declared["kind"], declared.get("model"), (declared.get("base_url") or "").rstrip("/") or None, variable
+        )
+
     def embeds(self, model: str | None, dimension: int) -> bool:
         """Whether writes embed texts for a property that names this model. Not when that is turned off, and not when nobody
         has chosen a model, and the one that needs no choice does not make such vectors or is not installed."""

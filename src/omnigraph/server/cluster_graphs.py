@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from omnigraph.cluster import AppliedGraph, read_applied, root_of
+from omnigraph.embedding import EmbeddingSettings
 from omnigraph.errors import UsageError
 from omnigraph.policy import Gate, policy_of
 from omnigraph.runtime import DEFAULT_MEMORY, Runtime
@@ -65,5 +66,8 @@ class ClusterGraphs:
 
 def _served(graph: AppliedGraph, *, without_policy: Gate | None, runtime: Runtime, allows_adhoc: bool) -> ServedGraph:
     gate = without_policy if graph.policy is None else policy_of(graph.policy, graph.id)
-    served = serve_graph(graph.id, graph.uri, gate, graph.queries, runtime=runtime, is_in_cluster=True)
+    embedding = None if graph.embedding is None else EmbeddingSettings.of_provider(graph.embedding)
+    served = serve_graph(
+        graph.id, graph.uri, gate, graph.queries, runtime=runtime, is_in_cluster=True, embedding=embedding
+    )
     return replace(served, allows_adhoc=allows_adhoc)

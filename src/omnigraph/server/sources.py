@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from omnigraph.embedding import EmbeddingSettings
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
@@ -98,12 +99,15 @@ def serve_graph(
     *,
     runtime: Runtime,
     is_in_cluster: bool = False,
+    embedding: EmbeddingSettings | None = None,
 ) -> ServedGraph:
-    """A graph with its queries checked against its schema, and the engine warm."""
+    """A graph with its queries checked against its schema, and the engine warm. `embedding`: how its texts are embedded, where
+    not as the environment says."""
     graph = open_graph(uri, runtime=runtime)
     queries = compile_stored(sources, graph.schema)
     warm(graph)
     guarded = graph if gate is None else open_graph(uri, runtime=runtime, policy=gate)
+    guarded._repository.embedding = embedding
     return ServedGraph(graph_id, guarded, gate, queries, is_in_cluster)
 
 
