@@ -32,6 +32,21 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class Alias:
+    """A short name for a stored query: its folder, the parameters that are set, and those that arguments give, in order."""
+
+    name: str
+    query: str
+    queries: str | None = None
+    store: str | None = None
+    server: str | None = None
+    graph: str | None = None
+    format: str | None = None
+    args: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Config:
     """`~/.omnigraph/config.yaml` (folder override: OMNIGRAPH_HOME)."""
 
@@ -40,12 +55,14 @@ class Config:
     server: str | None = None
     default_graph: str | None = None
     output: str | None = None
+    queries: str | None = None
     column_width: int = 80
     wrap: bool = False
     engine: str | None = None
     servers: Mapping[str, str] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, Alias] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -63,9 +80,24 @@ class Config:
 
 
 _LAYOUTS = ("truncate", "wrap")
-_DEFAULTS = {"store", "server", "default_graph", "output", "table_max_column_width", "table_cell_layout", "engine"}
+_DEFAULTS = {
+    "store",
+    "server",
+    "default_graph",
+    "output",
+    "table_max_column_width",
+    "table_cell_layout",
+    "engine",
+    "queries",
+}
 _FIXED = {"operator": {"actor"}, "defaults": _DEFAULTS}
-_NAMED = {"servers": {"url"}, "profiles": {"server", "store", "cluster", "default_graph"}, "clusters": {"root"}}
+_ALIAS = {"query", "queries", "store", "server", "graph", "format", "args", "params"}
+_NAMED = {
+    "servers": {"url"},
+    "profiles": {"server", "store", "cluster", "default_graph"},
+    "clusters": {"root"},
+    "aliases": _ALIAS,
+}
 _SECTIONS = (*_FIXED, *_NAMED)
 
 
@@ -94,12 +126,14 @@ class _Reader:
             server=self._text("defaults.server", defaults.get("server")),
             default_graph=self._text("defaults.default_graph", defaults.get("default_graph")),
             output=self._choice("defaults.output", defaults.get("output"), FORMATS),
+            queries=self._text("defaults.queries", defaults.get("queries")),
             column_width=self._width(defaults.get("table_max_column_width", 80)),
             wrap=layout == "wrap",
             engine=self._text("defaults.engine", defaults.get("engine")),
             servers=self._each("servers", self._server),
             profiles=self._each("profiles", self._profile),
             clusters=self._each("clusters", self._cluster),
+            aliases=self._each("aliases", self._alias),
             warnings=tuple(f"{self._path}: unknown key '{name}'" for name in self._unknown),
         )
 
@@ -138,6 +172,20 @@ class _Reader:
         if root is None:
             raise self._refused(f"clusters.{name} has no root")
         return root
+
+    def _alias(self, name: str, members: Mapping[str, Any]) -> Alias:
+        place = f"aliases.{name}"
+        texts = {key: self._text(f"{place}.{key}", members.get(key)) for key in ("queries", "store", "server", "graph")}
+        query = self._text(f"{place}.query", members.get("query"))
+        args, params = members.get("args") or [], members.get("params") or {}
+        if query is None:
+            raise self._refused(f"{place} has no query")
+        if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+            raise self._refused(f"{place}.args must be a list of names of parameters")
+        if not isinstance(params, dict):
+            raise self._refused(f"{place}.params must hold names and values")
+        format = self._choice(f"{place}.format", members.get("format"), FORMATS)
+        return Alias(name, query, **texts, format=format, args=tuple(args), params=params)
 
     def _text(self, key: str, value: Any) -> str | None:
         if value is not None and (not isinstance(value, str) or not value):

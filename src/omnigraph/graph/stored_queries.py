@@ -8,7 +8,8 @@ from pathlib import Path
 
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import compile_queries
+from omnigraph.language.query.compiler import compile_queries, query_names
+from omnigraph.language.query.expressions import suggestion
 from omnigraph.language.query.plan import MutationPlan, QueryPlan
 
 
@@ -54,6 +55,24 @@ def read_query_files(place: Path) -> dict[str, str]:
         return {file.relative_to(place).as_posix() if file != place else file.name: _text(file) for file in files}
     except OSError as error:
         raise UsageError(f"cannot read {error.filename or place}: {error.strerror}") from None
+
+
+def find_query(place: Path, name: str) -> Path:
+    """The file that has the query of a name. UsageError when none has, or several have it."""
+    texts = read_query_files(place)
+    names = {file: query_names(text, file) for file, text in texts.items()}
+    holding = [file for file, found in names.items() if name in found]
+    if len(holding) > 1:
+        raise UsageError(
+            f"two queries are called '{name}': in {holding[0]} and in {holding[1]}", hint="rename one of them"
+        )
+    if not holding:
+        known = sorted(each for found in names.values() for each in found)
+        raise UsageError(
+            f"no query in {place} is called '{name}'",
+            hint=suggestion(name, known) or f"its queries: {', '.join(known) or 'none'}",
+        )
+    return place / holding[0] if place.is_dir() else place
 
 
 def _text(file: Path) -> str:

@@ -52,6 +52,17 @@ def _compiled(
     return plan, bind_parameters(plan.parameters, params or {})
 
 
+def spelled_parameters(gq: str | Path, name: str | None, texts: Mapping[str, str]) -> dict[str, object]:
+    """Values of parameters from how somebody spelled them, each by the type that the query declares for it: `18` is a number for
+    an I32 and text for a String. Lists are JSON. A name that the query does not have stays text, for the query to refuse."""
+    from omnigraph.language.query.compiler import parameter_types
+    from omnigraph.values.csv_cells import cell_value
+
+    text, file = read_source(gq, ".gq")
+    types = parameter_types(text, name, file)
+    return {key: cell_value(value, types[key]) if key in types else value for key, value in texts.items()}
+
+
 def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | None]:
     """A text as it is; a Path, or a one-line string that ends like a file, is read."""
     is_path = isinstance(text_or_path, Path) or (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from omnigraph.cli.config import Alias
 from omnigraph.cli.options import branch_option, command, engine_option, once_options, revision_options, uri_argument
 from omnigraph.cli.output import FILE_FORMATS, FORMATS, Output, counted
 from omnigraph.cli.settings import Settings, read_params
@@ -47,7 +48,8 @@ class Asked:
 
 def _no_source() -> UsageError:
     return UsageError(
-        "give the query with --query FILE or with -e TEXT", hint="or name a stored query of a server, with --server"
+        "give the query with --query FILE or with -e TEXT",
+        hint="or its NAME, with --queries DIR or, for a stored query of a server, --server",
     )
 
 
@@ -57,25 +59,36 @@ def asks(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(
         *args: Any,
+        settings: Settings,
         name: str | None,
         named: str | None,
         query: str | None,
         text: str | None,
+        queries: str | None,
         params: str | None,
         params_file: str | None,
+        spelled: tuple[str, ...],
         **values: Any,
     ) -> Any:
-        if query is not None and text is not None:
-            raise UsageError("--query and -e exclude each other", hint="give the query with one of them")
-        if query is None and text is None and name is None and named is None:
-            raise _no_source()
-        source = Path(query) if query is not None else text
-        return function(*args, asked=Asked(source, read_params(params, params_file), name or named), **values)
+        chosen = name or named
+        source = _source(settings, chosen, query, text, queries)
+        asked = _asked(source, chosen, read_params(params, params_file), dict(map(_spelled, spelled)))
+        return function(*args, settings=settings, asked=asked, **values)
 
     decorated: Callable[..., Any] = run
     for option in (
+        click.option(
+            "--param",
+            "spelled",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="One parameter, read by its declared type: --param who=ada --param min=18; may repeat.",
+        ),
         click.option("--params-file", metavar="FILE", help="Parameters, a JSON file."),
         click.option("--params", metavar="JSON", help="""Parameters, for example '{"who": "ada"}'."""),
+        click.option(
+            "--queries", metavar="DIR", help="Where NAME is looked for: a folder of .gq files, or one of them."
+        ),
         click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself."),
         click.option("--query", "query", metavar="FILE", help="A .gq file."),
         click.option("--name", "named", metavar="NAME", help="The query of that name, as an option."),
@@ -85,8 +98,48 @@ def asks(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def _source(
+    settings: Settings, name: str | None, query: str | None, text: str | None, queries: str | None
+) -> str | Path | None:
+    """The text of the query, or its file: named, or found by the query's name in a folder. None for a stored query of a server."""
+    if sum(each is not None for each in (query, text, queries)) > 1:
+        raise UsageError("--query, -e and --queries exclude each other")
+    if query is not None:
+        return Path(query)
+    if text is not None:
+        return text
+    folder = queries or (None if settings.server else settings.config.queries)
+    if name is None:
+        raise _no_source()
+    if folder is None:
+        return None
+    from omnigraph.graph.stored_queries import find_query
+
+    return find_query(Path(folder), name)
+
+
+def _spelled(pair: str) -> tuple[str, str]:
+    name, separator, value = pair.partition("=")
+    if not separator or not name:
+        raise UsageError(f"'{pair}' is not NAME=VALUE", hint="for example --param who=ada")
+    return name.removeprefix("$"), value
+
+
+def _asked(source: str | Path | None, name: str | None, values: Mapping[str, Any], spelled: Mapping[str, str]) -> Asked:
+    if not spelled:
+        return Asked(source, values, name)
+    from omnigraph.graph.texts import spelled_parameters
+
+    if source is None:
+        raise UsageError("the parameters of a stored query are JSON", hint="--params or --params-file")
+    if twice := sorted(values.keys() & spelled.keys()):
+        raise UsageError(f"${twice[0]} is given twice", hint="once with --param, or once in --params")
+    return Asked(source, {**values, **spelled_parameters(source, name, spelled)}, name)
+
+
 def register(cli: click.Group) -> None:
     _register_query(cli)
+    _register_alias(cli)
     _register_mutate(cli)
     _register_lint(cli)
 
@@ -121,6 +174,7 @@ def _register_query(cli: click.Group) -> None:
         \b
         omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
         omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --format csv
+        omnigraph query adults --store ./people --queries ./queries --param min=18
         omnigraph query adults --store ./people --query people.gq --output adults.parquet
         omnigraph query adults --store ./people --query people.gq --revision main~3
         omnigraph query adults --store ./people --query people.gq --revision v1 --schema-of main
@@ -133,7 +187,7 @@ def _register_query(cli: click.Group) -> None:
         JSON with --output: {output, format, row_count, graph_commit_id}
         JSON with --explain: how each part of the pattern would be read
         """
-        from omnigraph.wire.reads import explanation_json, result_json
+        from omnigraph.wire.reads import explanation_json
 
         graph = settings.graph_at()
         if explain:
@@ -158,11 +212,19 @@ def _register_query(cli: click.Group) -> None:
             )
         if target is not None:
             _write(out, result, target, format, force=force)
-            return
-        place = f"{revision} as of {as_of}" if as_of else revision
-        header = f"{counted(result.num_rows, 'row', 'rows')} from {place} via {result.query_name}"
-        chosen = "json" if settings.as_json else format or settings.config.output or "table"
-        out.rows(header, result, chosen, lambda: result_json(result, revision=revision, as_of=as_of))
+        else:
+            _show(settings, out, result, format, revision, as_of)
+
+
+def _show(
+    settings: Settings, out: Output, result: Result, format: str | None, revision: str, as_of: str | None
+) -> None:
+    from omnigraph.wire.reads import result_json
+
+    place = f"{revision} as of {as_of}" if as_of else revision
+    header = f"{counted(result.num_rows, 'row', 'rows')} from {place} via {result.query_name}"
+    chosen = "json" if settings.as_json else format or settings.config.output or "table"
+    out.rows(header, result, chosen, lambda: result_json(result, revision=revision, as_of=as_of))
 
 
 def _write(out: Output, result: Result, target: str, format: str | None, *, force: bool) -> None:
@@ -176,6 +238,67 @@ def _write(out: Output, result: Result, target: str, format: str | None, *, forc
     write_rows(result, target, chosen, replace=force)  # type: ignore[arg-type]
     value = {"output": target, "format": chosen, "row_count": len(result), "graph_commit_id": result.commit_id}
     out.done(value, f"wrote {counted(len(result), 'row', 'rows')} to {target}")
+
+
+def _register_alias(cli: click.Group) -> None:
+    @command(cli, "alias", served=True)
+    @revision_options
+    @click.option("--format", type=click.Choice(FORMATS), help="Default: that of the alias.")
+    @click.argument("name", required=False)
+    @click.argument("arguments", nargs=-1, metavar="[ARGUMENT]...")
+    def alias(
+        settings: Settings,
+        out: Output,
+        revision: str,
+        as_of: str | None,
+        format: str | None,
+        name: str | None,
+        arguments: tuple[str, ...],
+    ) -> None:
+        """Run a query under the short name that the config file gives it; its arguments are parameters. Without a name, list
+        the aliases.
+
+        \b
+        omnigraph alias
+        omnigraph alias friends ada
+
+        \b
+        JSON: that of 'query'; without a name {aliases: [{name, query, args}]}
+        """
+        if name is None:
+            _list_aliases(settings, out)
+            return
+        found = settings.config.aliases.get(name)
+        if found is None:
+            known = ", ".join(sorted(settings.config.aliases)) or "none is configured"
+            raise UsageError(f"there is no alias '{name}'", hint=f"the aliases: {known}")
+        if len(arguments) != len(found.args):
+            usage = " ".join([name, *(each.upper() for each in found.args)])
+            raise UsageError(f"alias '{name}' takes {counted(len(found.args), 'argument', 'arguments')}", hint=usage)
+        source = _source(settings, found.query, None, None, found.queries)
+        given = dict(zip(found.args, arguments, strict=True))
+        graph = _at_alias(settings, found).graph_at()
+        if source is None:
+            stored, stored_name = Asked(None, {}, found.query).stored_in(graph)
+            result = stored.query(stored_name, {**found.params, **given}, revision=revision, as_of=as_of)
+        else:
+            asked = _asked(source, found.query, found.params, given)
+            result = graph.query(source, asked.values, name=asked.name, revision=revision, as_of=as_of)
+        _show(settings, out, result, format or found.format, revision, as_of)
+
+
+def _list_aliases(settings: Settings, out: Output) -> None:
+    aliases = [alias for _, alias in sorted(settings.config.aliases.items())]
+    rows = [{"alias": each.name, "query": each.query, "arguments": " ".join(each.args)} for each in aliases]
+    value = {"aliases": [{"name": each.name, "query": each.query, "args": list(each.args)} for each in aliases]}
+    out.table(rows, ["alias", "query", "arguments"], value=value)
+
+
+def _at_alias(settings: Settings, alias: Alias) -> Settings:
+    """The graph of the command line, or else that of the alias."""
+    if settings.store or settings.server or settings.profile:
+        return settings
+    return replace(settings, store=alias.store, server=alias.server, graph=settings.graph or alias.graph)
 
 
 def _register_mutate(cli: click.Group) -> None:

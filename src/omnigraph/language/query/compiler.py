@@ -62,6 +62,21 @@ def compile_queries(text: str, catalog: Catalog, file: str | None = None) -> dic
 
 def compile_query(text: str, catalog: Catalog, name: str | None = None, file: str | None = None) -> QueryPlan:
     """One query of a file; the name may be left out when there is only one. Other queries are parsed, not checked."""
+    return _compiled(_chosen(text, name, file), text, catalog, file)
+
+
+def query_names(text: str, file: str | None = None) -> list[str]:
+    """The names of the queries of a text, in its order. Raises QueryError when it is none."""
+    return [query.name for query in _parsed(text, file).queries]
+
+
+def parameter_types(text: str, name: str | None = None, file: str | None = None) -> dict[str, PropertyType]:
+    """The types of the parameters that one query of a text declares; the query itself is not checked."""
+    query = _chosen(text, name, file)
+    return {parameter.name: _parameter(parameter, text, file).type for parameter in query.parameters}
+
+
+def _chosen(text: str, name: str | None, file: str | None) -> syntax.QueryDecl:
     queries = {query.name: query for query in _parsed(text, file).queries}
     if name is None and len(queries) == 1:
         (name,) = queries
@@ -74,7 +89,7 @@ def compile_query(text: str, catalog: Catalog, name: str | None = None, file: st
     if name not in queries:
         hint = f"queries: {known}" if known else None
         raise QueryError(f"query '{name}' not found", rule="Q002", line=1, column=1, file=file, hint=hint)
-    return _compiled(queries[name], text, catalog, file)
+    return queries[name]
 
 
 def _parsed(text: str, file: str | None) -> syntax.QueryFile:
