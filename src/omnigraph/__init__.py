@@ -17,11 +17,12 @@ from omnigraph.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors
-    from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+    from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
     from omnigraph.client.graph import connect
     from omnigraph.deadlines import Cancellation
     from omnigraph.graph import (
         Branch,
+        Distance,
         Graph,
         GraphBranches,
         GraphRecovery,
@@ -91,11 +92,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "omnigraph": ("errors",),
-    "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage"),
+    "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage", "TypeChanges"),
     "omnigraph.deadlines": ("Cancellation",),
     "omnigraph.client.graph": ("connect",),
     "omnigraph.graph": (
-        *("Branch", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
+        *("Branch", "Distance", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
         *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "init", "lint", "lint_schema", "open"),
     ),
     "omnigraph.history": ("Commit", "CommitRef"),
@@ -161,6 +162,7 @@ __all__ = [
     "Constraint",
     "CopyReport",
     "Decision",
+    "Distance",
     "EdgeType",
     "Embed",
     "EmbedReport",
@@ -226,6 +228,7 @@ __all__ = [
     "Timing",
     "Totals",
     "Transaction",
+    "TypeChanges",
     "TypeCounts",
     "TypeState",
     "TypeStorage",

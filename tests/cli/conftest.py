@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 from pathlib import Path
@@ -34,6 +35,7 @@ def folder(tmp_path: Path, people_template: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OMNIGRAPH_STORE", "people")
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "no-config"))
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("omnigraph.cli.output.current_time", lambda: dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
     return place
 
 

@@ -126,26 +126,29 @@ def commit(name: str, at: int, *parents: str) -> Commit:
     return Commit(ref(name), tuple(map(ref, parents)), "mutation", at)
 
 
-def drawing(logs: dict[str, list[Commit]], limit: int = 50) -> list[str]:
+def drawing(*commits: Commit) -> list[str]:
     """The lines and the first letter of each commit."""
-    return [row.split(" 1970")[0].split(" (")[0] for row in draw_commits(logs, limit).splitlines()]
+    return [row.split(" 1970")[0].split(" (")[0] for row in draw_commits(commits, {}).splitlines()]
 
 
 def test_two_branches_that_left_the_same_commit() -> None:
     a, b, c = commit("A", 1), commit("B", 2, "A"), commit("C", 3, "A")
-    assert drawing({"main": [c, a], "x": [b, a]}) == ["* C", "| * B", "|/", "* A"]
+    assert drawing(c, a, b) == ["* C", "| * B", "|/", "* A"]
 
 
 def test_three_lanes_and_a_merge_across_one() -> None:
     a = commit("A", 1)
     b, c, d = commit("B", 2, "A"), commit("C", 3, "A"), commit("D", 4, "A")
     e = commit("E", 5, "D", "B")
-    logs = {"main": [e, d, a], "x": [c, a], "y": [b, a]}
-    assert drawing(logs) == ["* E", "|\\", "* | D", "| | * C", "| * | B", "|/  |", "|--/", "* A"]
+    assert drawing(e, d, a, c, b) == ["* E", "|\\", "* | D", "| | * C", "| * | B", "|/  |", "|--/", "* A"]
 
 
-def test_a_limit_cuts_the_oldest() -> None:
-    assert drawing({"main": [commit("B", 2, "A"), commit("A", 1)]}, limit=1) == ["* B"]
+def test_what_a_commit_changed_stands_under_it() -> None:
+    a, b, c = commit("A", 1), commit("B", 2, "A"), commit("C", 3, "A")
+    drawn = draw_commits([a, b, c], {"C": ["main", "tag: v1"]}, lambda each: [f"{each.id} +1"]).splitlines()
+    assert drawn[0].startswith("* C (main, tag: v1) 1970")
+    assert drawn[1] == "|     C +1"
+    assert drawn[3] == "| |     B +1"
 
 
 def test_exit_codes_and_receipts_tell_a_scheduler_what_happened(run_cli: RunCli) -> None:

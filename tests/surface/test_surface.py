@@ -114,14 +114,14 @@ def test_the_parts_of_a_graph() -> None:
     reading = ["blob", "entity", "explain", "export", "export_stream", "indexes", "query", "snapshot", "spark"]
     writing = ["begin", "embed", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
-    history += ["baseline_stream", "wait_for_change"]
+    history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance"]
     schema = ["apply_schema", "broken_queries", "diff_schema", "lint", "plan_schema", "schema"]
     health = ["cleanup", "repair", "storage", "verify"]
     parts = ["branches", "recovery", "tags"]
     assert names(og.Graph) == sorted(
         [*reading, *writing, *history, *schema, *health, *parts, "as_", "close", "id", "uri"]
     )
-    assert names(og.GraphBranches) == ["create", "delete", "exists", "list", "merge"]
+    assert names(og.GraphBranches) == ["create", "delete", "distances", "exists", "list", "merge"]
     assert names(og.GraphTags) == ["create", "delete", "list"]
     assert names(og.GraphRecovery) == ["discard", "list", "resume"]
     statements = ["delete", "get", "insert", "insert_many", "mutate", "query", "update", "upsert"]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, type_id_of
+from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, TypeChanges, type_id_of
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
-from omnigraph.changes.table_diff import DELETE, INSERT, SAME, changed_rows
+from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changed_rows
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import TypePair, kind_of, type_pairs
@@ -115,6 +115,22 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
     return earlier, rows_in(after, pair.after)
 
 
+def change_counts(
+    before: View, after: View, *, only: ChangeFilter = EVERYTHING, workers: Workers = IN_PROCESS
+) -> list[TypeChanges]:
+    """How many entities of each type changed, for types of which some did: nodes, then edges, by name."""
+    import pyarrow.compute as pc
+
+    found = []
+    for earlier, later in changed_types(before, after, only):
+        counted = pc.value_counts(_wanted_rows(earlier, later, only, workers).column("op").combine_chunks())
+        counts = {int(each["values"]): int(each["counts"]) for each in counted.to_pylist()}
+        if counts:
+            numbers = (counts.get(op, 0) for op in (INSERT, UPDATE, DELETE))
+            found.append(TypeChanges(KINDS[type_order(later.entity)[0]], later.entity.name, *numbers))
+    return sorted(found, key=lambda each: (KINDS.index(each.kind), each.type_name))
+
+
 def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:
     """How many changes lead from one snapshot to the other. Reads ids, and rows that were stored again to compare them."""
     types = changed_types(before, after, only)
@@ -140,6 +156,8 @@ def _wanted_rows(before: TypeRows, after: TypeRows, only: ChangeFilter, workers:
     if only.ops is not None:
         wanted = [number for number, op in enumerate(OPS) if op in only.ops]
         rows = rows.filter(pc.is_in(rows.column("op"), pa.array(wanted, pa.int8())))
+    if only.ids is not None:
+        rows = rows.filter(pc.is_in(rows.column("id"), pa.array(sorted(only.ids), pa.utf8())))
     return rows
 
 

@@ -52,12 +52,32 @@ class EntityChange:
 
 
 @dataclass(frozen=True)
+class TypeChanges:
+    """How many entities of a type changed.
+
+    >>> (counts,) = g.diff_stat("main~1", "main")
+    >>> assert (counts.type_name, counts.inserts, counts.updates, counts.deletes) == ("Person", 0, 1, 0)
+    """
+
+    kind: EntityKind
+    type_name: str
+    inserts: int
+    updates: int
+    deletes: int
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.type_name}: +{self.inserts} ~{self.updates} -{self.deletes}>"
+
+
+@dataclass(frozen=True)
 class ChangeFilter:
     """Which changes to report. None: all. Types by their stable ids: a type that is renamed is still wanted."""
 
     kinds: frozenset[str] | None = None
     types: frozenset[int] | None = None
     ops: frozenset[str] | None = None
+    ids: frozenset[str] | None = None
+    """Of entities; a feed has none of these."""
 
     @classmethod
     def of(
@@ -65,6 +85,7 @@ class ChangeFilter:
         kinds: Iterable[str] | None = None,
         types: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
         *,
         catalog: Catalog,
     ) -> ChangeFilter:
@@ -73,8 +94,9 @@ class ChangeFilter:
         _known("kind", wanted, KINDS)
         _known("op", done, OPS)
         _known("type", names, [*sorted(catalog.nodes), *sorted(catalog.edges)])
-        ids = None if names is None else frozenset(each.id for each in catalog.tables.values() if each.name in names)
-        return cls(wanted, ids, done)
+        tables = catalog.tables.values()
+        type_ids = None if names is None else frozenset(each.id for each in tables if each.name in names)
+        return cls(wanted, type_ids, done, None if ids is None else frozenset(ids))
 
     def wants_type(self, entity: EntityType) -> bool:
         wanted = self.types is None or entity.id in self.types

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.output import cell, line
+from omnigraph.cli.output import cell, line, time_text
 from omnigraph.wire.values import value_json
 
 if TYPE_CHECKING:
-    from omnigraph import Entity, EntityChange, JsonValue
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from omnigraph import Commit, Entity, EntityChange, JsonValue, TypeChanges
 
 _COLOURS = {"insert": "green", "update": "yellow", "delete": "red"}
 _ABSENT = object()
@@ -41,6 +43,27 @@ def count_text(counts: Counter[str]) -> str:
         return "no changes"
     parts = [_plural(counts[op], op) for op in _COLOURS if counts[op]]
     return f"{_plural(total, 'change')}: {', '.join(parts)}"
+
+
+def stat_lines(counts: Iterable[TypeChanges]) -> list[str]:
+    """A line for each type: `Person  +2 ~1 -0`."""
+    listed = list(counts)
+    width = max((len(each.type_name) for each in listed), default=0)
+    return [f"{each.type_name.ljust(width)}  +{each.inserts} ~{each.updates} -{each.deletes}" for each in listed]
+
+
+def stat_total(counts: Iterable[TypeChanges]) -> str:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(insert=each.inserts, update=each.updates, delete=each.deletes)
+    return count_text(total)
+
+
+def commit_words(commit: Commit, labels: Mapping[str, Sequence[str]]) -> list[str]:
+    """A commit on one line: id, names that stand at it, time, branch, kind, actor, message."""
+    names = labels.get(commit.id)
+    words = [commit.id, f"({', '.join(names)})" if names else "", time_text(commit.at), commit.ref.branch, commit.kind]
+    return [line(word) for word in (*words, commit.actor, commit.message) if word]
 
 
 def _plural(count: int, word: str) -> str:

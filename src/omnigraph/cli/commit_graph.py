@@ -10,31 +10,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.output import time_text
+from omnigraph.cli.change_text import commit_words
 
 if TYPE_CHECKING:
     from omnigraph import Commit
 
 
-def draw_commits(logs: Mapping[str, Sequence[Commit]], limit: int) -> str:
-    """`logs` maps branches (main first) to their commits, newest first. A commit stands once, wherever it is listed."""
-    commits = {commit.id: commit for log in logs.values() for commit in log}
-    heads: dict[str, list[str]] = {}
-    for name, log in logs.items():
-        if log:
-            heads.setdefault(log[0].id, []).append(name)
+def draw_commits(
+    commits: Iterable[Commit],
+    labels: Mapping[str, Sequence[str]],
+    stat: Callable[[Commit], Sequence[str]] = lambda commit: (),
+) -> str:
+    """Commits with the names that stand at them, and under each the lines that `stat` gives. Newest first."""
     lanes = _Lanes()
     lines: list[str] = []
-    in_order = sorted(
-        sorted(commits.values(), key=lambda commit: commit.id), key=lambda commit: commit.at, reverse=True
-    )
-    for commit in in_order[:limit]:
+    by_id = sorted(commits, key=lambda commit: commit.id)
+    for commit in sorted(by_id, key=lambda commit: commit.at, reverse=True):
         lines += lanes.join(commit.id)
-        lines.append(f"{lanes.row(commit.id)} {_describe(commit, heads.get(commit.id, []))}")
+        lines.append(f"{lanes.row(commit.id)} {' '.join(commit_words(commit, labels))}")
         lines += lanes.step(commit)
+        lines += [f"{lanes.trail()}     {line}" for line in stat(commit)]
     return "\n".join(lines)
 
 
@@ -60,6 +58,10 @@ class _Lanes:
     def row(self, commit_id: str) -> str:
         lane = self.waiting.index(commit_id)
         return " ".join("*" if i == lane else "|" if wanted else " " for i, wanted in enumerate(self.waiting))
+
+    def trail(self) -> str:
+        """The lanes that go on."""
+        return " ".join("|" if wanted else " " for wanted in self.waiting)
 
     def step(self, commit: Commit) -> list[str]:
         """The commit's lane waits for its parent now; a merge leads to another lane as well."""
@@ -96,10 +98,3 @@ class _Lanes:
     def _trim(self) -> None:
         while self.waiting and self.waiting[-1] is None:
             self.waiting.pop()
-
-
-def _describe(commit: Commit, heads: Sequence[str]) -> str:
-    names = f" ({', '.join(heads)})" if heads else ""
-    actor = f" {commit.actor}" if commit.actor else ""
-    message = f" {commit.message}" if commit.message else ""
-    return f"{commit.id}{names} {time_text(commit.at)} {commit.ref.branch} {commit.kind}{actor}{message}"

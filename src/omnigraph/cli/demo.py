@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from omnigraph.cli.commit_graph import draw_commits
+from omnigraph.cli.commit_walk import commits_with_merged, labels_of
 from omnigraph.cli.demo_data import SCHEMA, Sizes, write_files
 from omnigraph.cli.output import print_table
 from omnigraph.graph import Graph, init
@@ -127,10 +128,9 @@ def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spar
         for revision in ("loaded", "main"):
             result = graph.query(QUERIES, {"who": "newcomer"}, name="profile", revision=revision)
             story.say(f"{revision}: {str(result.rows[0]['name']) if result.rows else 'nobody'}")
-    with story.step("The history", "commit list --draw"):
-        story.say(
-            draw_commits({name: graph.commits(name) for name in (branch.name for branch in graph.branches.list())}, 20)
-        )
+    with story.step("The history", "log --graph"):
+        names = [branch.name for branch in graph.branches.list()]
+        story.say(draw_commits(commits_with_merged(graph, names, limit=20), labels_of(graph)))
 
 
 def _ask(story: Story, graph: Graph) -> None:

@@ -74,14 +74,24 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),
     ),
     "History": (
-        *("Commit", "CommitRef", "Branch", "Tag", "PreparedWrite", "GraphSnapshot", "TypeState", "EntityVersion"),
+        *(
+            "Commit",
+            "CommitRef",
+            "Branch",
+            "Distance",
+            "Tag",
+            "PreparedWrite",
+            "GraphSnapshot",
+            "TypeState",
+            "EntityVersion",
+        ),
     ),
     "Health": (
         *("VerifyReport", "Finding", "RepairReport", "RepairStep"),
         *("OptimizeReport", "TableReport", "TableShape", "PendingIndex", "CopyReport"),
         *("CleanupReport", "StorageReport", "TypeStorage", "IndexState", "KeptBy", "Totals"),
     ),
-    "Changes": ("EntityChange", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
+    "Changes": ("EntityChange", "TypeChanges", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
     "Policies": ("load_policy", "Policy", "Decision", "Gate", "Ask"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),

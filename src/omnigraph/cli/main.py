@@ -26,6 +26,7 @@ from omnigraph.cli.commands import (
     schemas,
     servers,
     serving,
+    status,
     storage,
 )
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
@@ -87,6 +88,7 @@ for module in (
     blobs,
     branches,
     history,
+    status,
     schemas,
     recovery,
     health,

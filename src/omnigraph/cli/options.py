@@ -63,10 +63,11 @@ def command(
     clustered: bool = False,
     writes: bool = False,
     destroys: bool = False,
+    flags: Mapping[str, Decorator] | None = None,
 ) -> Decorator:
     """Register a command; it gets `settings` and `out`. One that is `served` works on a graph of a server too, one that is
     `clustered` on a graph of a cluster, under its policy. Its docstring is the help: what it does, then after `\\b` its
-    examples, then after `\\b` the JSON it prints."""
+    examples, then after `\\b` the JSON it prints. `flags` are shared flags that mean more in this command."""
     taken = ["as_json", "quiet", "debug"]
     taken += ["store"] * graph + ["server"] * served + ["cluster"] * clustered
     taken += ["graph"] * (graph and (served or clustered)) + ["profile"] * (graph or served)
@@ -82,7 +83,8 @@ def command(
 
         decorated: Callable[..., Any] = run
         for flag in [flag for flag in reversed(_SHARED) if flag in taken]:
-            decorated = _SHARED[flag](decorated)
+            option: Decorator = (flags or {}).get(flag, _SHARED[flag])
+            decorated = option(decorated)
         return group.command(name)(decorated)
 
     return register
@@ -95,7 +97,7 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
     for flag, spelled in _SPELLED.items():
         if before.get(flag) and flag not in own:
             raise click.UsageError(f"'{verb}' has no use for {spelled}")
-    merged = {flag: value or before.get(flag) for flag, value in own.items()}
+    merged = {flag: before.get(flag) if value in (None, False) else value for flag, value in own.items()}
     root.obj = {"debug": bool(merged["debug"])}
     config = Config.load()
     if not merged["quiet"]:

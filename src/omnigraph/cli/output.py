@@ -172,6 +172,19 @@ def time_text(at: dt.datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def current_time() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def age_text(at: dt.datetime) -> str:
+    """How long ago: `just now`, `5 minutes ago`, `3 days ago`."""
+    seconds = (current_time() - at).total_seconds()
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{counted(int(seconds // length), unit, unit + 's')} ago"
+    return "just now"
+
+
 def counted(number: int, singular: str, plural: str) -> str:
     """`1 entity`, `2 entities`."""
     return f"{number} {singular if number == 1 else plural}"

@@ -13,6 +13,7 @@ from omnigraph.client.refusals import ENGINE, no_actor, only_default
 from omnigraph.client.state import COMMIT_HEADER, RemoteState, without_nulls
 from omnigraph.errors import MergeConflicts
 from omnigraph.graph.branches import Branch
+from omnigraph.graph.distances import Distance
 from omnigraph.graph.tags import Tag
 from omnigraph.history import MAIN
 
@@ -42,6 +43,11 @@ class RemoteBranches:
         details = self._state.get("/branches", detail=True).json()["details"]
         branches = [Branch(each["name"], decoding.commit(each["head"])) for each in details]
         return sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name))
+
+    def distances(self) -> dict[str, Distance]:
+        """By branch: how many commits it has that main has not, and the other way round."""
+        details = self._state.get("/branches", detail=True).json()["details"]
+        return {each["name"]: Distance(each["ahead"], each["behind"]) for each in details}
 
     def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`."""

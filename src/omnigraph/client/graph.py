@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -36,7 +37,8 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import LintReport, lint_queries
 
 if TYPE_CHECKING:
-    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
+    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
+    from omnigraph.changes.entity_changes import EntityKind
     from omnigraph.deadlines import Cancellation
     from omnigraph.maintenance.indexes import IndexState
     from omnigraph.pipeline.choices import FileFormat, LoadMode
@@ -450,11 +452,28 @@ class RemoteGraph:
         types: Iterable[str] | None = None,
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
         engine: Engine = "local",
     ) -> Iterator[EntityChange]:
         """What changed from one revision to another, entity by entity. A stream."""
         only_default("engine", engine, "local", ENGINE)
-        return self._diff(a, b, _filters(types, kinds, ops))
+        wanted = None if ids is None else frozenset(ids)
+        found = self._diff(a, b, _filters(types, kinds, ops))
+        return (change for change in found if wanted is None or change.id in wanted)
+
+    def diff_stat(
+        self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
+    ) -> list[TypeChanges]:
+        """How many entities of each type changed from one revision to another. Every change is asked for and counted."""
+        from omnigraph.changes import TypeChanges
+
+        counts: dict[tuple[EntityKind, str], Counter[str]] = {}
+        for change in self._diff(a, b, _filters(types, kinds, None)):
+            counts.setdefault((change.kind, change.type_name), Counter())[change.op] += 1
+        return [
+            TypeChanges(kind, name, count["insert"], count["update"], count["delete"])
+            for (kind, name), count in sorted(counts.items(), key=lambda each: (each[0][0] == "edge", each[0][1]))
+        ]
 
     def _diff(self, a: str, b: str, filters: dict[str, list[str] | None]) -> Iterator[EntityChange]:
         token: str | None = None

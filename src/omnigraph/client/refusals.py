@@ -22,6 +22,8 @@ REFUSED: Mapping[str, str] = {
     "recovery": _STORAGE,
     "wait_for_change": "poll with changes: a cursor goes on where the last poll ended",
     "embed": _STORAGE,
+    "blame": "a server tells the versions of an entity: ask history",
+    "distance": "a server tells the commits of a branch: ask commits",
     "ensure_indexes": _STORAGE,
     "optimize": _STORAGE,
     "verify": _STORAGE,

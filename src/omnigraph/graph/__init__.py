@@ -3,6 +3,7 @@
 from omnigraph.graph.branches import Branch, GraphBranches
 from omnigraph.graph.checks import lint, lint_schema
 from omnigraph.graph.copies import clone
+from omnigraph.graph.distances import Distance
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import init, open
 from omnigraph.graph.recovery import GraphRecovery, PreparedWrite
@@ -14,6 +15,7 @@ from omnigraph.pipeline.choices import Lost
 
 __all__ = [
     "Branch",
+    "Distance",
     "Graph",
     "GraphBranches",
     "GraphRecovery",

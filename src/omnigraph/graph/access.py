@@ -222,12 +222,12 @@ GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(["close", "as_", "uri", "id", "branches", "tags", "recovery"], free),
     **dict.fromkeys(["query"], _revisions("read", "revision", "schema_of")),
     **dict.fromkeys(
-        ["explain", "entity", "blob", "history", "snapshot", "indexes", "lint", "spark", "commit"],
+        ["explain", "entity", "blob", "blame", "history", "snapshot", "indexes", "lint", "spark", "commit"],
         _revisions("read", "revision"),
     ),
     "commits": commits_asks,
     "commit_changes": _revisions("read", "revision"),
-    "diff": _revisions("read", "a", "b"),
+    **dict.fromkeys(["diff", "diff_stat", "distance"], _revisions("read", "a", "b")),
     "diff_schema": _diff_schema,
     "schema": _main("read"),
     **dict.fromkeys(["changes", "wait_for_change", "plan_schema", "broken_queries", "storage"], _branch("read")),
@@ -243,7 +243,7 @@ BRANCHES: Mapping[str, Asks] = {
     "create": _create_branch,
     "delete": _target("branch_delete", "name"),
     "merge": _merge,
-    **dict.fromkeys(["list"], _main("read")),
+    **dict.fromkeys(["list", "distances"], _main("read")),
     "exists": _branch("read", "name"),
 }
 TAGS: Mapping[str, Asks] = {"create": _create_tag, "delete": _delete_tag, "list": _main("read")}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import PolicyDenied
 from omnigraph.graph.access import BRANCHES, Caller
 from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.distances import Distance, distance_between
 from omnigraph.history import MAIN, Commit
 from omnigraph.pipeline.engines import Engine, workers_of
 from omnigraph.policy import Ask
@@ -70,6 +71,16 @@ class GraphBranches:
         >>> assert [branch.name for branch in g.branches.list()] == ["main", "inbox", "review"]
         """
         return [Branch(entry.branch, entry.head.commit) for entry in self._repository.history.branches.list()]
+
+    def distances(self) -> dict[str, Distance]:
+        """By branch: how many commits it has that main has not, and the other way round.
+
+        >>> assert g.branches.distances()["main"] == og.Distance(ahead=0, behind=0)
+        """
+        history = self._repository.history
+        entries = history.branches.list()
+        main = next(entry for entry in entries if entry.branch == MAIN)
+        return {entry.branch: distance_between(history, entry, main) for entry in entries}
 
     def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`.

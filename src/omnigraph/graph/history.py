@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from omnigraph.deadlines import Cancellation, Deadline
-from omnigraph.errors import UsageError
+from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.distances import Distance, distance_between
 from omnigraph.graph.state import GraphState
 from omnigraph.history import MAIN, Commit
 from omnigraph.pipeline.engines import Engine, workers_of
 
 if TYPE_CHECKING:
-    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage
+    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
     from omnigraph.read import EntityVersion
 
 
@@ -80,6 +81,22 @@ class HistoryMethods(GraphState):
         entry = self._repository.history.revisions.entry(revision, as_of)
         return list(history_of(self._repository, type, id, entry))
 
+    def blame(
+        self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> dict[str, Commit]:
+        """Which commit gave each property of an entity the value it has at a revision; of an edge, `from` and `to` as well.
+
+        What a merge brought was set by a commit of the branch that was merged. NotFound when the entity is not there.
+
+        >>> assert g.blame("Person", "Bo")["age"].message == "a birthday"
+        """
+        from omnigraph.read import blame_of
+
+        found = blame_of(self._repository, type, id, self._repository.history.revisions.entry(revision, as_of))
+        if not found:
+            raise NotFound(f"{type} '{id[:100]}' is not there", hint="'omnigraph log' shows what was changed")
+        return found
+
     def diff(
         self,
         a: str,
@@ -88,11 +105,12 @@ class HistoryMethods(GraphState):
         types: Iterable[str] | None = None,
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
         engine: Engine = "local",
     ) -> Iterator[EntityChange]:
         """What changed from one revision to another, entity by entity: nodes, then edges; by type and id. A stream.
 
-        With an engine on Spark, rows are compared by Spark's workers.
+        `ids` leaves only the entities that have one of them. With an engine on Spark, rows are compared by Spark's workers.
 
         >>> for change in g.diff("main~1", "main", types=["Person"]):
         ...     print(change.op, change.id)
@@ -100,8 +118,30 @@ class HistoryMethods(GraphState):
         from omnigraph.changes import ChangeFilter, diff
 
         before, after = self._repository.resolve(a), self._repository.resolve(b)
-        only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
+        only = ChangeFilter.of(kinds, types, ops, ids, catalog=after.catalog)
         return diff(before, after, only=only, workers=workers_of(engine, self.uri))
+
+    def diff_stat(
+        self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
+    ) -> list[TypeChanges]:
+        """How many entities of each type were inserted, updated and deleted from one revision to another; types of which none
+        changed are left out. Reads ids only, and rows that were stored again.
+
+        >>> (counts,) = g.diff_stat("main~1", "main")
+        >>> assert (counts.type_name, counts.updates) == ("Person", 1)
+        """
+        from omnigraph.changes import ChangeFilter, change_counts
+
+        before, after = self._repository.resolve(a), self._repository.resolve(b)
+        return change_counts(before, after, only=ChangeFilter.of(kinds, types, catalog=after.catalog))
+
+    def distance(self, a: str, b: str = MAIN) -> Distance:
+        """How far apart two revisions are: the commits that only `a` reaches, and those that only `b` does.
+
+        >>> assert g.distance("main~1") == og.Distance(ahead=0, behind=1)
+        """
+        history = self._repository.history
+        return distance_between(history, *(history.revisions.entry(revision) for revision in (a, b)))
 
     def commit_changes(
         self,

@@ -1,6 +1,7 @@
 """Queries: a typed read becomes one relational tree, runs on reduced inputs in DuckDB, and comes back as a Result."""
 
 from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
+from omnigraph.read.blame import blame_of
 from omnigraph.read.blobs import Blob, blob
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import matched_rows, run_read
@@ -23,6 +24,7 @@ __all__ = [
     "RelationalQuery",
     "Result",
     "Timing",
+    "blame_of",
     "blob",
     "compile_read",
     "entity",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
 from omnigraph.history import Commit, to_microseconds
 from omnigraph.language.schema.step_json import step_json
 from omnigraph.values.entities import Entity
@@ -38,6 +38,17 @@ def image_json(kind: str, entity: Entity | None) -> JsonObject | None:
 
 def diff_json(a: str, b: str, changes: Iterable[EntityChange]) -> JsonObject:
     return {"from": a, "to": b, "changes": [change_json(change) for change in changes]}
+
+
+def counts_json(counts: TypeChanges) -> JsonObject:
+    """{kind, type, inserts, updates, deletes}."""
+    return {
+        "kind": counts.kind,
+        "type": counts.type_name,
+        "inserts": counts.inserts,
+        "updates": counts.updates,
+        "deletes": counts.deletes,
+    }
 
 
 def commit_page_json(page: CommitPage) -> JsonObject:

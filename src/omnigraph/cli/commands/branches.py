@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.options import command, engine_option
-from omnigraph.cli.output import Output
+from omnigraph.cli.output import Output, age_text
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,16 +65,28 @@ def _register_branch(group: click.Group) -> None:
 
     @command(group, "list", served=True)
     def list_branches(settings: Settings, out: Output) -> None:
-        """The branches, main first.
+        """The branches, main first: where each stands, how old its newest commit is, and how many commits it has that main has
+        not (ahead) and the other way round (behind).
 
         \b
         omnigraph branch list --store ./people
 
         \b
-        JSON: {branches: [name]}
+        JSON: {branches: [name], details: [{name, head: {graph_commit_id, ...}, ahead?, behind?}]}
         """
-        names = [branch.name for branch in settings.graph_at().branches.list()]
-        out.show({"branches": names}, "\n".join(names))
+        from omnigraph.wire.history import commit_json
+
+        graph = settings.graph_at()
+        branches = graph.branches.list()
+        distances = graph.branches.distances()
+        rows, details = [], []
+        for each in branches:
+            apart = asdict(distances[each.name]) if each.name in distances else {}
+            details.append({"name": each.name, "head": commit_json(each.head), **apart})
+            shown = {"branch": each.name, "head": each.head.id, "age": age_text(each.at), "by": each.head.actor}
+            rows.append({**shown, **apart, "message": each.head.message})
+        columns = ["branch", "head", "age", "ahead", "behind", "by", "message"]
+        out.table(rows, columns, value={"branches": [each.name for each in branches], "details": details})
 
     @command(group, "delete", served=True, writes=True, destroys=True)
     @click.option("--force", is_flag=True, help="Delete it even if no other branch or tag reaches all of its commits.")

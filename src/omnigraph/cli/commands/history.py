@@ -1,22 +1,25 @@
-"""commit list|show|changes, diff, changes poll|baseline."""
+"""commit list|show|changes (log, show), diff, blame, changes poll|baseline."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.change_text import change_text, count_text
+from omnigraph.cli.change_text import change_text, commit_words, count_text, stat_lines, stat_total
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
-from omnigraph.cli.output import Output, time_text
+from omnigraph.cli.output import Output, age_text, line, time_text
 from omnigraph.cli.settings import Settings
+from omnigraph.errors import HistoryGap, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Commit, EntityChange, MigrationStep
+    from omnigraph import Commit, EntityChange, MigrationStep, TypeChanges
+    from omnigraph.client.graph import RemoteGraph
+    from omnigraph.graph import Graph
 
 
 def filters(function: Any) -> Any:
@@ -40,9 +43,11 @@ def register(cli: click.Group) -> None:
         omnigraph commit list ./people
         """
 
-    _register_list(commit)
-    _register_show(commit)
+    cli.add_command(_register_list(commit), "log")
+    cli.add_command(_register_show(commit), "show")
+    _register_changes(commit)
     _register_diff(cli)
+    _register_blame(cli)
 
     @cli.group()
     def changes() -> None:
@@ -55,12 +60,29 @@ def register(cli: click.Group) -> None:
     _register_feed(changes)
 
 
-def _register_list(group: click.Group) -> None:
-    @command(group, "list", served=True)
+DRAWN = ""
+"""What `--graph` without a value is."""
+
+
+def _graph_or_drawing(function: Any) -> Any:
+    """`--graph`: alone it draws, with a value it names a graph of a server."""
+    return click.option(
+        "--graph",
+        is_flag=False,
+        flag_value=DRAWN,
+        metavar="[ID]",
+        help="Draw branches and merges (the same as --draw); with an ID, the graph of the server.",
+    )(function)
+
+
+def _register_list(group: click.Group) -> click.Command:
+    @command(group, "list", served=True, flags={"graph": _graph_or_drawing})
     @revision_options
     @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
     @click.option("--before", metavar="ID", help="Start after this commit (for the next page).")
     @click.option("--actor", "author", metavar="ACTOR", help="Only this actor's commits.")
+    @click.option("--first-parent", is_flag=True, help="Without the commits that merges brought.")
+    @click.option("--stat", is_flag=True, help="What each commit changed, by type.")
     @click.option("--draw", is_flag=True, help="Draw branches and merges.")
     @uri_argument
     def list_commits(
@@ -71,37 +93,102 @@ def _register_list(group: click.Group) -> None:
         limit: int,
         before: str | None,
         author: str | None,
+        first_parent: bool,
+        stat: bool,
         draw: bool,
         uri: str | None,
     ) -> None:
-        """Commits up to a revision, newest first, inherited ones included.
+        """Commits up to a revision, newest first, inherited ones and those that merges brought included.
 
         \b
-        omnigraph commit list ./people --limit 10
-        omnigraph commit list ./people --draw
+        omnigraph log ./people --limit 10
+        omnigraph log ./people --graph --stat
+        omnigraph commit list ./people --actor ada --first-parent
 
         \b
         JSON: {commits: [{graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
-               actor_id?, created_at, kind, message?}]}
+               actor_id?, created_at, kind, message?, labels?: [name],
+               stat?: [{kind, type, inserts, updates, deletes}]}]}
         """
-        from omnigraph.wire.history import commit_json
+        from omnigraph.cli.commit_walk import commits_with_merged, labels_of
 
+        settings, uri, draw = _drawing(settings, uri, draw)
         graph = settings.graph_at(uri)
-        if draw and not out.as_json:
-            from omnigraph.cli.commit_graph import draw_commits
+        labels = labels_of(graph)
+        if draw:
+            starts = [branch.name for branch in graph.branches.list()]
+        else:
+            starts = [revision if as_of is None else graph.commit(revision, as_of=as_of).id]
+        if first_parent and not draw:
+            commits = graph.commits(starts[0], limit=limit, before=before, actor=author)
+        else:
+            commits = commits_with_merged(graph, starts, limit=limit, before=before, author=author)
+        _show_log(out, graph, commits, labels, draw=draw, stat=stat)
 
-            logs = {branch.name: graph.commits(branch.name, limit=limit) for branch in graph.branches.list()}
-            print(draw_commits(logs, limit))
-            return
-        commits = graph.commits(revision, as_of=as_of, limit=limit, before=before, actor=author)
-        value = {"commits": [commit_json(commit) for commit in commits]}
+    made: click.Command = list_commits
+    return made
+
+
+def _drawing(settings: Settings, uri: str | None, draw: bool) -> tuple[Settings, str | None, bool]:
+    """What `--graph` means here. Before the address of a graph it has taken that for its value."""
+    if settings.graph == DRAWN:
+        return replace(settings, graph=None), uri, True
+    if settings.graph is not None and uri is None and ("/" in settings.graph or settings.graph.startswith(".")):
+        return replace(settings, graph=None), settings.graph, True
+    return settings, uri, draw
+
+
+def _show_log(
+    out: Output,
+    graph: Graph | RemoteGraph,
+    commits: Sequence[Commit],
+    labels: Mapping[str, Sequence[str]],
+    *,
+    draw: bool,
+    stat: bool,
+) -> None:
+    from omnigraph.wire.changes import counts_json
+    from omnigraph.wire.history import commit_json
+
+    def lines(commit: Commit) -> list[str]:
+        return stat_lines(_changed_by(graph, commit)) if stat else []
+
+    if out.as_json:
+        listed = [
+            commit_json(commit)
+            | ({"labels": list(labels[commit.id])} if commit.id in labels else {})
+            | ({"stat": [counts_json(each) for each in _changed_by(graph, commit)]} if stat else {})
+            for commit in commits
+        ]
+        out.json({"commits": listed})
+    elif draw:
+        from omnigraph.cli.commit_graph import draw_commits
+
+        print(draw_commits(commits, labels, lines))
+    elif stat:
+        for commit in commits:
+            print("\n".join([" ".join(commit_words(commit, labels)), *(f"    {line}" for line in lines(commit))]))
+    else:
         columns = ["commit", "time", "branch", "kind", "actor", "message"]
-        out.table([_listed(commit) for commit in commits], columns, value=value)
+        if any(commit.id in labels for commit in commits):
+            columns.insert(1, "labels")
+        out.table([_listed(commit, labels) for commit in commits], columns, value=None)
 
 
-def _listed(commit: Commit) -> dict[str, Any]:
+def _changed_by(graph: Graph | RemoteGraph, commit: Commit) -> Sequence[TypeChanges]:
+    """What a commit changed against its first parent; nothing for the first commit, and when the state before it was swept."""
+    if commit.parent is None:
+        return ()
+    try:
+        return graph.diff_stat(commit.parent.id, commit.id)
+    except (HistoryGap, NotFound):
+        return ()
+
+
+def _listed(commit: Commit, labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     return {
         "commit": commit.id,
+        "labels": ", ".join(labels.get(commit.id, ())),
         "time": time_text(commit.at),
         "branch": commit.ref.branch,
         "kind": commit.kind,
@@ -110,27 +197,43 @@ def _listed(commit: Commit) -> dict[str, Any]:
     }
 
 
-def _register_show(group: click.Group) -> None:
+def _register_show(group: click.Group) -> click.Command:
     @command(group, "show", served=True)
-    @click.argument("commit")
+    @click.argument("commit", metavar="REVISION", default="main")
     def show(settings: Settings, out: Output, commit: str) -> None:
-        """One commit: where it stands, who made it and when.
+        """One commit: where it stands, who made it and when, and how much it changed. REVISION is a branch, a tag, branch~N,
+        or a commit id or its beginning.
 
         \b
+        omnigraph show --store ./people
+        omnigraph show main~2 --store ./people
         omnigraph commit show 01J... --store ./people
 
         \b
         JSON: {graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
-               actor_id?, created_at, kind, message?}
+               actor_id?, created_at, kind, message?, labels?: [name], stat: [{kind, type, inserts, updates, deletes}]}
         """
+        from omnigraph.cli.commit_walk import labels_of
+        from omnigraph.wire.changes import counts_json
         from omnigraph.wire.history import commit_json
 
-        found = settings.graph_at().commit(commit)
-        value = commit_json(found)
-        shown = {**value, "created_at": f"{time_text(found.at)} UTC"}
+        graph = settings.graph_at()
+        found = graph.commit(commit)
+        changed, names = _changed_by(graph, found), labels_of(graph).get(found.id)
+        value = commit_json(found) | ({"labels": names} if names else {})
+        shown = {**value, "created_at": f"{time_text(found.at)} UTC ({age_text(found.at)})"}
+        if names:
+            shown["labels"] = ", ".join(names)
         width = max(len(name) for name in shown)
-        out.show(value, "\n".join(f"{name.ljust(width)}  {item}" for name, item in shown.items()))
+        text = [f"{name.ljust(width)}  {line(str(item))}" for name, item in shown.items()]
+        text += ["", *stat_lines(changed)] if changed else []
+        out.show({**value, "stat": [counts_json(each) for each in changed]}, "\n".join(text))
 
+    made: click.Command = show
+    return made
+
+
+def _register_changes(group: click.Group) -> None:
     @command(group, "changes", served=True)
     @click.argument("commit")
     @click.option("--limit", type=click.IntRange(1, 8192), default=1000, show_default=True, help="Changes per page.")
@@ -199,6 +302,8 @@ def _register_diff(cli: click.Group) -> None:
     @click.argument("a")
     @click.argument("b")
     @engine_option("local")
+    @click.option("--id", "ids", multiple=True, metavar="ID", help="Only entities with this id; may repeat.")
+    @click.option("--stat", is_flag=True, help="How many entities of each type changed, and no more.")
     @filters
     def diff(
         settings: Settings,
@@ -206,6 +311,8 @@ def _register_diff(cli: click.Group) -> None:
         a: str,
         b: str,
         engine: str,
+        ids: tuple[str, ...],
+        stat: bool,
         kinds: tuple[str, ...],
         types: tuple[str, ...],
         ops: tuple[str, ...],
@@ -214,17 +321,30 @@ def _register_diff(cli: click.Group) -> None:
 
         \b
         omnigraph diff main review --store ./people
-        omnigraph diff main~5 main --store ./people --type Person
+        omnigraph diff main~5 main --store ./people --type Person --id ada
+        omnigraph diff v1 main --store ./people --stat
 
         \b
-        JSON: {from, to, changes: [{kind, type: {id, name}, id, op, before?, after?}]}
+        JSON: {from, to, changes?: [{kind, type: {id, name}, id, op, before?, after?}],
+               stat?: [{kind, type, inserts, updates, deletes}]}
         """
-        found = settings.graph_at().diff(
+        graph = settings.graph_at()
+        if stat:
+            from omnigraph.wire.changes import counts_json
+
+            if ids or ops:
+                raise UsageError("--stat counts whole types", hint="leave --id and --op out")
+            counts = graph.diff_stat(a, b, kinds=kinds or None, types=types or None)
+            value = {"from": a, "to": b, "stat": [counts_json(each) for each in counts]}
+            out.show(value, "\n".join([*stat_lines(counts), stat_total(counts)]))
+            return
+        found = graph.diff(
             a,
             b,
             kinds=kinds or None,
             types=types or None,
             ops=ops or None,
+            ids=ids or None,
             engine=engine,
         )
         if out.as_json:
@@ -233,6 +353,56 @@ def _register_diff(cli: click.Group) -> None:
             out.json(diff_json(a, b, found))
         else:
             _print_changes(found, quiet=out.quiet)
+
+
+def _register_blame(cli: click.Group) -> None:
+    @command(cli, "blame")
+    @click.argument("type_name", metavar="TYPE")
+    @click.argument("entity_id", metavar="ID")
+    @revision_options
+    @uri_argument
+    def blame(
+        settings: Settings,
+        out: Output,
+        type_name: str,
+        entity_id: str,
+        revision: str,
+        as_of: str | None,
+        uri: str | None,
+    ) -> None:
+        """Which commit gave each property of an entity its value. What a merge brought is followed to the commit that set it.
+
+        \b
+        omnigraph blame Person ada ./people
+        omnigraph blame Person ada ./people --revision v1
+
+        \b
+        JSON: {type, id, properties: [{name, value, commit: {graph_commit_id, graph_branch?, actor_id?, created_at, ...}}]}
+        """
+        from omnigraph.wire.history import commit_json
+        from omnigraph.wire.values import value_json
+
+        graph = settings.open(uri)
+        at = graph.commit(revision, as_of=as_of).id
+        setters = graph.blame(type_name, entity_id, revision=at)
+        entity = graph.entity(type_name, entity_id, revision=at) or {}
+        properties = [
+            {"name": name, "value": value_json(entity[name]), "commit": commit_json(commit)}
+            for name, commit in setters.items()
+        ]
+        rows = [
+            {
+                "property": name,
+                "value": value_json(entity[name]),
+                "commit": commit.id,
+                "time": time_text(commit.at),
+                "actor": commit.actor,
+                "message": commit.message,
+            }
+            for name, commit in setters.items()
+        ]
+        columns = ["property", "value", "commit", "time", "actor", "message"]
+        out.table(rows, columns, value={"type": type_name, "id": entity_id, "properties": properties})
 
 
 def _register_feed(group: click.Group) -> None:

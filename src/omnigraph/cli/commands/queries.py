@@ -263,7 +263,8 @@ def _register_alias(cli: click.Group) -> None:
         omnigraph alias friends ada
 
         \b
-        JSON: that of 'query'; without a name {aliases: [{name, query, args}]}
+        JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
+        JSON without a name: {aliases: [{name, query, args}]}
         """
         if name is None:
             _list_aliases(settings, out)

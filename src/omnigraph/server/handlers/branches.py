@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 
 from omnigraph.errors import PreconditionFailed, UsageError
-from omnigraph.graph import Branch
+from omnigraph.graph import Branch, Distance
 from omnigraph.merge import Resolution
 from omnigraph.server.calls import MAIN, Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape, merge_detail, merge_shape, review_shape
 from omnigraph.wire.members import JsonObject
-
-MAX_COUNTED_COMMITS = 10_000
 
 
 @handles("cluster_listBranches")
@@ -27,21 +25,18 @@ def list_branches(call: Call) -> Answer:
 
 
 def _details(call: Call, branches: list[Branch]) -> list[JsonObject]:
-    """How many commits a branch has that main has not, and the other way round, along first parents, as far as it is counted."""
-    graph = call.graph
+    """How many commits a branch has that main has not, and the other way round."""
     protected: frozenset[str] = getattr(call.of_graph.gate, "protected_branches", frozenset())
-    of_main = {commit.id: place for place, commit in enumerate(graph.commits(MAIN, limit=MAX_COUNTED_COMMITS))}
+    distances = call.graph.branches.distances()
     details = []
     for branch in branches:
-        own = [commit.id for commit in graph.commits(branch.name, limit=MAX_COUNTED_COMMITS)]
-        ahead = next((place for place, id in enumerate(own) if id in of_main), len(own))
-        behind = of_main[own[ahead]] if ahead < len(own) else len(of_main)
+        apart = distances.get(branch.name, Distance(0, 0))
         details.append(
             {
                 "name": branch.name,
                 "head": commit_shape(branch.head),
-                "ahead": ahead,
-                "behind": behind,
+                "ahead": apart.ahead,
+                "behind": apart.behind,
                 "protected": branch.name in protected,
             }
         )

@@ -1,0 +1,96 @@
+"""status: a graph in five lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.options import branch_option, command, uri_argument
+from omnigraph.cli.output import Output, age_text, counted, line
+from omnigraph.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from omnigraph import Branch, Distance, Graph
+
+
+def register(cli: click.Group) -> None:
+    @command(cli, "status")
+    @branch_option
+    @uri_argument
+    def status(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
+        """Where a graph is, at which commit a branch stands, which branches have moved, what is in it, and what waits for you.
+
+        \b
+        omnigraph status ./people
+        omnigraph status ./people --branch review
+
+        \b
+        JSON: {uri, graph_id, branch, head: {graph_commit_id, ...}, labels: [name], branches: [{name, ahead, behind}],
+               nodes, edges, types: {type: entities}, prepared_loads, types_to_optimize: [table]}
+        """
+        from omnigraph.cli.commit_walk import labels_of
+        from omnigraph.wire.history import commit_json
+
+        graph = settings.open(uri)
+        snapshot = graph.snapshot(branch)
+        head = snapshot.commit
+        labels = [name for name in labels_of(graph).get(head.id, ()) if name != branch]
+        others = [each for each in graph.branches.list() if each.name != branch]
+        apart = [(each, graph.distance(each.head.id, head.id)) for each in others]
+        nodes = {each.name: each.entities for each in snapshot.types if each.kind == "node"}
+        edges = {each.name: each.entities for each in snapshot.types if each.kind == "edge"}
+        waiting = len(graph.recovery.list())
+        unoptimized = _worth_optimizing(graph, branch)
+        value = {
+            "uri": graph.uri,
+            "graph_id": graph.id,
+            "branch": branch,
+            "head": commit_json(head),
+            "labels": labels,
+            "branches": [{"name": each.name, "ahead": at.ahead, "behind": at.behind} for each, at in apart],
+            "nodes": sum(nodes.values()),
+            "edges": sum(edges.values()),
+            "types": nodes | edges,
+            "prepared_loads": waiting,
+            "types_to_optimize": unoptimized,
+        }
+        by = f" by {head.actor}" if head.actor else ""
+        said = f": {head.message}" if head.message else ""
+        named = f" ({', '.join(labels)})" if labels else ""
+        lines = {
+            "graph": graph.uri,
+            "branch": line(f"{branch} at {head.id}{named}, {head.kind}{by} {age_text(head.at)}{said}"),
+            "moved": _moved(apart),
+            "content": f"{_held(nodes, 'node', 'nodes')}; {_held(edges, 'edge', 'edges')}",
+            "health": _health(waiting, unoptimized),
+        }
+        out.show(value, "\n".join(f"{name:<9}{text}" for name, text in lines.items()))
+
+
+def _worth_optimizing(graph: Graph, branch: str) -> list[str]:
+    report = graph.optimize(branch, dry_run=True)
+    return [table.table_key for table in report.tables if table.actions]
+
+
+def _moved(apart: Sequence[tuple[Branch, Distance]]) -> str:
+    """The branches that are elsewhere, those with the newest commits first."""
+    newest_first = sorted(apart, key=lambda each: each[0].at, reverse=True)
+    moved = [f"{branch.name} +{at.ahead} -{at.behind}" for branch, at in newest_first if at.ahead or at.behind]
+    if not moved:
+        return "no other branch is elsewhere" if apart else "there is no other branch"
+    return ", ".join(moved) + " (commits ahead and behind)"
+
+
+def _held(types: dict[str, int], singular: str, plural: str) -> str:
+    return f"{sum(types.values()):,} {plural if sum(types.values()) != 1 else singular} of {counted(len(types), 'type', 'types')}"
+
+
+def _health(waiting: int, unoptimized: Sequence[str]) -> str:
+    said = []
+    if waiting:
+        said.append(f"{counted(waiting, 'prepared load waits', 'prepared loads wait')} ('omnigraph recovery list')")
+    if unoptimized:
+        said.append(f"'omnigraph optimize' has work in {counted(len(unoptimized), 'table', 'tables')}")
+    return "; ".join(said) or "nothing waits"
