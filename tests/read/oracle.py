@@ -7,6 +7,7 @@ value; None is null.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import itertools
 import math
 import re
@@ -48,6 +49,8 @@ class Oracle:
     # ------------------------------------------------------------ rows of a read
 
     def run(self, plan: p.ReadPlan) -> list[dict[str, Any]]:
+        texts = {each.name: mock_vector(str(self.value(each.text, {})), each.dimension) for each in plan.texts}
+        self.parameters = {**self.parameters, **texts}
         if plan.union is not None:
             return self.united(plan, plan.union)
         matches = self.matches(plan.pattern, {})
@@ -423,6 +426,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC).replace(tzinfo=None)
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def mock_vector(text: str, dimension: int) -> list[float]:
+    """What the provider `mock` makes of a text: the direction of the sum of its words."""
+    total = [0.0] * dimension
+    for word in text.lower().split():
+        drawn = hashlib.shake_256(word.encode()).digest(2 * dimension)
+        total = [number + drawn[2 * i] + 256 * drawn[2 * i + 1] - 32_767.5 for i, number in enumerate(total)]
+    length = math.sqrt(sum(number * number for number in total))
+    return [f32(number / length) for number in total]
 
 
 def f32(value: float) -> float:
