@@ -166,6 +166,11 @@ class RemoteGraph:
         format: FileFormat | None = None,
         encoding: str | None = None,
         delimiter: str | None = None,
+        quote: str | None = None,
+        null: str | None = None,
+        columns: Sequence[str] | None = None,
+        date_format: str | None = None,
+        time_format: str | None = None,
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
         engine: Engine = "auto",
@@ -182,6 +187,14 @@ class RemoteGraph:
         only_default("on_progress", on_progress, None, "a server says how far it is to those who start a job")
         only_default("map", map, None, "a server loads records that name their types and properties as the schema does")
         only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
+        for name, value in (
+            ("quote", quote),
+            ("null", null),
+            ("columns", columns),
+            ("date_format", date_format),
+            ("time_format", time_format),
+        ):
+            only_default(name, value, None, "a server takes JSON lines")
         files = record_files(sources, type=type, format=format, encoding=encoding, delimiter=delimiter)
         headers = write_headers(once, if_commit)
         if message is not None:

@@ -114,6 +114,11 @@ class WriteMethods(GraphState):
         format: FileFormat | None = None,
         encoding: str | None = None,
         delimiter: str | None = None,
+        quote: str | None = None,
+        null: str | None = None,
+        columns: Sequence[str] | None = None,
+        date_format: str | None = None,
+        time_format: str | None = None,
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
         engine: Engine = AUTO,
@@ -129,7 +134,9 @@ class WriteMethods(GraphState):
         `from_` makes a branch that is not there, at that revision, in the same step as the load: there is never a branch
         without its load. A branch that is there, or that somebody else makes meanwhile, is loaded into like any other; with
         `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
-        them. `encoding` is that of JSON lines and CSV (UTF-8), `delimiter` that of CSV (a comma). `map` gives columns of CSV and
+        them. `encoding` is that of JSON lines and CSV (UTF-8). Of CSV: `delimiter` (a comma), `quote` (a double quote), `null`, a text
+        that means null beside the empty cell, `columns` of files without a header, and the `date_format` and `time_format` of
+        dates and instants (`"%d.%m.%Y"`). The path "-" is standard input. `map` gives columns of CSV and
         Parquet the names of the schema (`{"LOCODE": "code"}`), or is a map file, which says of each file what it holds:
         `infer_schema` makes one.
 
@@ -167,6 +174,11 @@ class WriteMethods(GraphState):
             rejects=rejects,
             encoding=encoding,
             delimiter=delimiter,
+            quote=quote,
+            null=null,
+            columns=columns,
+            date_format=date_format,
+            time_format=time_format,
             map=column_map(map),
             show_progress=show_progress,
             progress=None if on_progress is None else Reported(on_progress),

@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import IO, TYPE_CHECKING, Any
 
@@ -25,18 +25,29 @@ _CELLS_HINT = "put cells that contain the delimiter or a line break in double qu
 
 
 class CsvReader:
-    """Reads one UTF-8 file with a header. Rows with another number of cells than the header are refused; blank lines skipped.
+    """Reads one UTF-8 file with a header, or with `columns` one without. Rows with another number of cells than the header are refused; blank lines skipped.
 
     UnreadableInput when the header or the quotes make no sense.
     """
 
-    def __init__(self, file: IO[bytes], delimiter: str = ",") -> None:
+    def __init__(
+        self,
+        file: IO[bytes],
+        delimiter: str = ",",
+        *,
+        quote: str = '"',
+        null: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> None:
         self.rejects: list[Reject] = []
         self._delimiter = delimiter
+        self._quote = quote
+        self._nulls = [""] if null is None else ["", null]
+        self._given = list(columns)
         start = file.read(MAX_HEADER_BYTES).removeprefix(codecs.BOM_UTF8)
-        self.header = _header(start, delimiter)
-        self._source = _CsvBytes(start, file)
-        self._number = 2
+        self.header = self._given if self._given and start.strip() else _header(start, delimiter, quote)
+        self._source = _CsvBytes(start, file, quote)
+        self._number = 1 if self._given else 2
         self._newlines = 0
         """Newlines inside cells so far: how far physical lines are ahead of rows."""
         self._skipped: dict[int, tuple[int, str]] = {}
@@ -73,9 +84,12 @@ class CsvReader:
         try:
             yield from pv.open_csv(
                 self._source,
-                read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+                read_options=pv.ReadOptions(
+                    use_threads=False, block_size=BLOCK_BYTES, column_names=self._given or None
+                ),
                 parse_options=pv.ParseOptions(
                     delimiter=self._delimiter,
+                    quote_char=self._quote,
                     newlines_in_values=True,
                     ignore_empty_lines=False,
                     invalid_row_handler=self._skip,
@@ -84,7 +98,7 @@ class CsvReader:
                     column_types={name: pa.string() for name in self.header},
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
-                    null_values=[""],
+                    null_values=self._nulls,
                 ),
             )
         except pa.ArrowInvalid as error:
@@ -155,7 +169,7 @@ DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "comma
 _IN_A_SHELL = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
 
 
-def _header(start: bytes, delimiter: str) -> list[str]:
+def _header(start: bytes, delimiter: str, quote: str) -> list[str]:
     """The names in the first line of a file; none when the file is empty."""
     if not start.strip():
         return []
@@ -166,7 +180,7 @@ def _header(start: bytes, delimiter: str) -> list[str]:
         if "\n" not in text:
             raise UnreadableInput("the header is not valid UTF-8", line=1, hint=ENCODING_HINT) from None
     try:
-        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quotechar=quote), [])
     except csv.Error:  # a cell of more than 128 KiB
         raise UnreadableInput("a quote in the header is not closed", line=1, hint=_QUOTES_HINT) from None
     if not names:
@@ -203,8 +217,9 @@ class _CsvBytes(ConvertedBytes):
     Arrow's reader cannot speak of rows in another encoding, so bytes that are none are replaced by a mark.
     """
 
-    def __init__(self, start: bytes, file: IO[bytes]) -> None:
+    def __init__(self, start: bytes, file: IO[bytes], quote: str = '"') -> None:
         super().__init__()
+        self._quote = quote.encode()
         self.has_other_bytes = False
         self._start = io.BytesIO(start)
         self._file = file
@@ -216,7 +231,7 @@ class _CsvBytes(ConvertedBytes):
         return self._start.read(size) or self._file.read(size)
 
     def _converted(self, chunk: bytes) -> bytes:
-        self._quotes += chunk.count(b'"')
+        self._quotes += chunk.count(self._quote)
         tail = self._last_line + chunk
         self._last_line = tail[tail.rstrip(b"\r\n").rfind(b"\n") + 1 :]
         if chunk.isascii() and not self._decoder.getstate()[0]:
@@ -228,4 +243,4 @@ class _CsvBytes(ConvertedBytes):
 
     def ends_within_quotes(self, last_cell: str) -> bool:
         """Whether the file ends inside a quoted cell, which then holds everything from the open quote on."""
-        return self._quotes % 2 == 1 and ("\n" in last_cell or self._last_line.count(b'"') % 2 == 1)
+        return self._quotes % 2 == 1 and ("\n" in last_cell or self._last_line.count(self._quote) % 2 == 1)

@@ -7,6 +7,7 @@ so an empty one takes the `@default` of a property that may not be null.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError, UnreadableInput
@@ -30,17 +31,27 @@ _TEXT = PropertyType(Scalar.STRING)
 
 
 class TabularReader:
-    """Rows of one type from named columns. `text`: cells are text (CSV) and lists stand in them as JSON."""
+    """Rows of one type from named columns. `text`: cells are text (CSV) and lists stand in them as JSON; `text_names`: so are
+    those of these columns."""
 
-    def __init__(self, catalog: Catalog, key: str, names: list[str], fresh: FreshIds, *, text: bool) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        key: str,
+        names: list[str],
+        fresh: FreshIds,
+        *,
+        text: bool,
+        text_names: Collection[str] = (),
+    ) -> None:
         """Raises UnreadableInput when the columns cannot be this type's."""
         self.catalog = catalog
         self.entity = catalog.tables[key]
         self.fresh = fresh
-        self.text = text
         self.schema = open_schema(self.entity)
         self.rejects: list[Reject] = []
         self._columns = _matched(self.entity, names)
+        self._text = frozenset(target for target, name in self._columns.items() if text or name in text_names)
 
     def read(self, table: pa.Table, lines: pa.Int64Array) -> TypedRows:
         named = {target: _plain(table.column(name)) for target, name in self._columns.items()}
@@ -68,7 +79,7 @@ class TabularReader:
 
         if raw is None:
             return repeated(property.default, property.type, count)
-        column = text_column(raw, property.type) if self.text else arrow_column(raw, property.type)
+        column = text_column(raw, property.type) if property.name in self._text else arrow_column(raw, property.type)
         if column.null_count and _takes_default(property):
             return pc.coalesce(column, repeated(property.default, property.type, 1)[0])
         return column
@@ -103,7 +114,9 @@ class TabularReader:
             if property is None:
                 data[name] = cell
             elif cell is not None or not _takes_default(property):
-                data[name] = cell_value(cell, property.type) if self.text else _frame_value(cell, property.type)
+                data[name] = (
+                    cell_value(cell, property.type) if name in self._text else _frame_value(cell, property.type)
+                )
         if isinstance(self.entity, EdgeType):
             return edge_row(self.catalog, self.entity, source, target, data, lambda: self.fresh.for_row(line))
         assert isinstance(self.entity, NodeType)

@@ -37,7 +37,7 @@ def _register_load(cli: click.Group) -> None:
         required=True,
         multiple=True,
         metavar="PATH",
-        help="A file, folder, glob or address to load; may repeat.",
+        help="A file, folder, glob or address to load, or - for standard input; may repeat.",
     )
     @click.option(
         "--mode",
@@ -65,6 +65,11 @@ def _register_load(cli: click.Group) -> None:
         "--encoding", metavar="NAME", help="The encoding of JSON lines and CSV, such as latin-1 (default: utf-8)."
     )
     @click.option("--delimiter", metavar="CHAR", help="What separates the columns of CSV (default: a comma).")
+    @click.option("--quote", metavar="CHAR", help="What quotes the cells of CSV (default: a double quote).")
+    @click.option("--null", metavar="TEXT", help="A text of CSV that means null, beside the empty cell.")
+    @click.option("--columns", metavar="NAMES", help="The columns of CSV files without a header, joined by commas.")
+    @click.option("--date-format", metavar="FORMAT", help="How dates are written in CSV, such as %d.%m.%Y.")
+    @click.option("--time-format", metavar="FORMAT", help="How instants are written in CSV, such as '%d.%m.%Y %H:%M'.")
     @click.option(
         "--map",
         "pairs",
@@ -90,6 +95,11 @@ def _register_load(cli: click.Group) -> None:
         format: str | None,
         encoding: str | None,
         delimiter: str | None,
+        quote: str | None,
+        null: str | None,
+        columns: str | None,
+        date_format: str | None,
+        time_format: str | None,
         pairs: tuple[str, ...],
         map_file: str | None,
         engine: str | None,
@@ -137,6 +147,11 @@ def _register_load(cli: click.Group) -> None:
                 engine=load_engine(engine, settings.config),
                 encoding=encoding,
                 delimiter=delimiter,
+                quote=quote,
+                null=null,
+                columns=None if columns is None else columns.split(","),
+                date_format=date_format,
+                time_format=time_format,
                 map=Path(map_file) if map_file else _column_names(pairs) or None,
                 rejects=rejects,
                 actor=settings.actor_for(graph),

@@ -14,6 +14,7 @@ from typing import Any
 from omnigraph.language.catalog import Catalog
 from omnigraph.pipeline.load.files import InputFile
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Split
+from omnigraph.pipeline.load.text import TextOptions
 
 MICRO_BATCH = "micro-batch"
 """What a batch of a stream asks for. Spark gives a batch that it tries again the same rows; a query that was changed meanwhile
@@ -34,6 +35,7 @@ def asked_of(inputs: LoadInputs, catalog: Catalog, mode: str) -> list[object]:
             split.key,
             split.text.encoding,
             split.text.delimiter,
+            *([] if split.text.of_csv == TextOptions().of_csv else [list(split.text.of_csv)]),
             *_mapped(split),
             _file_digest(split.file, total),
         ]

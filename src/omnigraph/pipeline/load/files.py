@@ -6,38 +6,67 @@ import contextlib
 import glob
 import io
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+from urllib.parse import unquote
 
 from omnigraph.errors import ObjectMissing, UnreadableInput, UsageError
 from omnigraph.storage import open_store
 from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _GLOB = set("*?[")
 _READ_AHEAD = 8 * 1024 * 1024
+STDIN = "-"
+STDIN_NAME = "standard input"
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""How a folder is called that holds the rows whose partition column is null."""
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """`name` is what messages say; `address` is what opens it; `options` are resolved, so a worker elsewhere can."""
+    """`name` is what messages say; `address` is what opens it; `options` are resolved, so a worker elsewhere can.
+
+    `folders` are those between what was asked for and the file.
+    """
 
     name: str
     address: str
     size: int
     options: Mapping[str, str]
+    folders: tuple[str, ...] = ()
+
+    @property
+    def is_stdin(self) -> bool:
+        return self.name == STDIN_NAME
+
+    @property
+    def compression(self) -> str | None:
+        """How the text in the file is compressed, by the file's name."""
+        return COMPRESSIONS.get(os.path.splitext(self.address)[1].lower())
 
     @property
     def suffix(self) -> str:
-        return os.path.splitext(self.address)[1].lower()
+        """That of the text, when the file is compressed."""
+        return os.path.splitext(self._inner_name)[1].lower()
 
     @property
     def stem(self) -> str:
-        return os.path.splitext(self.address.rsplit("/", 1)[-1])[0]
+        return os.path.splitext(self._inner_name)[0]
+
+    @property
+    def _inner_name(self) -> str:
+        name = self.address.rsplit("/", 1)[-1]
+        return name if self.compression is None else os.path.splitext(name)[0]
+
+    @property
+    def partitions(self) -> dict[str, str | None]:
+        """The columns that folders like `dt=2026-11-15` stand for."""
+        pairs = [folder.split("=", 1) for folder in self.folders if "=" in folder.lstrip("=")]
+        return {unquote(name): None if value == _NULL_PARTITION else unquote(value) for name, value in pairs}
 
     def open(self, start: int = 0) -> io.BufferedReader:
         """Read from byte `start` on. UnreadableInput when it cannot be opened."""
@@ -53,20 +82,16 @@ class InputFile:
         file.seek(start)
         return file
 
-    def open_anywhere(self) -> IO[bytes] | pa.BufferReader:
-        """For a reader that jumps about in the file: a remote one is fetched whole."""
-        if scheme_of(self.address) == "file":
-            return self.open()
-        import pyarrow as pa
-
-        with self.open() as file:
-            return pa.BufferReader(file.read())
+    def open_anywhere(self) -> IO[bytes]:
+        """For a reader that jumps about in the file: each of its reads of a remote one is one request."""
+        return self.open() if scheme_of(self.address) == "file" else _Remote(self, 0)  # type: ignore[return-value]  # raw
 
 
 def find_files(source: str, options: Mapping[str, str] | None = None) -> list[InputFile]:
     """The files a path, glob, folder or address names, sorted. UsageError when there is none.
 
-    Names that begin with a dot or an underscore are left out of folders and globs.
+    Folders are searched to any depth. Below them, and where a pattern is followed, files and folders whose names begin with a
+    dot or an underscore are left out.
     """
     try:
         found = _find_local(source) if scheme_of(source) == "file" else _find_remote(source, options)
@@ -82,20 +107,47 @@ def _local(address: str) -> Path:
     return Path(address.removeprefix("file://"))
 
 
+def spooled(descriptor: int, folder: str) -> InputFile:
+    """What an open stream holds, as a file in a folder that the caller removes: it is read more than once."""
+    path = os.path.join(folder, "standard-input")
+    with open(descriptor, "rb", closefd=False) as stream, open(path, "wb") as file:
+        shutil.copyfileobj(stream, file, _READ_AHEAD)
+    return InputFile(STDIN_NAME, path, os.path.getsize(path), {})
+
+
 def _find_local(source: str) -> list[InputFile]:
     path = str(_local(source))
-    if _GLOB & set(path) and not os.path.exists(path):
-        names = glob.glob(path, recursive=True)
-    elif os.path.isdir(path):
-        names = [os.path.join(path, name) for name in os.listdir(path)]
-    else:
-        names = []
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise UsageError(f"'{source}' is neither a file nor a folder", hint="write it to a file first")
-    files = [name for name in names if os.path.isfile(name) and not os.path.basename(name).startswith((".", "_"))]
     if os.path.isfile(path):
-        files.append(path)
-    return [InputFile(name, os.path.abspath(name), os.path.getsize(name), {}) for name in files]
+        return [_local_file(path, os.path.dirname(path))]
+    if _GLOB & set(path) and not os.path.exists(path):
+        root = path[: min(path.index(sign) for sign in _GLOB if sign in path)].rpartition("/")[0]
+        found = [name for match in glob.glob(path, recursive=True) for name in _files_below(match)]
+    elif os.path.isdir(path):
+        root, found = path, list(_files_below(path))
+    elif os.path.exists(path):
+        raise UsageError(f"'{source}' is neither a file nor a folder", hint="write it to a file first")
+    else:
+        return []
+    files = [_local_file(name, root) for name in dict.fromkeys(found)]
+    return [file for file in files if not _is_hidden(file)]
+
+
+def _files_below(path: str) -> Iterator[str]:
+    if os.path.isfile(path):
+        yield path
+    for folder, _, names in os.walk(path, followlinks=True):
+        yield from (name for name in (os.path.join(folder, each) for each in names) if os.path.isfile(name))
+
+
+def _local_file(path: str, root: str) -> InputFile:
+    below = os.path.relpath(os.path.dirname(path) or ".", root or ".")
+    folders = tuple(part for part in below.split(os.sep) if part != ".")
+    return InputFile(path, os.path.abspath(path), os.path.getsize(path), {}, folders)
+
+
+def _is_hidden(file: InputFile) -> bool:
+    names = (*file.folders, file.address.rsplit("/", 1)[-1])
+    return any(name.startswith((".", "_")) for name in names)
 
 
 def _find_remote(source: str, options: Mapping[str, str] | None) -> list[InputFile]:
@@ -111,9 +163,14 @@ def _find_remote(source: str, options: Mapping[str, str] | None) -> list[InputFi
     listed = store.list(folder) if cut is not None or not os.path.splitext(key)[1] else []
     if not listed and cut is None:
         with contextlib.suppress(ObjectMissing):
-            listed = [store.info(key)]
-    chosen = [info for info in listed if cut is None or fnmatch.fnmatch(info.key, key)]
-    return [InputFile(f"{root}/{info.key}", f"{root}/{info.key}", info.size, resolved) for info in chosen]
+            info = store.info(key)
+            return [InputFile(f"{root}/{info.key}", f"{root}/{info.key}", info.size, resolved)]
+    files = []
+    for info in listed:
+        folders = tuple(info.key.removeprefix(folder).strip("/").split("/")[:-1])
+        if cut is None or fnmatch.fnmatch(info.key, key):
+            files.append(InputFile(f"{root}/{info.key}", f"{root}/{info.key}", info.size, resolved, folders))
+    return [file for file in files if not _is_hidden(file)]
 
 
 class _Remote(io.RawIOBase):
@@ -130,6 +187,20 @@ class _Remote(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def readall(self) -> bytes:
+        return self.read(max(0, self._size - self._at)) or b""
 
     def readinto(self, buffer: Any) -> int:
         length = min(len(buffer), self._size - self._at)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -11,7 +12,7 @@ from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.pipeline.choices import FileFormat
 from omnigraph.pipeline.load.databases import DatabaseKind, database_kind
-from omnigraph.pipeline.load.files import InputFile, find_files
+from omnigraph.pipeline.load.files import STDIN, InputFile, find_files, spooled
 from omnigraph.pipeline.load.mapping import ColumnMap, MappedSource
 from omnigraph.pipeline.load.text import UTF_8, TextOptions
 from omnigraph.records.fresh_ids import FreshIds
@@ -34,7 +35,8 @@ _SUFFIXES: dict[str, FileFormat] = {
 }
 
 PARQUET_AS_TEXT = 4
-"""How many bytes of JSON lines a byte of Parquet stands for, roughly."""
+COMPRESSED_AS_TEXT = 6
+"""How many bytes of text a byte of Parquet, or of compressed text, stands for, roughly."""
 MIN_SPLIT_BYTES = 16 * 1024 * 1024
 MAX_SPLIT_BYTES = 128 * 1024 * 1024
 """Input bytes per task. JSON lines of this size make fragments of about a million rows."""
@@ -42,7 +44,8 @@ MAX_SPLIT_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Split:
-    """A piece of one file: bytes of JSON lines (a line belongs to the split it starts in), or a whole CSV or Parquet file."""
+    """A piece of one file: bytes of JSON lines (a line belongs to the split it starts in), row groups of Parquet, or a whole
+    file."""
 
     index: int
     file: InputFile
@@ -56,6 +59,8 @@ class Split:
     source: MappedSource | None = None
     """Which of its rows and columns are meant; None: all, under their own names or those of `names`."""
     names: Mapping[str, str] = field(default_factory=dict)
+    row_groups: tuple[int, ...] | None = None
+    """Those of a Parquet file that this piece has; None: all of them."""
 
     @property
     def size(self) -> int:
@@ -145,8 +150,8 @@ class FoundInputs:
     @property
     def text_bytes(self) -> int:
         """How much it is about, written as text; what data frames of this process hold is in memory already."""
-        sizes = {rows.file.address: (rows.file.size, rows.format) for rows in self.files}
-        return sum(size * (PARQUET_AS_TEXT if format == "parquet" else 1) for size, format in sizes.values())
+        sizes = {rows.file.address: _text_bytes(rows.file, rows.format) for rows in self.files}
+        return sum(sizes.values())
 
     @property
     def session(self) -> SparkSession | None:
@@ -196,33 +201,42 @@ def find_inputs(
     format: str | None,
     type: str | None,
     options: Mapping[str, str] | None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
+    text: TextOptions,
+    text_options: Collection[str] = (),
     map: ColumnMap | None = None,
+    spool: str | None = None,
 ) -> FoundInputs:
-    """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format."""
+    """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format, and for
+    `text_options`, the names of those that were given, which no input can follow. `spool`: a folder to keep what standard
+    input (`-`) holds."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"'{format}' is not a load format", hint=f"choose one of {', '.join(FORMATS)}")
-    text, mapped = TextOptions.checked(encoding, delimiter), map or ColumnMap()
+    mapped = map or ColumnMap()
     if isinstance(sources, Mapping):
         if mapped != ColumnMap():
             raise UsageError("a map of columns is for files", hint="rename the columns of the DataFrame")
         for name in sources:
             if not isinstance(name, str):
                 raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
-        _refuse_text_options([], encoding, delimiter)
+        _refuse_text_options([], text_options)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return FoundInputs((), tuple(frames), text)
     found: dict[str, list[FoundRows]] = {}
     for source in _paths(sources):
-        for file in find_files(source, options):
+        for file in _found_at(source, options, spool):
             if file.address not in found:
                 found[file.address] = _rows_of(file, catalog, format, type, mapped)
     if not found:
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
     files = [rows for in_file in found.values() for rows in in_file]
-    _refuse_text_options([rows.format for rows in files], encoding, delimiter)
+    _refuse_text_options([rows.format for rows in files], text_options)
     return FoundInputs(tuple(files), (), text, mapped.names)
+
+
+def _found_at(source: str, options: Mapping[str, str] | None, spool: str | None) -> list[InputFile]:
+    if source == STDIN and spool is not None:
+        return [spooled(sys.stdin.fileno(), spool)]
+    return find_files(source, options)
 
 
 def _rows_of(
@@ -262,12 +276,14 @@ def _paths(sources: Any) -> list[str]:
 _SOURCES_HINT = 'give a path, several paths, or {"Person": frame}'
 
 
-def _refuse_text_options(formats: Sequence[SplitFormat], encoding: str | None, delimiter: str | None) -> None:
+def _refuse_text_options(formats: Sequence[SplitFormat], given: Collection[str]) -> None:
     """An option that no input could follow was meant for another command."""
-    if delimiter is not None and "csv" not in formats:
-        raise UsageError("a delimiter is for CSV files, and there are none", hint="leave --delimiter out")
-    if encoding is not None and not {"csv", "jsonl", "documents"} & set(formats):
-        raise UsageError("an encoding is for JSON lines and CSV files, and there are none", hint="leave --encoding out")
+    for option in given:
+        flag = f"--{option.replace('_', '-')}"
+        if option != "encoding" and "csv" not in formats:
+            raise UsageError(f"{flag} is for CSV files, and there are none", hint=f"leave {flag} out")
+        if not {"csv", "jsonl", "documents"} & set(formats):
+            raise UsageError(f"{flag} is for JSON lines and CSV files, and there are none", hint=f"leave {flag} out")
 
 
 def table_key(catalog: Catalog, name: str) -> str:
@@ -283,7 +299,9 @@ def table_key(catalog: Catalog, name: str) -> str:
 def _format_of(file: InputFile, format: str | None) -> FileFormat:
     if format is not None:
         return format  # type: ignore[return-value]  # checked by the caller
-    found = _SUFFIXES.get(file.suffix)
+    found = "jsonl" if file.is_stdin else _SUFFIXES.get(file.suffix)
+    if found == "parquet" and file.compression is not None:
+        raise UsageError(f"'{file.name}' is a compressed Parquet file", hint="unpack it: Parquet compresses inside")
     if found is None:
         raise UsageError(
             f"the format of '{file.name}' is not known",
@@ -298,12 +316,15 @@ def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | N
         if type is not None:
             raise UsageError("records of JSON lines name their types themselves", hint="leave --type out")
         return None
-    if type is None and not any(key in catalog.tables for key in (file.stem, f"node:{file.stem}", f"edge:{file.stem}")):
-        raise UsageError(
-            f"'{file.name}' is not named after a type of the schema",
-            hint=f"pass --type; the schema has: {', '.join(sorted(catalog.tables))}",
-        )
-    return table_key(catalog, type if type is not None else file.stem)
+    if type is not None:
+        return table_key(catalog, type)
+    for name in (file.stem, *reversed(file.folders)):
+        if any(key in catalog.tables for key in (name, f"node:{name}", f"edge:{name}")):
+            return table_key(catalog, name)
+    raise UsageError(
+        f"'{file.name}' is not named after a type of the schema",
+        hint=f"pass --type; the schema has: {', '.join(sorted(catalog.tables))}",
+    )
 
 
 def _splits(
@@ -318,8 +339,18 @@ def _splits(
     for rows in files:
         file, source = rows.file, rows.source
         options = text if source is None else text.replaced(source.encoding, source.delimiter)
+        if rows.format == "parquet" and file.size > limit and (groups := _row_groups(file, limit)):
+            start = 0
+            for numbers, size in groups:
+                fresh, end = FreshIds.after(new_id()), start + size
+                split = Split(
+                    len(splits), file, "parquet", rows.key, start, end, fresh, options, source, names, numbers
+                )
+                splits.append(split)
+                start = end
+            continue
         # Only in UTF-8 can a line's end be told without reading from the file's beginning.
-        can_be_cut = rows.format == "jsonl" and text.encoding == UTF_8
+        can_be_cut = rows.format == "jsonl" and text.encoding == UTF_8 and file.compression is None
         pieces = max(1, -(-file.size // limit)) if can_be_cut else 1
         step = -(-file.size // pieces)
         for piece in range(pieces):
@@ -327,6 +358,33 @@ def _splits(
             fresh = FreshIds.after(new_id())
             splits.append(Split(len(splits), file, rows.format, rows.key, start, end, fresh, options, source, names))
     return splits
+
+
+def _row_groups(file: InputFile, limit: int) -> list[tuple[tuple[int, ...], int]]:
+    """Runs of row groups of about `limit` bytes, with their bytes; none for what is not a Parquet file: who reads it says so."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with file.open_anywhere() as stream:
+            metadata = pq.read_metadata(stream)
+    except (pa.ArrowException, OSError):
+        return []
+    runs: list[tuple[tuple[int, ...], int]] = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+        if runs and runs[-1][1] + size <= limit:
+            runs[-1] = ((*runs[-1][0], number), runs[-1][1] + size)
+        else:
+            runs.append(((number,), max(size, 1)))
+    return runs
+
+
+def _text_bytes(file: InputFile, format: SplitFormat) -> int:
+    if format == "parquet":
+        return file.size * PARQUET_AS_TEXT
+    return file.size * (1 if file.compression is None else COMPRESSED_AS_TEXT)
 
 
 def _split_bytes(total: int, parallelism: int) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -37,6 +39,7 @@ from omnigraph.pipeline.engines import AUTO, Engine, choose_engine, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
+from omnigraph.pipeline.load.files import STDIN
 from omnigraph.pipeline.load.incoming import Incoming, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, find_inputs
 from omnigraph.pipeline.load.locating import locate
@@ -48,6 +51,7 @@ from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
 from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.load.rejects import RejectsFile, origins, refuse_rejected, refuse_unreadable, rejects_file
+from omnigraph.pipeline.load.text import TextOptions
 from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner, Runner
@@ -83,6 +87,11 @@ def load(
     rejects: str | Path | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
+    quote: str | None = None,
+    null: str | None = None,
+    columns: Sequence[str] | None = None,
+    date_format: str | None = None,
+    time_format: str | None = None,
     map: ColumnMap | None = None,
     show_progress: bool = False,
     progress: Progress | None = None,
@@ -107,6 +116,16 @@ def load(
     check_mode(mode)
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     began = time.monotonic()
+    texts = {
+        "encoding": encoding,
+        "delimiter": delimiter,
+        "quote": quote,
+        "null": null,
+        "columns": columns,
+        "date_format": date_format,
+        "time_format": time_format,
+    }
+    spool = tempfile.mkdtemp(prefix="omnigraph-") if _has_stdin(sources) else None
     try:
         taken: AlreadyExists | None = None
         try:
@@ -121,9 +140,10 @@ def load(
             format=format,
             type=type,
             options=repository.tables.options or None,
-            encoding=encoding,
-            delimiter=delimiter,
+            text=TextOptions.checked(encoding, delimiter, quote, null, columns, date_format, time_format),
+            text_options=[option for option, value in texts.items() if value is not None],
             map=map,
+            spool=spool,
         )
         choice = choose_engine(engine, repository.store.uri, found.text_bytes, found.session)
         runner = runner_of(choice.engine, repository.store.uri, shown)
@@ -149,6 +169,12 @@ def load(
             return replace(receipt, seconds=time.monotonic() - began)
     finally:
         shown.close()
+        if spool is not None:
+            shutil.rmtree(spool, ignore_errors=True)
+
+
+def _has_stdin(sources: Any) -> bool:
+    return sources == STDIN or (isinstance(sources, list | tuple) and STDIN in sources)
 
 
 def check_mode(mode: str) -> None:

@@ -34,7 +34,8 @@ class ColumnsReader:
             split.source.picked.check(self._names, entity)
             self._picker = Picker(split.source.picked, entity)
         targets = self._names if self._picker is None else self._picker.names
-        self._rows = TabularReader(catalog, split.key, targets, split.fresh, text=text)
+        folders = [split.names.get(name, name) for name in split.file.partitions]
+        self._rows = TabularReader(catalog, split.key, targets, split.fresh, text=text, text_names=folders)
 
     @property
     def rejects(self) -> list[Reject]:

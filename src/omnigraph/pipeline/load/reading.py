@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
@@ -40,6 +40,7 @@ from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.rules.values import first_errors
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
+from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -179,15 +180,17 @@ class SplitReader:
                 first = start_of(file)
                 refuse_other_kinds(first, "JSON lines")
                 refuse_json_document(first)
-            for block in line_blocks(file, start, self.split.end if encoding == UTF_8 else sys.maxsize):
+            is_cut = encoding == UTF_8 and self.split.file.compression is None
+            for block in line_blocks(file, start, self.split.end if is_cut else sys.maxsize):
                 yield from reader.read(block, self.lines + 1)
                 self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
         self.rejects += reader.rejects
 
     def _csv(self) -> Iterator[TypedRows]:
-        with open_text(self.split.file, self.split.text.encoding) as file:
+        text = self.split.text
+        with open_text(self.split.file, text.encoding) as file:
             refuse_other_kinds(start_of(file), "CSV")
-            source = CsvReader(file, self.split.text.delimiter)
+            source = CsvReader(file, text.delimiter, quote=text.quote, null=text.null, columns=text.columns)
             if not source.header:
                 return
             try:
@@ -195,8 +198,9 @@ class SplitReader:
             except UnreadableInput as error:
                 error.line = 1
                 raise
+            formats = self._time_formats()
             for table, lines in source.blocks():
-                yield reader.read(table, lines)
+                yield reader.read(self._with_partitions(in_iso(table, formats)), lines)
             source.finish()
         self.rejects += source.rejects + reader.rejects
 
@@ -204,7 +208,7 @@ class SplitReader:
         import pyarrow as pa
 
         with self.split.file.open_anywhere() as stream:
-            batches = _parquet_batches(stream)
+            batches = _parquet_batches(stream, self.split.row_groups)
             is_mapped = self.split.source is not None
             empty: pa.Table = next(batches)
             reader = self._tabular((without_structs(empty) if is_mapped else empty).column_names, text=False)
@@ -212,7 +216,7 @@ class SplitReader:
                 lines = rows_from(self.lines, batch.num_rows)
                 self.lines += batch.num_rows
                 table = pa.Table.from_batches([batch])
-                yield reader.read(without_structs(table) if is_mapped else table, lines)
+                yield reader.read(self._with_partitions(without_structs(table) if is_mapped else table), lines)
         self.rejects += reader.rejects
 
     def _documents(self) -> Iterator[TypedRows]:
@@ -240,10 +244,44 @@ class SplitReader:
 
     def _tabular(self, names: list[str], *, text: bool) -> ColumnsReader:
         assert self.split.key is not None
-        return ColumnsReader(self.target.catalog, self.split, names, text=text)
+        return ColumnsReader(self.target.catalog, self.split, [*names, *self.split.file.partitions], text=text)
+
+    def _with_partitions(self, table: pa.Table) -> pa.Table:
+        """With the columns that the folders of the file stand for."""
+        import pyarrow as pa
+
+        for name, value in self.split.file.partitions.items():
+            table = table.append_column(name, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
+        return table
+
+    def _time_formats(self) -> dict[str, tuple[str, str]]:
+        """Columns of dates and instants that are written in a format of their own: that, and the one that readers know."""
+        assert self.split.key is not None
+        text, found = self.split.text, {}
+        for name, property in self.target.catalog.tables[self.split.key].properties.items():
+            for source in [column for column, own in self.split.names.items() if own == name] or [name]:
+                if property.type.scalar is Scalar.DATE and text.date_format:
+                    found[source] = (text.date_format, "%Y-%m-%d")
+                elif property.type.scalar is Scalar.DATETIME and text.time_format:
+                    found[source] = (text.time_format, "%Y-%m-%dT%H:%M:%SZ")
+        return found
 
 
-def _parquet_batches(stream: Any) -> Iterator[Any]:
+def in_iso(table: pa.Table, formats: Mapping[str, tuple[str, str]]) -> pa.Table:
+    """The table with its dates and instants in ISO text. What is not in the format stays as it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, (format, iso) in formats.items():
+        if name in table.column_names:
+            raw = table.column(name)
+            known = pc.strptime(raw, format=format, unit="s", error_is_null=True).cast(pa.timestamp("s"))
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, pc.coalesce(pc.strftime(known, format=iso), raw))
+    return table
+
+
+def _parquet_batches(stream: Any, row_groups: tuple[int, ...] | None) -> Iterator[Any]:
     """A table without rows, then the rows in batches."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -257,9 +295,10 @@ def _parquet_batches(stream: Any) -> Iterator[Any]:
             hint="give its real format with --format jsonl or --format csv, or write it as Parquet",
         )
     try:
-        with pq.ParquetFile(stream) as file:
+        with pq.ParquetFile(stream, pre_buffer=True) as file:
             yield file.schema_arrow.empty_table()
-            yield from file.iter_batches(batch_size=65_536)
+            for group in range(file.num_row_groups) if row_groups is None else row_groups:
+                yield from file.iter_batches(batch_size=65_536, row_groups=[group])
     except (pa.ArrowException, OSError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnreadableInput(f"the Parquet file is damaged: {said}", hint="write or copy it again") from None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import io
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.pipeline.load.files import InputFile
@@ -15,26 +17,61 @@ UTF_8 = "utf-8"
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How text files are written: their encoding, and what stands between the cells of CSV."""
+    """How text files are written: their encoding, and of CSV what stands between and around cells, the text of a null beside
+    the empty cell, the columns of files without a header, and how dates and instants are written."""
 
     encoding: str = UTF_8
     delimiter: str = ","
+    quote: str = '"'
+    null: str | None = None
+    columns: tuple[str, ...] = ()
+    date_format: str | None = None
+    time_format: str | None = None
 
     @classmethod
-    def checked(cls, encoding: str | None, delimiter: str | None) -> TextOptions:
-        """UsageError for an encoding that nobody knows, or a delimiter that cannot be one."""
-        if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+    def checked(
+        cls,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        quote: str | None = None,
+        null: str | None = None,
+        columns: Sequence[str] | None = None,
+        date_format: str | None = None,
+        time_format: str | None = None,
+    ) -> TextOptions:
+        """UsageError for an encoding that nobody knows, and for what cannot be a delimiter, a quote, a column or a format."""
+        _check_sign(delimiter, "separate columns", "--delimiter ';'")
+        _check_sign(quote, "quote cells", "--quote '|'")
+        if (delimiter or ",") == (quote or '"'):
             raise UsageError(
-                f"{delimiter!r} cannot separate columns", hint="give one character, for example --delimiter ';'"
+                f"{delimiter or ','!r} cannot separate columns and quote cells", hint="give one character for each"
             )
-        return cls(UTF_8 if encoding is None else _known_encoding(encoding), delimiter or ",")
+        if columns is not None and (not columns or "" in columns):
+            raise UsageError("a column has no name", hint="for example --columns name,age")
+        for format, example in ((date_format, "%d.%m.%Y"), (time_format, "%d.%m.%Y %H:%M")):
+            if format is not None and "%" not in format:
+                raise UsageError(f"'{format}' is not a format of dates", hint=f"for example {example}")
+        known = UTF_8 if encoding is None else _known_encoding(encoding)
+        return cls(known, delimiter or ",", quote or '"', null, tuple(columns or ()), date_format, time_format)
 
     def replaced(self, encoding: str | None, delimiter: str | None) -> TextOptions:
         """The same, with what a file has of its own."""
-        own = TextOptions.checked(encoding, delimiter)
-        return TextOptions(
-            self.encoding if encoding is None else own.encoding, self.delimiter if delimiter is None else own.delimiter
+        own = TextOptions.checked(encoding, delimiter, self.quote)
+        return replace(
+            self,
+            encoding=self.encoding if encoding is None else own.encoding,
+            delimiter=self.delimiter if delimiter is None else own.delimiter,
         )
+
+    @property
+    def of_csv(self) -> tuple[object, ...]:
+        """What only CSV has, beside the delimiter."""
+        return (self.quote, self.null, self.columns, self.date_format, self.time_format)
+
+
+def _check_sign(sign: str | None, use: str, example: str) -> None:
+    if sign is not None and (len(sign) != 1 or not sign.isascii() or sign in "\r\n\0"):
+        raise UsageError(f"{sign!r} cannot {use}", hint=f"give one character, for example {example}")
 
 
 _CHUNK_BYTES = 1024 * 1024
@@ -57,8 +94,8 @@ _KINDS = {
 _HINTS = {
     "a Parquet file": "name it .parquet, or pass --format parquet",
     "a ZIP archive or an Excel workbook": "unpack it, or save the sheet as CSV (UTF-8)",
-    "gzip data": "unpack it first: gunzip FILE",
-    "Zstandard data": "unpack it first: unzstd FILE",
+    "gzip data": "name it .jsonl.gz or .csv.gz",
+    "Zstandard data": "name it .jsonl.zst or .csv.zst",
     "bzip2 data": "unpack it first: bunzip2 FILE",
     "xz data": "unpack it first: unxz FILE",
 }
@@ -80,9 +117,41 @@ def _known_encoding(name: str) -> str:
 def open_text(file: InputFile, encoding: str, start: int = 0) -> io.BufferedReader:
     """The file as UTF-8, from byte `start` on (0 in any other encoding)."""
     stream = file.open(start)
+    if file.compression is not None:
+        stream = io.BufferedReader(_Unpacked(stream, file.compression), _CHUNK_BYTES)
     if encoding == UTF_8:
         return stream
     return io.BufferedReader(_Converted(stream, encoding), _CHUNK_BYTES)
+
+
+class _Unpacked(io.RawIOBase):
+    """What a compressed stream holds. UnreadableInput where it is damaged."""
+
+    def __init__(self, stream: io.BufferedReader, compression: str) -> None:
+        import pyarrow as pa
+
+        self._stream = stream
+        self._compression = compression
+        self._unpacked = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), compression)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        import pyarrow as pa
+
+        try:
+            data: bytes = self._unpacked.read(len(buffer))
+        except (OSError, pa.ArrowException):
+            raise UnreadableInput(
+                f"the file is not {self._compression} data, or it is damaged", hint="write or copy it again"
+            ) from None
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 class _Converted(ConvertedBytes):
