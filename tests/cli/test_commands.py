@@ -175,3 +175,26 @@ def test_exit_codes_and_receipts_tell_a_scheduler_what_happened(run_cli: RunCli)
 
 
 ADD = 'query add() { insert Person { name: "Zoe" } }'
+
+
+def test_conflicts_are_decided_at_the_terminal(run_cli: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_cli(["branch", "create", "review"])
+    for branch, age in (("main", "40"), ("review", "41")):
+        for who in ("Ada", "Bo"):
+            change = ["mutate", "set_age", "--query", "people.gq", "--param", f"who={who}", "--param", f"age={age}"]
+            run_cli([*change, "--branch", branch])
+    answers = iter(["t", "p", "v", "42"])
+    asked: list[str] = []
+    monkeypatch.setattr("click.prompt", lambda question, **_: asked.append(question) or next(answers))
+    ran = run_cli(["branch", "merge", "review", "--interactive", "--quiet"])
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split() for line in ran.out.splitlines() if "divergent_update" in line] == [
+        ["divergent_update", "Person", "Ada", "age", "36", "40", "41"],
+        ["divergent_update", "Person", "Bo", "age", "27", "40", "41"],
+    ]
+    assert asked[3] == "age (JSON)"
+    assert next(answers, None) is None
+    rows = run_cli(["query", "everyone", "--query", "people.gq", "--format", "csv"]).out.splitlines()
+    assert rows[1:3] == ["Ada,41", "Bo,42"]
+    message = json.loads(run_cli(["show", "--json"]).out)["message"]
+    assert message == "resolved: Person 'Ada' (theirs), Person 'Bo' (value)"

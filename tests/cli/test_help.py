@@ -37,7 +37,7 @@ def test_the_verbs_are_these() -> None:
         [
             *("init", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
             *("demo", "warm-up", "version", "verify", "repair", "cleanup", "storage", "clone", "push", "pull", "embed"),
-            *("alias", "status", "log", "show", "blame"),
+            *("alias", "status", "log", "show", "blame", "revert", "branch reset"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
             *(f"commit {verb}" for verb in ("list", "show", "changes")),

@@ -169,6 +169,11 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
         lambda g, t: g.load(people(t), mode="merge", branch="review", from_="main", engine="local"),
         [og.Ask("change", branch="review", types=types, mode="merge") for types in (NONE, PERSON)],
     ),
+    "revert": (
+        lambda g, t: g.revert("v1"),
+        [og.Ask("branch_merge", branch="review", target_branch="main")],
+    ),
+    "reset": (lambda g, t: g.reset("main", "v1"), [*ADMIN, og.Ask("read", branch="review")]),
     "apply_schema": (
         lambda g, t: g.apply_schema(SCHEMA),
         [og.Ask("schema_apply", target_branch="main", allow_data_loss=False)],

@@ -114,7 +114,7 @@ def test_the_parts_of_a_graph() -> None:
     reading = ["blob", "entity", "explain", "export", "export_stream", "indexes", "query", "snapshot", "spark"]
     writing = ["begin", "embed", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
-    history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance"]
+    history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance", "revert", "reset"]
     schema = ["apply_schema", "broken_queries", "diff_schema", "lint", "plan_schema", "schema"]
     health = ["cleanup", "repair", "storage", "verify"]
     parts = ["branches", "recovery", "tags"]

@@ -219,13 +219,18 @@ class Settings:
 
     def confirm_destruction(self, verb: str, uri: str) -> None:
         """Ask before something is destroyed in a place that is not this machine's disk."""
-        if self.yes or is_local(uri):
+        if not is_local(uri):
+            self.confirm(f"{verb} on {uri} destroys data")
+
+    def confirm(self, sentence: str) -> None:
+        """Ask for consent, unless --yes gave it."""
+        if self.yes:
             return
         if self.as_json or not sys.stdin.isatty():
-            raise UsageError(f"{verb} on {uri} destroys data", hint="pass --yes to agree")
+            raise UsageError(sentence, hint="pass --yes to agree")
         import click
 
-        if not click.confirm(f"{verb} on {uri} destroys data. Go on?", err=True):
+        if not click.confirm(f"{sentence}. Go on?", err=True):
             raise UsageError("not confirmed; nothing was done")
 
 

@@ -24,6 +24,8 @@ REFUSED: Mapping[str, str] = {
     "embed": _STORAGE,
     "blame": "a server tells the versions of an entity: ask history",
     "distance": "a server tells the commits of a branch: ask commits",
+    "revert": _STORAGE,
+    "reset": _STORAGE,
     "ensure_indexes": _STORAGE,
     "optimize": _STORAGE,
     "verify": _STORAGE,

@@ -203,6 +203,16 @@ def _merge(call: Call) -> Iterator[Ask]:
     yield Ask("branch_merge", branch=call.branch("source"), target_branch=call.branch("into"))
 
 
+def _revert(call: Call) -> Iterator[Ask]:
+    """As a merge into the branch: it publishes changes of any type."""
+    yield Ask("branch_merge", branch=call.owner("commit"), target_branch=call.branch())
+
+
+def _reset(call: Call) -> Iterator[Ask]:
+    yield Ask("admin")
+    yield Ask("read", branch=call.owner("to"))
+
+
 def _create_tag(call: Call) -> Iterator[Ask]:
     yield Ask("tag_create", target_branch=call.owner())
 
@@ -236,6 +246,8 @@ GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(["mutate", "transaction", "begin", "stream_into"], _branch("change")),
     "load": _load,
     "embed": _embed,
+    "revert": _revert,
+    "reset": _reset,
     "apply_schema": _apply_schema,
     **dict.fromkeys(["ensure_indexes", "optimize", "verify", "repair", "cleanup", "push", "pull"], _graph("admin")),
 }

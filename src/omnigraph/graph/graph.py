@@ -13,6 +13,7 @@ from omnigraph.graph.reading import ReadMethods
 from omnigraph.graph.recovery import GraphRecovery
 from omnigraph.graph.schemas import SchemaMethods
 from omnigraph.graph.tags import GraphTags
+from omnigraph.graph.undoing import UndoMethods
 from omnigraph.graph.upkeep import UpkeepMethods
 from omnigraph.graph.writing import WriteMethods
 from omnigraph.history import MAIN
@@ -20,7 +21,7 @@ from omnigraph.language.catalog import Catalog
 
 
 @names_damage
-class Graph(WriteMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods, HistoryMethods):
+class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods, HistoryMethods):
     """A graph that was opened. Safe to share between threads; any number of processes may have it open.
 
     A read takes a `revision`: a branch, a tag, a commit id or a unique beginning of one, or `branch~N`, N commits before

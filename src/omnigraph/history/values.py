@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from omnigraph.history.times import from_microseconds
 
-CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize", "repair"]
+CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize", "repair", "revert", "reset"]
 
 
 Extra = Mapping[str, Any]

@@ -6,6 +6,7 @@ from omnigraph.merge.merge import merge_branches
 from omnigraph.merge.resolutions import Resolution, Take
 from omnigraph.merge.result import MergeResult, TypeSummary
 from omnigraph.merge.three_way import By
+from omnigraph.merge.undoing import reset_branch, revert_commit
 
 __all__ = [
     "NO_VALUE",
@@ -22,4 +23,6 @@ __all__ = [
     "Take",
     "TypeSummary",
     "merge_branches",
+    "reset_branch",
+    "revert_commit",
 ]

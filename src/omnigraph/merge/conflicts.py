@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from omnigraph.errors import CardinalityViolation, EndpointMissing, InputError, UniqueViolation, ValueViolation
+from omnigraph.errors import (
+    CardinalityViolation,
+    EndpointMissing,
+    InputError,
+    UniqueViolation,
+    UsageError,
+    ValueViolation,
+)
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.merge.resolutions import Resolution, Take
@@ -141,6 +148,27 @@ class MergeConflict:
         >>> assert conflict.resolve("theirs").seen == conflict.digest
         """
         return Resolution(self.entity_kind, self.type_name, self.entity_id or "", take, self.digest, value)
+
+    def resolve_properties(self, takes: Mapping[str, Take], values: Mapping[str, Any] | None = None) -> Resolution:
+        """The decision about this entity property by property: each that is named as the target ("ours"), the source ("theirs") or
+        the base has it, or with a value of yours; all others as the target has them, or the source where the target has no
+        such entity.
+
+        >>> assert conflict.resolve_properties({"age": "theirs"}).value["age"] == conflict.theirs["age"]
+        """
+        start = self.ours or self.theirs or self.base
+        if start is None:
+            raise UsageError(f"{self.type_name} '{self.entity_id}' is on no side", hint="resolve it with a value")
+        value = {name: each for name, each in start.items() if name != "id"}
+        for name, take in takes.items():
+            side = {"ours": self.ours, "theirs": self.theirs, "base": self.base}.get(take)
+            if side is None or name not in side:
+                raise UsageError(
+                    f"{self.type_name} '{self.entity_id}' has no {name} to take from {take}",
+                    hint="ours, theirs or base, where the entity is; or a value",
+                )
+            value[name] = side[name]
+        return self.resolve("value", {**value, **(values or {})})
 
     @property
     def is_divergence(self) -> bool:

@@ -27,13 +27,23 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
+from omnigraph.history import (
+    Commit,
+    CommitKind,
+    CommitRef,
+    Entry,
+    PublishPlan,
+    Snapshot,
+    TableChange,
+    TableState,
+    check_attribution,
+)
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.language.projection import by_id, kind_of
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
-from omnigraph.merge.bases import Differences, find_bases, state_of, type_rows
+from omnigraph.merge.bases import Bases, Differences, find_bases, state_of, type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import rounded, violations
 from omnigraph.merge.conflicts import NOWHERE, MergeConflict, Sides, with_values
@@ -84,8 +94,7 @@ def merge_branches(
     decided = check_resolutions(resolutions)
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
-    if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):
-        raise UsageError(f"no merge by '{by}' with strategy '{strategy}'", hint="fail, ours or theirs; row or property")
+    check_way(strategy, by)
     differences = Differences(workers)
     since = repository.history.clock()
     theirs = repository.history.chain.head(source)
@@ -96,7 +105,7 @@ def merge_branches(
             ours = repository.history.chain.head(into)
             if expect is not None:
                 _check_head(ours, expect[1])
-            attempt = _Attempt(repository, theirs, ours, strategy, by, differences, since, decided, expect)
+            attempt = MergeAttempt(repository, theirs, ours, strategy, by, differences, since, decided, expect)
             try:
                 result = attempt.run(dry_run=dry_run, actor=actor, message=message)
             except ExpectedVersionMismatch:
@@ -108,6 +117,11 @@ def merge_branches(
 
 Expected: TypeAlias = tuple[str, str]
 """The ids of the commits at which the source and the target have to be."""
+
+
+def check_way(strategy: Strategy, by: By) -> None:
+    if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):
+        raise UsageError(f"no merge by '{by}' with strategy '{strategy}'", hint="fail, ours or theirs; row or property")
 
 
 def check_expected(expect: object) -> None:
@@ -131,7 +145,7 @@ def _with_branch_deleted(repository: Repository, result: MergeResult, source: En
     return replace(result, branch_deleted=True)
 
 
-class _Attempt:
+class MergeAttempt:
     """One merge of two pinned heads: what the *incoming* branch, the source, changed is put on the tables of the *current* one,
     the target, under the schema that both have come to."""
 
@@ -151,7 +165,7 @@ class _Attempt:
         self.source, self.target = source, target
         self.strategy, self.by = strategy, by
         self.source_view, self.target_view = repository.view(source.head), repository.view(target.head)
-        self.bases = find_bases(repository, source, target)
+        self.bases = self._find_bases()
         self.differences = differences
         self.since = since
         self.is_fast_forward = target.head.commit.id in {commit.id for commit in self.bases.commits}
@@ -159,6 +173,21 @@ class _Attempt:
         self._merges: dict[int, TypeMerge] = {}
         self._states: dict[int, dict[str, Row | None]] = {}
         """By type and id: what was decided."""
+
+    kind: CommitKind = "merge"
+
+    @property
+    def source_name(self) -> str:
+        """What the incoming side is called."""
+        return self.source.branch
+
+    @property
+    def merged(self) -> CommitRef | None:
+        """The second parent of the commit."""
+        return self.source.head.commit.ref
+
+    def _find_bases(self) -> Bases:
+        return find_bases(self.repository, self.source, self.target)
 
     def run(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
         is_up_to_date = self.source.head.commit.id in {commit.id for commit in self.bases.commits}
@@ -176,7 +205,7 @@ class _Attempt:
         self._take_resolutions()
         conflicts = self._conflicts()
         if conflicts and not dry_run:
-            raise conflict_error(self.source.branch, self.target.branch, conflicts, self.by)
+            raise conflict_error(self.source_name, self.target.branch, conflicts, self.by)
         commit = None
         if not dry_run:
             reach(Failpoint.MERGE_BEFORE_STAGE)
@@ -187,13 +216,13 @@ class _Attempt:
             commit=commit,
             types=self._summaries(),
             conflicts=conflicts,
-            hint=conflict_hint(self.source.branch, self.target.branch, conflicts, self.by) if conflicts else None,
+            hint=conflict_hint(self.source_name, self.target.branch, conflicts, self.by) if conflicts else None,
             schema_steps=self._schema_steps(self.schema.catalog),
         )
 
     def _result(self, outcome: Outcome, *, dry_run: bool, commit: Commit | None = None, **found: Any) -> MergeResult:
         return MergeResult(
-            self.source.branch,
+            self.source_name,
             self.target.branch,
             outcome,
             commit,
@@ -206,7 +235,7 @@ class _Attempt:
 
     def _stopped_by_schemas(self, *, dry_run: bool) -> MergeResult:
         """Rows are not looked at before it is known what they are."""
-        source, target, conflicts = self.source.branch, self.target.branch, self.schema.conflicts
+        source, target, conflicts = self.source_name, self.target.branch, self.schema.conflicts
         if not dry_run:
             raise schema_conflict_error(source, target, conflicts)
         hint = schema_conflict_hint(source, target, conflicts)
@@ -219,7 +248,7 @@ class _Attempt:
     def _fast_forward(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
         tables = self.source_view.snapshot.tables
         schema = MergedSchema(self.source_view.snapshot.schema, self.source_view.catalog)
-        changes = _table_changes(self.target_view, schema, tables)
+        changes = table_changes(self.target_view, schema, tables)
         commit = None
         if not dry_run:
             reach(Failpoint.MERGE_BEFORE_STAGE)
@@ -382,11 +411,11 @@ class _Attempt:
             incarnation=self.target.incarnation,
             base=target.commit.ref,
             schema=target.schema,
-            changes=_table_changes(self.target_view, schema, tables),
-            kind="merge",
+            changes=table_changes(self.target_view, schema, tables),
+            kind=self.kind,
             actor=actor,
             message=message,
-            merged=self.source.head.commit.ref,
+            merged=self.merged,
             new_schema=schema.hash if schema.hash != target.schema else None,
             staged_since=self.since,
         )
@@ -461,7 +490,7 @@ def rows_by_id(view: View | None, entity: EntityType, ids: list[str]) -> dict[st
     return {row["id"]: row for row in stored.table.lookup("id", ids).to_pylist()}
 
 
-def _table_changes(target: View, schema: MergedSchema, after: Mapping[str, TableState]) -> tuple[TableChange, ...]:
+def table_changes(target: View, schema: MergedSchema, after: Mapping[str, TableState]) -> tuple[TableChange, ...]:
     """The tables whose state is another one now, or has another name; their generations go on from the target's own."""
     before = target.snapshot.tables
     renamed = schema.view(target).snapshot.tables

@@ -1,20 +1,21 @@
-"""branch create|list|delete|merge, tag create|list|delete."""
+"""branch create|list|delete|merge|reset, tag create|list|delete."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options
 from omnigraph.cli.options import command, engine_option
-from omnigraph.cli.output import Output, age_text
+from omnigraph.cli.output import Output, age_text, counted
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import MergeConflict, PropertyConflict, Resolution, SchemaConflict
+    from omnigraph import MergeResult
 
 
 def register(cli: click.Group) -> None:
@@ -28,6 +29,7 @@ def register(cli: click.Group) -> None:
 
     _register_branch(branch)
     _register_merge(branch)
+    _register_reset(branch)
 
     @cli.group()
     def tag() -> None:
@@ -132,12 +134,7 @@ def _register_merge(group: click.Group) -> None:
     @engine_option("local")
     @click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
-    @click.option(
-        "--resolutions",
-        metavar="FILE",
-        help="What becomes of entities in conflict: JSON, [{entity_kind, type_name, entity_id, take, seen, value?}]. "
-        "take is ours, theirs, base, delete or value; seen is the conflict's digest (--dry-run --json).",
-    )
+    @resolution_options
     @click.argument("source")
     def merge(
         settings: Settings,
@@ -150,6 +147,7 @@ def _register_merge(group: click.Group) -> None:
         delete_branch: bool,
         message: str | None,
         resolutions: str | None,
+        interactive: bool,
         source: str,
     ) -> None:
         """Merge a branch into another one, as one commit or not at all. Exit code 1 on conflicts.
@@ -157,6 +155,7 @@ def _register_merge(group: click.Group) -> None:
         \b
         omnigraph branch merge review --store ./people
         omnigraph branch merge review --strategy theirs --by property --dry-run --store ./people
+        omnigraph branch merge review --interactive --store ./people
         omnigraph branch merge review --resolutions decided.json --store ./people
 
         \b
@@ -172,84 +171,80 @@ def _register_merge(group: click.Group) -> None:
         uri = settings.uri()
         settings.announce("branch merge", uri)
         graph = settings.graph_at()
+        merge = partial(
+            graph.branches.merge,
+            source,
+            into=target,
+            strategy=strategy,  # type: ignore[arg-type]
+            by=by,  # type: ignore[arg-type]
+            engine=engine,
+        )
+        decided, seen = decisions(out, resolutions, interactive, lambda: merge(dry_run=True))
         try:
             with outcome_on_interrupt(graph, target):
-                result = graph.branches.merge(
-                    source,
-                    into=target,
-                    strategy=strategy,  # type: ignore[arg-type]
-                    by=by,  # type: ignore[arg-type]
+                result = merge(
                     dry_run=dry_run,
-                    engine=engine,
                     delete_branch=delete_branch,
                     actor=settings.actor_for(graph),
                     message=message,
-                    resolutions=[] if resolutions is None else _read_resolutions(resolutions),
+                    resolutions=decided,
+                    expect=None if seen is None else (seen.source_commit, seen.target_commit),
                 )
         except MergeConflicts as error:
             if not out.as_json:
-                _print_conflicts(out, error.conflicts, error.schema_conflicts)
+                print_conflicts(out, error.conflicts, error.schema_conflicts)
             raise
         value = merge_json(result)
         if result.conflicts or result.schema_conflicts:
-            count = len(result.conflicts) + len(result.schema_conflicts)
-            out.done(value, f"would not merge {source} into {target}: {count} conflict{'s' * (count > 1)}")
-            if not out.as_json:
-                _print_conflicts(out, result.conflicts, result.schema_conflicts)
-                print(f"hint: {result.hint}", file=sys.stderr)
-            raise click.exceptions.Exit(1)
+            stopped_by_conflicts(out, result, value, f"would not merge {source} into {target}")
         verb = "would merge" if dry_run else "merged"
         out.done(value, f"{verb} {source} into {target}: {result.outcome}")
 
 
-def _read_resolutions(file: str) -> list[Resolution]:
-    """A JSON file with a list of resolutions."""
-    import json
+def _register_reset(group: click.Group) -> None:
+    @command(group, "reset", writes=True, destroys=True)
+    @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    @click.argument("name", metavar="BRANCH")
+    @click.argument("revision", metavar="REVISION")
+    def reset(settings: Settings, out: Output, message: str | None, name: str, revision: str) -> None:
+        """Give a branch the content and the schema of a revision, as a new commit. Asks first, unless --yes; what the branch held
+        stays in its history.
 
-    from omnigraph import Resolution
-    from omnigraph.errors import UsageError
+        \b
+        omnigraph branch reset main v1 --yes --store ./people
 
-    try:
-        with open(file, encoding="utf-8") as text:
-            members = json.load(text)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"'{file}' is no JSON file that can be read: {error}") from error
-    if not isinstance(members, list):
-        raise UsageError(f"'{file}' must hold a list", hint="[{entity_kind, type_name, entity_id, take, seen, value?}]")
-    return [Resolution.from_json(each) for each in members]
+        \b
+        JSON: {uri, branch, to, stat: [{kind, type, inserts, updates, deletes}], commit?}
+        """
+        from omnigraph.cli.change_text import stat_total
+        from omnigraph.wire.changes import counts_json
+        from omnigraph.wire.members import present
 
-
-def _print_conflicts(
-    out: Output, conflicts: Sequence[MergeConflict], schema_conflicts: Sequence[SchemaConflict]
-) -> None:
-    """A line for each property in conflict; the message where it says more than that. Of schemas, what each branch declares."""
-    if schema_conflicts:
-        declared = [
-            {"kind": each.kind, "entity": each.entity, "ours": str(each.ours or "-"), "theirs": str(each.theirs or "-")}
-            for each in schema_conflicts
-        ]
-        out.table(declared, ["kind", "entity", "ours", "theirs"], value=declared)
-        return
-    rows = [
-        {
-            "kind": conflict.kind,
-            "type": conflict.type_name,
-            "id": conflict.entity_id,
-            "property": "" if each is None else each.name,
-            **{side: "" if each is None else _shown(each, side) for side in ("base", "ours", "theirs")},
-            "message": "" if conflict.is_divergence else conflict.message,
+        uri = settings.uri()
+        settings.announce("branch reset", uri)
+        graph = settings.open()
+        counts = graph.diff_stat(name, revision)
+        settings.confirm(f"branch reset takes back what is on {name} ({stat_total(counts)})")
+        commit = graph.reset(name, revision, actor=settings.actor, message=message)
+        value = {
+            "uri": uri,
+            "branch": name,
+            "to": revision,
+            "stat": [counts_json(each) for each in counts],
+            "commit": None if commit is None else commit.id,
         }
-        for conflict in conflicts
-        for each in conflict.properties or (None,)
-    ]
-    columns = ["kind", "type", "id", "property", "base", "ours", "theirs"]
-    out.table(rows, [*columns, *(["message"] if any(row["message"] for row in rows) else [])], value=rows)
+        said = "has that state already" if commit is None else f"is as {revision} is, by commit {commit.id}"
+        out.done(present(value), f"branch {name} {said}")
 
 
-def _shown(property: PropertyConflict, side: str) -> Any:
-    """A value of one side: "-" where the entity is not there."""
-    value = property.to_json().get(side, "-")
-    return "null" if value is None else value
+def stopped_by_conflicts(out: Output, result: MergeResult, value: object, sentence: str) -> NoReturn:
+    """What a dry run found, and exit code 1."""
+    count = len(result.conflicts) + len(result.schema_conflicts)
+    out.done(value, f"{sentence}: {counted(count, 'conflict', 'conflicts')}")
+    if not out.as_json:
+        print_conflicts(out, result.conflicts, result.schema_conflicts)
+        print(f"hint: {result.hint}", file=sys.stderr)
+    raise click.exceptions.Exit(1)
 
 
 def _register_tag(group: click.Group) -> None:

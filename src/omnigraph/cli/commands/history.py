@@ -1,4 +1,4 @@
-"""commit list|show|changes (log, show), diff, blame, changes poll|baseline."""
+"""commit list|show|changes (log, show), diff, blame, revert, changes poll|baseline."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omnigraph.cli.change_text import change_text, commit_words, count_text, stat_lines, stat_total
+from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output, age_text, line, time_text
 from omnigraph.cli.settings import Settings
@@ -48,6 +49,7 @@ def register(cli: click.Group) -> None:
     _register_changes(commit)
     _register_diff(cli)
     _register_blame(cli)
+    _register_revert(cli)
 
     @cli.group()
     def changes() -> None:
@@ -403,6 +405,72 @@ def _register_blame(cli: click.Group) -> None:
         ]
         columns = ["property", "value", "commit", "time", "actor", "message"]
         out.table(rows, columns, value={"type": type_name, "id": entity_id, "properties": properties})
+
+
+def _register_revert(cli: click.Group) -> None:
+    @command(cli, "revert", writes=True)
+    @branch_option
+    @click.option(
+        "--strategy",
+        type=click.Choice(["fail", "ours", "theirs"]),
+        default="fail",
+        show_default=True,
+        help="Who wins where the commit's entities were changed since: nobody, the branch (ours), the state before (theirs).",
+    )
+    @click.option(
+        "--by", type=click.Choice(["row", "property"]), default="row", show_default=True, help="As in a merge."
+    )
+    @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
+    @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    @resolution_options
+    @click.argument("commit", metavar="REVISION")
+    def revert(
+        settings: Settings,
+        out: Output,
+        branch: str,
+        strategy: str,
+        by: str,
+        dry_run: bool,
+        message: str | None,
+        resolutions: str | None,
+        interactive: bool,
+        commit: str,
+    ) -> None:
+        """Take back what one commit changed, as a new commit. What was changed since conflicts as in a merge. Exit code 1 on
+        conflicts.
+
+        \b
+        omnigraph revert main --store ./people
+        omnigraph revert 01J... --branch review --dry-run --store ./people
+
+        \b
+        JSON: {source, target, outcome, bases, changes, conflicts, source_commit, target_commit, schema_conflicts?,
+               schema_steps?, actor_id?, commit?, dry_run?, hint?}
+        """
+        from omnigraph.cli.commands.branches import stopped_by_conflicts
+        from omnigraph.errors import MergeConflicts
+        from omnigraph.wire.writes import merge_json
+
+        graph = settings.open()
+        settings.announce("revert", graph.uri)
+        found = graph.commit(commit)
+        revert = partial(graph.revert, found.id, branch=branch, strategy=strategy, by=by)  # type: ignore[arg-type]
+        decided, _ = decisions(out, resolutions, interactive, lambda: revert(dry_run=True))
+        try:
+            result = revert(dry_run=dry_run, actor=settings.actor, message=message, resolutions=decided)
+        except MergeConflicts as error:
+            if not out.as_json:
+                print_conflicts(out, error.conflicts, error.schema_conflicts)
+            raise
+        value = merge_json(result)
+        if result.conflicts or result.schema_conflicts:
+            stopped_by_conflicts(out, result, value, f"would not revert {found.id} on {branch}")
+        if result.outcome == "already_up_to_date":
+            out.done(value, f"{branch} has nothing of {found.id} any more; nothing changed")
+        elif result.commit is None:
+            out.done(value, f"would revert {found.id} on {branch}")
+        else:
+            out.done(value, f"reverted {found.id} on {branch}, as commit {result.commit.id}")
 
 
 def _register_feed(group: click.Group) -> None:

@@ -1,0 +1,147 @@
+"""Conflicts at the terminal: a table of base, ours and theirs; decisions from a file, or asked for one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import click
+
+from omnigraph.cli.output import Output
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph import MergeConflict, MergeResult, PropertyConflict, Resolution, SchemaConflict
+
+Take: TypeAlias = Literal["ours", "theirs", "base"]
+FORM = "[{type_name, entity_id, take}] or [{type_name, entity_id, properties: {name: take or {value}}}]"
+_SIDES: Mapping[str, Take] = {"o": "ours", "t": "theirs", "b": "base"}
+
+
+def resolution_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--resolutions` and `--interactive`."""
+    interactive = click.option(
+        "--interactive", is_flag=True, help="Ask about each entity in conflict, whole or property by property."
+    )(function)
+    return click.option(
+        "--resolutions",
+        metavar="FILE",
+        help="What becomes of entities in conflict: JSON, [{type_name, entity_id, take, seen?, value?}], where take is ours, "
+        "theirs, base, delete or value; or properties instead of take: {name: ours|theirs|base, or {value: ...}}. seen is "
+        "the digest of the conflict that it was decided about (--dry-run --json).",
+    )(interactive)
+
+
+def decisions(
+    out: Output, file: str | None, interactive: bool, expected: Callable[[], MergeResult]
+) -> tuple[list[Resolution], MergeResult | None]:
+    """What was decided, and the dry run it was decided about; `expected` makes that."""
+    if file is not None and interactive:
+        raise UsageError("--resolutions and --interactive exclude each other")
+    if file is not None:
+        return _from_file(file, expected)
+    if not interactive:
+        return [], None
+    result = expected()
+    return [_asked(out, conflict) for conflict in result.conflicts], result
+
+
+def _from_file(file: str, expected: Callable[[], MergeResult]) -> tuple[list[Resolution], MergeResult | None]:
+    from omnigraph import Resolution
+
+    try:
+        with open(file, encoding="utf-8") as text:
+            members = json.load(text)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"'{file}' is no JSON file that can be read: {error}") from error
+    if not isinstance(members, list) or not all(isinstance(each, dict) for each in members):
+        raise UsageError(f"'{file}' must hold a list of decisions", hint=FORM)
+    if all("seen" in each for each in members):
+        return [Resolution.from_json(each) for each in members], None
+    result = expected()
+    conflicts = {(each.type_name, each.entity_id): each for each in result.conflicts}
+    return [_decided(each, conflicts, Resolution.from_json) for each in members], result
+
+
+def _decided(
+    members: Mapping[str, Any],
+    conflicts: Mapping[tuple[str, str | None], MergeConflict],
+    from_json: Callable[[object], Resolution],
+) -> Resolution:
+    conflict = conflicts.get((members.get("type_name", ""), members.get("entity_id")))
+    if conflict is None:
+        named = f"{members.get('type_name')} '{members.get('entity_id')}'"
+        raise UsageError(f"{named} is not in conflict", hint="see --dry-run")
+    if "properties" not in members:
+        return from_json({"entity_kind": conflict.entity_kind, "seen": conflict.digest, **members})
+    choices = members["properties"]
+    if not isinstance(choices, dict) or set(members) - {"type_name", "entity_id", "properties"}:
+        raise UsageError(f"the decision about {conflict.type_name} '{conflict.entity_id}' is not one", hint=FORM)
+    takes = {name: each for name, each in choices.items() if not isinstance(each, dict)}
+    values = {name: each.get("value") for name, each in choices.items() if isinstance(each, dict)}
+    return conflict.resolve_properties(takes, values)
+
+
+def _asked(out: Output, conflict: MergeConflict) -> Resolution:
+    print(conflict.message)
+    print_conflicts(out, [conflict], ())
+    answer = _choice("[o]urs, [t]heirs, [b]ase, [d]elete, or [p]roperty by property", "otbdp")
+    if answer == "d":
+        return conflict.resolve("delete")
+    if answer != "p":
+        return conflict.resolve(_SIDES[answer])
+    takes: dict[str, Take] = {}
+    values: dict[str, Any] = {}
+    for each in conflict.properties:
+        answer = _choice(f"{each.name}: [o]urs, [t]heirs, [b]ase, or a [v]alue", "otbv")
+        if answer == "v":
+            values[each.name] = _json(str(click.prompt(f"{each.name} (JSON)", err=True)))
+        else:
+            takes[each.name] = _SIDES[answer]
+    return conflict.resolve_properties(takes, values)
+
+
+def _choice(question: str, letters: str) -> str:
+    return str(click.prompt(question, type=click.Choice(list(letters)), show_choices=False, err=True))
+
+
+def _json(text: str) -> Any:
+    """A value as JSON; text need not be quoted."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def print_conflicts(
+    out: Output, conflicts: Sequence[MergeConflict], schema_conflicts: Sequence[SchemaConflict]
+) -> None:
+    """A line for each property in conflict; the message where it says more than that. Of schemas, what each branch declares."""
+    if schema_conflicts:
+        declared = [
+            {"kind": each.kind, "entity": each.entity, "ours": str(each.ours or "-"), "theirs": str(each.theirs or "-")}
+            for each in schema_conflicts
+        ]
+        out.table(declared, ["kind", "entity", "ours", "theirs"], value=declared)
+        return
+    rows = [
+        {
+            "kind": conflict.kind,
+            "type": conflict.type_name,
+            "id": conflict.entity_id,
+            "property": "" if each is None else each.name,
+            **{side: "" if each is None else _shown(each, side) for side in ("base", "ours", "theirs")},
+            "message": "" if conflict.is_divergence else conflict.message,
+        }
+        for conflict in conflicts
+        for each in conflict.properties or (None,)
+    ]
+    columns = ["kind", "type", "id", "property", "base", "ours", "theirs"]
+    out.table(rows, [*columns, *(["message"] if any(row["message"] for row in rows) else [])], value=rows)
+
+
+def _shown(property: PropertyConflict, side: str) -> Any:
+    """A value of one side: "-" where the entity is not there."""
+    value = property.to_json().get(side, "-")
+    return "null" if value is None else value

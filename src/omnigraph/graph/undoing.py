@@ -1,0 +1,65 @@
+"""Undo: taking back a commit, or everything since a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.state import GraphState
+from omnigraph.history import MAIN, Commit
+
+if TYPE_CHECKING:
+    from omnigraph.merge import By, MergeResult, Resolution, Strategy
+
+
+@names_damage
+class UndoMethods(GraphState):
+    """The methods of a graph that take changes back. They add commits; none is ever taken away."""
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        strategy: Strategy = "fail",
+        by: By = "row",
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        resolutions: Sequence[Resolution] = (),
+    ) -> MergeResult:
+        """Take back what a commit changed, on a branch as it is now, as one commit; of a merge, what it changed against its
+        first parent. `commit` is any revision.
+
+        What was changed since conflicts as in a merge, and is settled as in a merge: "ours" is the branch, "theirs" the state before
+        the commit. MergeConflicts when nobody settles it; nothing is published then.
+
+        >>> result = g.revert("main", actor="ada")
+        >>> assert g.entity("Person", "Cy")["age"] == 51
+        """
+        from omnigraph.merge import revert_commit
+
+        return revert_commit(
+            self._repository,
+            self._repository.history.revisions.commit(commit),
+            branch,
+            strategy=strategy,
+            by=by,
+            dry_run=dry_run,
+            actor=actor,
+            message=message,
+            resolutions=resolutions,
+        )
+
+    def reset(self, branch: str, to: str, *, actor: str | None = None, message: str | None = None) -> Commit | None:
+        """Give a branch the content and the schema of any revision, as one commit; None when it has them already.
+
+        What the branch held is still in its history. PreconditionFailed when somebody commits to the branch meanwhile.
+
+        >>> assert g.reset("main", "main~1", actor="ada").kind == "reset"
+        """
+        from omnigraph.merge import reset_branch
+
+        entry = self._repository.history.revisions.entry(to)
+        return reset_branch(self._repository, branch, entry, actor=actor, message=message)
