@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
+
 HEAVY = ("lance", "pyarrow", "duckdb", "sqlglot", "pyspark", "pandas", "numpy", "obstore", "lark", "rich", "yaml")
 
 PROGRAM = """
@@ -55,3 +57,29 @@ def test_lint_with_files_opens_no_table(folder: Path) -> None:
 def test_importing_the_package_loads_nothing() -> None:
     program = f"import sys, omnigraph; sys.exit([m for m in {HEAVY!r} if m in sys.modules] or 0)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+SERVING = """
+import json, os, sys
+
+class Output:
+    def write(self, text):
+        if "OMNIGRAPH_LISTEN_ADDR=" in text:
+            print(json.dumps([name for name in {heavy!r} if name in sys.modules]), file=sys.stderr, flush=True)
+            os._exit(0)
+
+    def flush(self):
+        pass
+
+sys.stdout = Output()
+from omnigraph.cli.main import main
+main()
+"""
+
+
+def test_a_server_listens_before_the_engine_is_loaded(folder: Path) -> None:
+    uri = og.init(folder / "served", "node A { name: String @key }").uri
+    arguments = ["serve", uri, "--unauthenticated", "--bind", "127.0.0.1:0"]
+    program = SERVING.format(heavy=(*HEAVY, "omnigraph.read", "omnigraph.merge", "omnigraph.pipeline.load"))
+    ran = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stderr.splitlines()[-1]) == []

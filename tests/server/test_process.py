@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from server_processes import running
+from server_processes import Running, running
 from serving import ADD, ALL, QUERIES, make_people
 
 import omnigraph as og
@@ -86,6 +87,56 @@ def _wait_until_refused(address: str) -> None:
             socket.create_connection((host, int(port)), timeout=10).close()
         except OSError:
             return
+
+
+CROWD = 12
+ENOUGH_WRITES = 40
+
+
+class Writer(threading.Thread):
+    """Sends one write after the other until the server takes no more."""
+
+    def __init__(self, server: Running, number: int, enough: threading.Semaphore) -> None:
+        super().__init__()
+        self.server, self.number, self.enough = server, number, enough
+        self.commits: dict[str, str] = {}
+        self.refused: list[httpx.Response] = []
+
+    def run(self) -> None:
+        with self.server.client() as client:
+            for count in itertools.count():
+                name = f"w{self.number}-{count}"
+                try:
+                    answer = client.post("mutate", json=mutation(name))
+                except httpx.TransportError:
+                    return
+                if answer.status_code != 200:
+                    self.refused.append(answer)
+                    return
+                self.commits[name] = answer.json()["commit"]["graph_commit_id"]
+                self.enough.release()
+
+
+def test_sigterm_amid_a_crowd_of_writers_leaves_exactly_the_writes_that_were_answered(
+    graph: Path, tmp_path: Path
+) -> None:
+    enough = threading.Semaphore(0)
+    with running(tmp_path, str(graph), OPEN, OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX=str(CROWD)) as server:
+        writers = [Writer(server, number, enough) for number in range(CROWD)]
+        for writer in writers:
+            writer.start()
+        for _ in range(ENOUGH_WRITES):
+            assert enough.acquire(timeout=120)
+        assert server.stop() == 0
+        for writer in writers:
+            writer.join(60)
+            assert not writer.is_alive()
+    answered = {name: commit for writer in writers for name, commit in writer.commits.items()}
+    assert all("problem" in answer.json() for writer in writers for answer in writer.refused)
+    people = og.open(graph)
+    names = {row["name"] for row in people.query(ALL).rows}
+    assert {name for name in names if name.startswith("w")} == set(answered)
+    assert all(people.commit(commit).id == commit for commit in set(answered.values()))
 
 
 def test_a_write_that_was_killed_and_sent_again_elsewhere_under_its_key_is_one_commit(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import compile_queries, query_names
-from omnigraph.language.query.expressions import suggestion
-from omnigraph.language.query.plan import MutationPlan, QueryPlan
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.plan import QueryPlan
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class StoredQuery:
 
     @property
     def is_mutation(self) -> bool:
+        from omnigraph.language.query.plan import MutationPlan
+
         return isinstance(self.plan, MutationPlan)
 
 
@@ -32,6 +35,10 @@ def compile_stored(sources: Mapping[str, str], catalog: Catalog) -> dict[str, St
 
     QueryError for the first mistake; UsageError when two files have a query of the same name.
     """
+    if not sources:
+        return {}
+    from omnigraph.language.query.compiler import compile_queries
+
     found: dict[str, StoredQuery] = {}
     for file, text in sources.items():
         for name, plan in compile_queries(text, catalog, file).items():
@@ -59,6 +66,9 @@ def read_query_files(place: Path) -> dict[str, str]:
 
 def find_query(place: Path, name: str) -> Path:
     """The file that has the query of a name. UsageError when none has, or several have it."""
+    from omnigraph.language.query.compiler import query_names
+    from omnigraph.language.query.expressions import suggestion
+
     texts = read_query_files(place)
     names = {file: query_names(text, file) for file, text in texts.items()}
     holding = [file for file, found in names.items() if name in found]

@@ -40,7 +40,7 @@ from omnigraph.server.routing import Router
 from omnigraph.server.service import Service
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.tickets import PARAMETER as TICKET
-from omnigraph.server.tracing import NoTraces, Tracer
+from omnigraph.server.tracing import Tracer
 from omnigraph.server.validation import checked_body, checked_parameters, trimmed
 from omnigraph.wire.members import JsonObject, present
 
@@ -60,9 +60,10 @@ class Application:
         tracer: Tracer | None = None,
     ) -> None:
         self._log = log or Log()
-        self.service = Service(source, served, settings or ServerSettings(), tracer or NoTraces(), self._log)
+        self.service = Service(source, served, settings or ServerSettings(), tracer, self._log)
         self.service.application = self
         self._handlers = all_handlers()
+        self._asynchronous = {name for name, each in self._handlers.items() if inspect.iscoroutinefunction(each)}
         self._router = Router(ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,8 +83,8 @@ class Application:
         except ClientDisconnect:
             exchange.finish(CLIENT_GONE)
             return
-        response.headers["X-Request-Id"] = exchange.request_id
-        response.headers.update(checked.cors_headers(request.headers, self.service.settings))
+        told = {"X-Request-Id": exchange.request_id, **checked.cors_headers(request.headers, self.service.settings)}
+        response.raw_headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in told.items()]
         try:
             await response(scope, receive, exchange.counting(send))
         except OmnigraphError as error:  # in the middle of a stream: the connection is cut, and no line says why
@@ -136,8 +137,8 @@ class Application:
         call.expected_head = checked.expected_head(route, request.headers)
         call.idempotency_key = checked.idempotency_key(route, request.headers)
         call.message = checked.commit_message(route, request.headers, limits)
-        given = [pair for pair in request.query_params.multi_items() if pair[0] != TICKET]
-        call.query = checked_parameters(route, given)
+        given = request.query_params.multi_items() if request.scope["query_string"] else []
+        call.query = checked_parameters(route, [pair for pair in given if pair[0] != TICKET])
         size = declared or 0
         if route.body is not None and not route.is_streamed_in:
             data = await _read_body(request, limit)
@@ -158,7 +159,7 @@ class Application:
         return replace(answer, headers={**answer.headers, **REPLAYED}, made=None) if is_replayed else answer
 
     async def _run(self, call: Call, handler: Handler) -> Answer:
-        if not inspect.iscoroutinefunction(handler):
+        if call.route.operation_id not in self._asynchronous:
             return await call.run(call.route.pool, partial(_called, handler, call))
         answer = await handler(call)
         assert isinstance(answer, Answer)
@@ -318,7 +319,9 @@ class _Exchange:
         )
 
     def _trace(self, route: str, status: int, ended: float) -> None:
-        answer, call = self.answer, self.call
+        tracer, answer, call = self.service.tracer, self.answer, self.call
+        if tracer is None:
+            return
         attributes = present(
             {
                 "http.request.method": self.request.method,
@@ -331,7 +334,7 @@ class _Exchange:
         )
         parts = {} if call is None else call.timings
         name = f"{self.request.method} {route}"
-        self.service.tracer.record(name, self.started, ended, parts, attributes, self.request.headers)
+        tracer.record(name, self.started, ended, parts, attributes, self.request.headers)
 
 
 async def _holding(stream: AsyncIterator[bytes], held: contextlib.ExitStack) -> AsyncIterator[bytes]:

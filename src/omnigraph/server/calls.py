@@ -37,6 +37,10 @@ REPLAYED = {"Idempotent-Replayed": "true"}
 """On the answer to a write that was made before."""
 
 
+WATCHED_AFTER_S = 0.02
+"""A read that takes longer is worth looking whether its client is still there."""
+
+
 @dataclass
 class Call:
     """What a handler is given. `headers` and `timings` go into the answer."""
@@ -147,11 +151,16 @@ class Call:
         """Do work in a pool. A read is cancelled when the client goes away; a write that was begun is ended."""
         if pool != "read":
             return await self.service.pools.run(pool, work)
-        watcher = asyncio.ensure_future(self.gone())
+        watchers: list[asyncio.Task[None]] = []
+        begin = asyncio.get_running_loop().call_later(
+            WATCHED_AFTER_S, lambda: watchers.append(asyncio.ensure_future(self.gone()))
+        )
         try:
             return await self.service.pools.run(pool, work)
         finally:
-            watcher.cancel()
+            begin.cancel()
+            for watcher in watchers:
+                watcher.cancel()
 
     async def gone(self) -> None:
         """Ends when the client is gone, and cancels what is done for it."""

@@ -174,14 +174,17 @@ def fits_tag(headers: Headers, etag: str) -> bool:
 
 def accepts(headers: Headers, media_type: str) -> bool:
     """Whether the client wants this media type rather than JSON: it names it alone, or with a higher quality."""
+    accepted = headers.get("accept", "").lower()
+    if media_type not in accepted:
+        return False
     quality: dict[str, float] = {}
-    for item in headers.get("accept", "").split(","):
+    for item in accepted.split(","):
         name, *options = (part.strip() for part in item.split(";"))
         weights = [option[2:] for option in options if option.startswith("q=")]
         try:
-            quality[name.lower()] = float(weights[0]) if weights else 1.0
+            quality[name] = float(weights[0]) if weights else 1.0
         except ValueError:
-            quality[name.lower()] = 0.0
+            quality[name] = 0.0
     wanted = quality.get(media_type, 0.0)
     other = max(quality.get(JSON, 0.0), quality.get("*/*", 0.0), quality.get("application/*", 0.0))
     return wanted > other

@@ -27,7 +27,8 @@ class Log:
             text = json.dumps(value, ensure_ascii=True, default=str)
         else:
             text = " ".join(_words(value))
-        print(text, file=self.stream, flush=True)
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
 
     def defect(self, request_id: str, error: BaseException) -> None:
         """What nobody expected, with its traceback, under the id that the client was told."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,12 +23,15 @@ import uvicorn
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.server.app import Application
 from omnigraph.server.logs import Log
-from omnigraph.server.registry import ServedSource
+from omnigraph.server.registry import Served, ServedSource
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.tracing import tracer_of
 
 BACKLOG = 2048
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+MAX_HEAPS = 2
+_M_ARENA_MAX = -8
+"""Of <malloc.h>."""
 _LOOK_SECONDS = 0.2
 """Between two looks at whether a worker has ended before it listened."""
 
@@ -80,9 +86,17 @@ def serve(
     announce: Callable[[str], None] = lambda _address: None,
 ) -> int:
     """Serve until a signal ends it; the exit code. `announce` is called with the address once the server listens."""
+    _share_heaps()
     with bound_socket(listening.host, listening.port) as bound:
         worker = _Worker(source, listening, settings, bound, announce)
         return _run(worker) if listening.workers == 1 else _Supervisor(worker).run()
+
+
+def _share_heaps() -> None:
+    """Let all threads allocate from few heaps. The C library gives each a heap of its own, keeps what is free in it, and a
+    server of many threads grows with each of them until all have met their largest request."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library, which has no such heaps
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, MAX_HEAPS)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -139,7 +153,7 @@ class _Worker:
         for graph, reason in served.set_aside.items():
             self.log.write("graph_set_aside", graph=graph, reason=reason)
         app = Application(self.source, served, self.settings, self.log, tracer)
-        server = _Server(self._config(app), lambda: self.announce(address_of(self.bound)))
+        server = _Server(self._config(app), partial(self._listens, served))
         self._handle_signals(app, server)
         metrics = await self._serve_metrics(app)
         await server.serve(sockets=[self.bound])
@@ -151,6 +165,11 @@ class _Worker:
         sys.stderr.flush()
         # Threads that are still writing do not hold the process: a write has committed or it has not.
         os._exit(0)
+
+    def _listens(self, served: Served) -> None:
+        """Say so, and only then load what answers: a server is up before the engine is, and the first query waits less."""
+        self.announce(address_of(self.bound))
+        threading.Thread(target=_warm, args=(served,), name="omnigraph-warm", daemon=True).start()
 
     def _config(self, app: Any) -> uvicorn.Config:
         key, certificate = self.listening.tls_key, self.listening.tls_certificate
@@ -204,6 +223,12 @@ class _Worker:
 
         host, port = self.listening.metrics_bind
         return await asyncio.start_server(answer, host, port)
+
+
+def _warm(served: Served) -> None:
+    for graph in served.graphs.values():
+        with contextlib.suppress(OmnigraphError):  # whoever asks is told
+            graph.warm()
 
 
 class _Supervisor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,6 +39,8 @@ class ServedGraph:
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
     is_in_cluster: bool = False
     """Its schema belongs to a cluster file, and is changed there."""
+    warm: Callable[[], None] = lambda: None
+    """Loads what the first query would wait for."""
     allows_adhoc: bool = True
     """Whether agents may give queries as text; without it, they have the stored ones."""
 

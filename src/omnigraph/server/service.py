@@ -58,7 +58,7 @@ class Admission:
 
 class Service:
     def __init__(
-        self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer, log: Log
+        self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer | None, log: Log
     ) -> None:
         self.settings = settings
         self.tracer = tracer

@@ -101,17 +101,16 @@ def serve_graph(
     is_in_cluster: bool = False,
     embedding: EmbeddingSettings | None = None,
 ) -> ServedGraph:
-    """A graph with its queries checked against its schema, and the engine warm. `embedding`: how its texts are embedded, where
+    """A graph with its queries checked against its schema. `embedding`: how its texts are embedded, where
     not as the environment says."""
     graph = open_graph(uri, runtime=runtime)
     queries = compile_stored(sources, graph.schema)
-    warm(graph)
     guarded = graph if gate is None else open_graph(uri, runtime=runtime, policy=gate)
     guarded._repository.embedding = embedding
-    return ServedGraph(graph_id, guarded, gate, queries, is_in_cluster)
+    return ServedGraph(graph_id, guarded, gate, queries, is_in_cluster, warm=partial(_warm, graph))
 
 
-def warm(graph: Graph) -> None:
+def _warm(graph: Graph) -> None:
     """Load what the first query would wait for."""
     for name in list(graph.schema.nodes)[:1]:
         graph.query(f"query warm() {{ match {{ $x: {name} }} return {{ $x.id as id }} limit 1 }}")

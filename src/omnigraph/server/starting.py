@@ -8,7 +8,6 @@ from pathlib import Path
 
 from omnigraph.errors import UsageError
 from omnigraph.runtime import DEFAULT_MEMORY, size_in_bytes
-from omnigraph.server.cluster_graphs import ClusterGraphs
 from omnigraph.server.registry import ServedSource
 from omnigraph.server.sources import NamedGraphs, graph_id_of
 from omnigraph.server.tokens import tokens_of
@@ -40,6 +39,8 @@ def source_of(
             raise UsageError("--queries is for graphs that are named", hint="the cluster file names those of a cluster")
         if not has_tokens and not is_open:
             raise _no_tokens()
+        from omnigraph.server.cluster_graphs import ClusterGraphs
+
         return ClusterGraphs(cluster, environment, requires_all, size_in_bytes(memory)), None
     for uri in uris:
         graph_id_of(uri)

@@ -24,13 +24,6 @@ class Tracer(Protocol):
         """A request that has ended. Times are seconds since 1970; `parts` are what it did, each with its start and end."""
 
 
-class NoTraces:
-    """Nobody wants to know."""
-
-    def record(self, *_told: object) -> None:
-        """Nothing is kept."""
-
-
 class Traces:
     """Spans for a tracer of OpenTelemetry."""
 
@@ -65,10 +58,10 @@ def _nanoseconds(seconds: float) -> int:
     return int(seconds * _BILLION)
 
 
-def tracer_of(environment: Mapping[str, str]) -> Tracer:
-    """What the environment configures. MissingExtra when it names an endpoint, and the packages are not there."""
+def tracer_of(environment: Mapping[str, str]) -> Tracer | None:
+    """What the environment configures; None when nobody wants to know. MissingExtra when it names an endpoint, and the packages are not there."""
     if not environment.get(ENDPOINT):
-        return NoTraces()
+        return None
     for package in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
         load_extra(package, "tracing", extra="otel")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -25,8 +25,8 @@ _WORDS = {
 def parse_json(data: bytes) -> Any:
     """The value; UsageError for what is not JSON in UTF-8, or nested too deeply to be read."""
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
-        if b"\\ud" in data.lower():
+        value = _DECODER.decode(data.decode("utf-8"))
+        if b"\\ud" in data or b"\\uD" in data:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
     except UnicodeEncodeError:
@@ -41,6 +41,9 @@ def parse_json(data: bytes) -> Any:
 
 def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not a JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def check(value: Any, schema: Schema, where: str) -> None:

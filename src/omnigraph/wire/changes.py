@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
 from omnigraph.history import Commit, to_microseconds
 from omnigraph.language.schema.step_json import step_json
 from omnigraph.values.entities import Entity
 from omnigraph.values.json_values import json_value
 from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
 
 
 def change_json(change: EntityChange) -> JsonObject:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from omnigraph.maintenance.replication import CopyReport
+from typing import TYPE_CHECKING
+
 from omnigraph.wire.members import JsonObject
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.replication import CopyReport
 
 
 def copy_json(source: str, target: str, report: CopyReport) -> JsonObject:

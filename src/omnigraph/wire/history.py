@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph.features import FORMAT
-from omnigraph.graph import GraphSnapshot, PreparedWrite, Tag
 from omnigraph.history import MAIN, Commit, to_microseconds
 from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    from omnigraph.graph import GraphSnapshot, PreparedWrite, Tag
 
 
 def commit_json(commit: Commit) -> JsonObject:

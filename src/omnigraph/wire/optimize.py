@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from omnigraph.maintenance.health import TableShape
-from omnigraph.maintenance.optimize import OptimizeReport
+from typing import TYPE_CHECKING
+
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.health import TableShape
+    from omnigraph.maintenance.optimize import OptimizeReport
 
 
 def optimize_json(uri: str, branch: str, report: OptimizeReport, *, dry_run: bool) -> JsonObject:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from omnigraph.language.query.lint import LintedQuery, LintReport, QueryFinding
 from omnigraph.language.query.plan import MutationPlan, Parameter, QueryPlan, ResultColumn
-from omnigraph.language.query.reads import result_column
 from omnigraph.wire.members import JsonObject, present
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.lint import LintedQuery, LintReport, QueryFinding
 
 
 def query_json(plan: QueryPlan) -> JsonObject:
     """A stored query: {name, tool_name, description?, instruction?, mutation, params: [{name, kind, item_kind?,
     vector_dim?, nullable}]}."""
+    from omnigraph.language.query.reads import result_column
+
     return present(
         {
             "name": plan.name,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.step_json import step_json
-from omnigraph.pipeline.evolve.apply import SchemaReceipt
-from omnigraph.pipeline.evolve.queries import BrokenQuery
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject
+
+if TYPE_CHECKING:
+    from omnigraph.language.schema.migration import MigrationPlan
+    from omnigraph.pipeline.evolve.apply import SchemaReceipt
+    from omnigraph.pipeline.evolve.queries import BrokenQuery
 
 
 def schema_json(schema: Catalog) -> JsonObject:

@@ -138,7 +138,6 @@ def start(
 
     for package in ("starlette", "uvicorn"):
         load_extra(package, "serve", extra="server")
-    from omnigraph.server.cluster_graphs import ClusterGraphs
     from omnigraph.server.process import Listening, parse_bind
     from omnigraph.server.process import serve as run
     from omnigraph.server.settings import Limits, ServerSettings
@@ -172,7 +171,10 @@ def start(
         grace_seconds=grace,
         log_format=log_format,
     )
-    if isinstance(source, ClusterGraphs):
+    if cluster is not None:
+        from omnigraph.server.cluster_graphs import ClusterGraphs
+
+        assert isinstance(source, ClusterGraphs), "what a cluster is served from"
         settings = source.settings(settings)
 
     def announce(address: str) -> None:

@@ -6,7 +6,6 @@ import hashlib
 
 from omnigraph.errors import PreconditionFailed, UsageError
 from omnigraph.graph import Branch, Distance
-from omnigraph.merge import Resolution
 from omnigraph.server.calls import MAIN, Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape, merge_detail, merge_shape, review_shape
@@ -72,6 +71,8 @@ def delete_branch(call: Call) -> Answer:
 
 @handles("cluster_mergeBranches")
 def merge_branches(call: Call) -> Answer:
+    from omnigraph.merge import Resolution
+
     body = call.body
     dry_run, expect = body.get("dry_run", False), body.get("expect")
     if call.expected_head is not None:

@@ -7,12 +7,6 @@ import json
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import LanguageError, QueryError, SchemaError, UsageError
-from omnigraph.graph import lint_schema
-from omnigraph.language.editor_tables import editor_tables
-from omnigraph.language.query.completion import completions
-from omnigraph.language.query.parser import parse_queries
-from omnigraph.language.query.printer import format_queries
-from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.server.calls import Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text
@@ -25,6 +19,8 @@ if TYPE_CHECKING:
 
 @handles("getLanguage")
 def language(_call: Call) -> Answer:
+    from omnigraph.language.editor_tables import editor_tables
+
     tables = editor_tables()
     etag = hashlib.sha256(json.dumps(tables).encode()).hexdigest()[:32]
     return Answer(tables, etag=etag)
@@ -68,6 +64,8 @@ def lint(call: Call) -> Answer:
 
 
 def _query_diagnostics(text: str, report: LintReport) -> list[JsonObject]:
+    from omnigraph.language.query.parser import parse_queries
+
     try:
         places = {query.name: (query.at.line, query.at.column) for query in parse_queries(text).queries}
     except QueryError as error:
@@ -81,6 +79,9 @@ def _query_diagnostics(text: str, report: LintReport) -> list[JsonObject]:
 
 
 def _schema_diagnostics(text: str) -> list[JsonObject]:
+    from omnigraph.graph import lint_schema
+    from omnigraph.language.schema.compiler import compile_schema
+
     try:
         compile_schema(text)
         findings = lint_schema(text, is_first=False)
@@ -117,6 +118,9 @@ def _diagnostic(
 
 @handles("formatQueries")
 def format_text(call: Call) -> Answer:
+    from omnigraph.language.query.parser import parse_queries
+    from omnigraph.language.query.printer import format_queries
+
     call.ask_graph()
     check_text(call, call.body["query"])
     return Answer({"query": format_queries(parse_queries(call.body["query"]))})
@@ -124,6 +128,8 @@ def format_text(call: Call) -> Answer:
 
 @handles("completeQuery")
 def complete(call: Call) -> Answer:
+    from omnigraph.language.query.completion import completions
+
     body = call.body
     check_text(call, body["query"])
     snapshot = call.graph.snapshot(call.existing_branch())

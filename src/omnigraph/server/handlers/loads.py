@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph.pipeline.load.receipt import LoadCounts
 from omnigraph.server.calls import MAIN, REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import load_detail, load_shape
@@ -68,6 +67,8 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
 
 def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:
     """A load that was made before: its commit says nothing of entities that stayed as they were, the same body does."""
+    from omnigraph.pipeline.load.receipt import LoadCounts
+
     counts: Counter[str] = Counter()
     with place.open("rb") as lines:
         for line in lines:

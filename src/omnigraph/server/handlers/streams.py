@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from omnigraph.changes import FeedPage
 from omnigraph.errors import CommitNotFound, LimitExceeded, PolicyDenied
 from omnigraph.server.calls import Answer, Call
 from omnigraph.server.compression import compressed
@@ -12,6 +12,9 @@ from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE, named_commit
 from omnigraph.server.route import NDJSON
 from omnigraph.wire.changes import commit_page_json
+
+if TYPE_CHECKING:
+    from omnigraph.changes import FeedPage
 
 MAX_PAGE_CHANGES = 8_192
 CAPTURES = 5

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyExists
 from omnigraph.server.calls import REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text
 from omnigraph.server.shapes import change_detail, change_shape, optional_commit, schema_apply_shape
-from omnigraph.write import TypeCounts
+
+if TYPE_CHECKING:
+    from omnigraph.write import TypeCounts
 
 
 @handles("cluster_mutate", "cluster_mutate_if_graph_commit", "cluster_change")
@@ -44,6 +47,8 @@ def run_mutation(call: Call, text: str, name: str | None) -> Answer:
 
 def counts_of(call: Call, commit_id: str) -> dict[str, TypeCounts]:
     """What a commit changed, by table key."""
+    from omnigraph.write import TypeCounts
+
     counts: dict[str, Counter[str]] = {}
     page_token = None
     while True:
