@@ -161,9 +161,9 @@ class Application:
     async def _run(self, call: Call, handler: Handler) -> Answer:
         if call.route.operation_id not in self._asynchronous:
             return await call.run(call.route.pool, partial(_called, handler, call))
-        answer = await handler(call)
-        assert isinstance(answer, Answer)
-        return answer
+        answer = handler(call)
+        assert not isinstance(answer, Answer), "a handler that is awaited"
+        return await answer
 
 
 def _actor_of(call: Call) -> Actor | None:
