@@ -28,11 +28,14 @@ if TYPE_CHECKING:
         GraphRecovery,
         GraphSnapshot,
         GraphTags,
+        Imported,
         PreparedWrite,
         Tag,
         Transaction,
         TypeState,
         clone,
+        import_data,
+        infer_schema,
         init,
         lint,
         lint_schema,
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.evolve.queries import BrokenQuery
+    from omnigraph.pipeline.infer.inferring import InferredSchema
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
     from omnigraph.pipeline.progress import Status
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
@@ -96,8 +100,9 @@ _HOMES = {
     "omnigraph.deadlines": ("Cancellation",),
     "omnigraph.client.graph": ("connect",),
     "omnigraph.graph": (
-        *("Branch", "Distance", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags"),
-        *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "init", "lint", "lint_schema", "open"),
+        *("Branch", "Distance", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags", "Imported"),
+        *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "import_data", "infer_schema", "init"),
+        *("lint", "lint_schema", "open"),
     ),
     "omnigraph.history": ("Commit", "CommitRef"),
     "omnigraph.language.catalog": (
@@ -127,6 +132,7 @@ _HOMES = {
     ),
     "omnigraph.pipeline.evolve.queries": ("BrokenQuery",),
     "omnigraph.pipeline.engines": ("Engine",),
+    "omnigraph.pipeline.infer.inferring": ("InferredSchema",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
     "omnigraph.pipeline.progress": ("Status",),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
@@ -182,7 +188,9 @@ __all__ = [
     "GraphSnapshot",
     "GraphTables",
     "GraphTags",
+    "Imported",
     "IndexState",
+    "InferredSchema",
     "InputChoice",
     "InputColumns",
     "InterfaceType",
@@ -239,6 +247,8 @@ __all__ = [
     "clone",
     "connect",
     "errors",
+    "import_data",
+    "infer_schema",
     "init",
     "lint",
     "lint_schema",

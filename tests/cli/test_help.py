@@ -35,14 +35,14 @@ def examples(command: click.Command) -> list[str]:
 def test_the_verbs_are_these() -> None:
     assert sorted(LEAVES) == sorted(
         [
-            *("init", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
+            *("init", "import", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
             *("demo", "warm-up", "version", "verify", "repair", "cleanup", "storage", "clone", "push", "pull", "embed"),
             *("alias", "status", "log", "show", "blame", "revert", "branch reset"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
             *(f"commit {verb}" for verb in ("list", "show", "changes")),
             *(f"changes {verb}" for verb in ("poll", "baseline")),
-            *(f"schema {verb}" for verb in ("show", "plan", "apply", "diff")),
+            *(f"schema {verb}" for verb in ("show", "infer", "plan", "apply", "diff")),
             *(f"recovery {verb}" for verb in ("list", "resume", "discard")),
             *("login", "logout", "profile list", "profile show", "graphs list", "mcp"),
             *("blob get", "blob stat", "serve", "token new"),

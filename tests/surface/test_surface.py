@@ -75,6 +75,8 @@ def test_the_names_are_these() -> None:
         "clone",
         "connect",
         "errors",
+        "import_data",
+        "infer_schema",
         "init",
         "lint",
         "lint_schema",

@@ -46,6 +46,7 @@ Path("people.jsonl").write_text("""
 {"type": "City", "data": {"name": "Paris"}}
 {"edge": "Knows", "from": "Ada", "to": "Bo", "data": {"id": "ada-bo", "since": "2020-05-01"}}
 """)
+Path("Person.csv").write_text("name,age\\nAda,36\\nBo,27\\n")
 g = og.init("./people", SCHEMA)
 g.load("people.jsonl", mode="append", engine="local", actor="ada")
 ```
@@ -56,6 +57,7 @@ zone means UTC.
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Opening and checking": ("init", "open", "connect", "clone", "Runtime", "lint", "lint_schema"),
+    "Data as it is found": ("infer_schema", "InferredSchema", "import_data", "Imported"),
     "The graph": ("Graph", "GraphBranches", "GraphTags", "GraphRecovery", "Transaction"),
     "Results of reads": (
         "Result",

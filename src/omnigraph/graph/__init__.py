@@ -5,6 +5,7 @@ from omnigraph.graph.checks import lint, lint_schema
 from omnigraph.graph.copies import clone
 from omnigraph.graph.distances import Distance
 from omnigraph.graph.graph import Graph
+from omnigraph.graph.importing import Imported, import_data, infer_schema
 from omnigraph.graph.opening import init, open
 from omnigraph.graph.recovery import GraphRecovery, PreparedWrite
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
@@ -21,12 +22,15 @@ __all__ = [
     "GraphRecovery",
     "GraphSnapshot",
     "GraphTags",
+    "Imported",
     "Lost",
     "PreparedWrite",
     "Tag",
     "Transaction",
     "TypeState",
     "clone",
+    "import_data",
+    "infer_schema",
     "init",
     "lint",
     "lint_schema",

@@ -60,7 +60,7 @@ class Picked:
             raise UnreadableInput(
                 f"there is no column {shown} for {entity.name}",
                 type_name=entity.name,
-                hint=f"the columns are: {', '.join(names)}",
+                hint=f"the columns are: {', '.join(name for name in names if name != '#')}",
             )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 def register(cli: click.Group) -> None:
     _register_load(cli)
+    _register_import(cli)
     _register_export(cli)
 
 
@@ -162,6 +163,70 @@ def _register_load(cli: click.Group) -> None:
         out.done(load_json(address, receipt), _loaded_text(address, receipt, rejects))
         if receipt.engine is not None and not (settings.quiet or settings.as_json):
             click.echo(_work_text(receipt), err=True)
+
+
+def _register_import(cli: click.Group) -> None:
+    @command(cli, "import", writes=True, graph=False)
+    @click.argument("source")
+    @click.argument("uri")
+    @click.option(
+        "--key", multiple=True, metavar="TYPE.COLUMN", help="A key that is known, or COLUMN for all types; may repeat."
+    )
+    @click.option(
+        "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
+    )
+    @click.option(
+        "--dry-run", is_flag=True, help="Print the schema that would be made, and what would be loaded; make nothing."
+    )
+    @load_engine_option
+    @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
+    def import_(
+        settings: Settings,
+        out: Output,
+        source: str,
+        uri: str,
+        key: tuple[str, ...],
+        sample: int,
+        dry_run: bool,
+        engine: str | None,
+        message: str | None,
+    ) -> None:
+        """Make a graph of a folder or file: guess a schema, make the graph, load everything as one commit.
+
+        SOURCE is a folder of CSV, JSON and Parquet files, an export for Neo4j's importer, a folder of Kuzu, or an SQLite or DuckDB
+        file. 'schema infer' says what is guessed and why; what is wrong there is corrected before init and load.
+
+        \b
+        omnigraph import ./shipping ./ports
+        omnigraph import shop.sqlite ./shop --dry-run
+        omnigraph import ./shipping ./ports --key Port.locode
+
+        \b
+        JSON: {uri, schema_source, map, files, load?: as 'load' prints it}
+        """
+        from omnigraph.graph import import_data
+        from omnigraph.wire.writes import load_json
+
+        if not dry_run:
+            settings.announce("import", uri)
+        imported = import_data(
+            source,
+            settings.uri(uri),
+            key=list(key),
+            sample=sample,
+            dry_run=dry_run,
+            engine=load_engine(engine, settings.config),
+            actor=settings.actor,
+            message=message,
+            show_progress=not (settings.quiet or settings.as_json),
+        )
+        inferred, receipt = imported.inferred, imported.receipt
+        value = {"uri": uri, "schema_source": inferred.schema, "map": inferred.map, "files": list(inferred.files)}
+        if receipt is None:
+            out.show(value, inferred.schema.rstrip("\n"))
+            return
+        counts = [f"  {key.partition(':')[2]}: {count:,}" for key, count in receipt.loaded.items()]
+        out.done(value | {"load": load_json(uri, receipt)}, "\n".join([_loaded_text(uri, receipt, None), *counts]))
 
 
 def _column_names(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -17,25 +17,45 @@ if TYPE_CHECKING:
 
 def register(cli: click.Group) -> None:
     @command(cli, "init", writes=True, graph=False)
-    @click.option("--schema", required=True, metavar="FILE", help="The schema, a .pg file.")
+    @click.option("--schema", metavar="FILE", help="The schema, a .pg file.")
+    @click.option(
+        "--from",
+        "data",
+        multiple=True,
+        metavar="PATH",
+        help="Guess the schema from this file or folder of data; may repeat.",
+    )
+    @click.option("--key", multiple=True, metavar="TYPE.COLUMN", help="With --from: a key that is known; may repeat.")
     @click.argument("uri")
-    def init(settings: Settings, out: Output, schema: str, uri: str) -> None:
-        """Make a new graph with a schema. A place that holds a graph already is refused.
+    def init(
+        settings: Settings, out: Output, schema: str | None, data: tuple[str, ...], key: tuple[str, ...], uri: str
+    ) -> None:
+        """Make a new graph with a schema, or with one that is guessed from data. A place that holds a graph already is refused.
+
+        The data is not loaded: 'import' does both.
 
         \b
         omnigraph init --schema people.pg ./people
         omnigraph init --schema people.pg s3://bucket/people
+        omnigraph init ./ports --from ports.csv --from calls.csv --key Port.code
 
         \b
         JSON: {uri, graph_id}
         """
         from pathlib import Path
 
+        from omnigraph.graph import infer_schema
         from omnigraph.graph import init as init_graph
 
+        if (schema is None) == (not data):
+            raise click.UsageError("give the schema with --schema FILE, or data to guess it from with --from PATH")
+        if key and schema is not None:
+            raise click.UsageError("--key goes with --from")
         settings.announce("init", uri)
-        graph = init_graph(settings.uri(uri), Path(schema), actor=settings.actor)
-        settings.warn_about_schema(schema, is_first=True)
+        text = Path(schema) if schema is not None else infer_schema(list(data), key=list(key)).schema
+        graph = init_graph(settings.uri(uri), text, actor=settings.actor)
+        if schema is not None:
+            settings.warn_about_schema(schema, is_first=True)
         out.done({"uri": uri, "graph_id": graph.id}, f"initialized {uri}")
 
     @command(cli, "snapshot", served=True)

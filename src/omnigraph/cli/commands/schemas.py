@@ -1,4 +1,4 @@
-"""schema show|plan|diff|apply."""
+"""schema show|infer|plan|diff|apply."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ import click
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+from omnigraph.errors import AlreadyExists
+
+
+def _write_new(path: str, text: str) -> None:
+    """AlreadyExists when there is a file: what a user has corrected is not written over."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise AlreadyExists(f"there is a file {path} already", hint="choose another name, or remove it") from None
 
 
 def register(cli: click.Group) -> None:
@@ -36,6 +46,52 @@ def register(cli: click.Group) -> None:
 
         found = settings.graph_at(uri).snapshot(revision, as_of=as_of).schema
         out.show(schema_json(found), found.source.rstrip("\n"))
+
+    @command(schema, "infer", graph=False)
+    @click.argument("files", nargs=-1, required=True)
+    @click.option(
+        "--key", multiple=True, metavar="TYPE.COLUMN", help="A key that is known, or COLUMN for all types; may repeat."
+    )
+    @click.option(
+        "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
+    )
+    @click.option("--out", "target", metavar="FILE", help="Write the schema to this new file (default: print it).")
+    @click.option(
+        "--map-file", metavar="FILE", help="Write what each file holds to this new file, for 'load --map-file'."
+    )
+    def infer(
+        settings: Settings,
+        out: Output,
+        files: tuple[str, ...],
+        key: tuple[str, ...],
+        sample: int,
+        target: str | None,
+        map_file: str | None,
+    ) -> None:
+        """Guess a schema from data: CSV, JSON, Parquet, an SQLite or DuckDB file, or a folder of them.
+
+        Types, nullability, keys, enums, dates, lists, nested objects and edges are guessed, each with its reason as a comment.
+        Every row that was looked at loads into the result under the map. Exports of Neo4j's importer (:ID, :START_ID) and
+        folders of Kuzu (schema.cypher) are read as what they say.
+
+        \b
+        omnigraph schema infer ./shipping
+        omnigraph schema infer ./shipping --key Port.locode --out shipping.pg --map-file shipping.json
+
+        \b
+        JSON: {schema_source, map: {sources: [{file, type, columns, ...}]}, files}
+        """
+        from omnigraph.graph import infer_schema
+
+        inferred = infer_schema(list(files), key=list(key), sample=sample)
+        value = {"schema_source": inferred.schema, "map": inferred.map, "files": list(inferred.files)}
+        for path, text in ((target, inferred.schema), (map_file, inferred.map_json())):
+            if path is not None:
+                _write_new(path, text)
+        if target is None:
+            out.show(value, inferred.schema.rstrip("\n"))
+        else:
+            out.done(value, f"wrote {target}" + (f" and {map_file}" if map_file else ""))
 
     @command(schema, "plan")
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")

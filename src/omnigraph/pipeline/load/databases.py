@@ -53,6 +53,50 @@ def table_rows(kind: DatabaseKind, path: str, table: str, columns: Sequence[str]
             raise _unreadable(error) from None
 
 
+def table_names(kind: DatabaseKind, path: str) -> list[str]:
+    """The tables of a database, by name."""
+    if kind == "sqlite":
+        said = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
+    else:
+        said = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal ORDER BY table_name"
+    return [str(row[0]) for row in _asked(kind, path, said)]
+
+
+def primary_key(kind: DatabaseKind, path: str, table: str) -> tuple[str, ...]:
+    """The columns of a table's declared key."""
+    if kind == "sqlite":
+        rows = _asked(kind, path, f"PRAGMA table_info({quoted(table)})")
+        return tuple(row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5])
+    said = "SELECT constraint_column_names FROM duckdb_constraints() WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'"
+    return tuple(name for row in _asked(kind, path, said, [table]) for name in row[0])
+
+
+def foreign_keys(kind: DatabaseKind, path: str, table: str) -> dict[str, str]:
+    """Columns that refer, each alone, to the key of another table: column -> table."""
+    if kind == "sqlite":
+        rows = _asked(kind, path, f"PRAGMA foreign_key_list({quoted(table)})")
+        found = [([row[3]], row[2], [row[4]]) for row in rows if sum(other[0] == row[0] for other in rows) == 1]
+    else:
+        said = (
+            "SELECT constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints() "
+            "WHERE table_name = ? AND constraint_type = 'FOREIGN KEY'"
+        )
+        found = [(list(row[0]), row[1], list(row[2])) for row in _asked(kind, path, said, [table])]
+    return {
+        names[0]: other
+        for names, other, targets in found
+        if len(names) == 1 and (targets == [None] or primary_key(kind, path, other) == tuple(targets))
+    }
+
+
+def _asked(kind: DatabaseKind, path: str, text: str, values: Sequence[object] = ()) -> list[Any]:
+    with _opened(kind, path) as database:
+        try:
+            return list(database.execute(text, values).fetchall())
+        except _errors() as error:
+            raise _unreadable(error) from None
+
+
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 

@@ -244,7 +244,7 @@ def _rows_of(
 ) -> list[FoundRows]:
     entries = mapped.of_file(file.address)
     if not entries:
-        chosen = _format_of(file, format)
+        chosen = format_of(file, format)
         return [FoundRows(file, chosen, _key_of(file, chosen, catalog, type))]
     if type is not None:
         raise UsageError(f"the map says of which types '{file.name}' is", hint="leave --type out")
@@ -257,7 +257,7 @@ def _mapped_format(file: InputFile, format: str | None) -> SplitFormat:
         kind = database_kind(stream.read(16))
     if kind is not None:
         return kind
-    chosen = _format_of(file, format)
+    chosen = format_of(file, format)
     return "documents" if chosen == "jsonl" else chosen
 
 
@@ -296,7 +296,8 @@ def table_key(catalog: Catalog, name: str) -> str:
     raise UsageError(f"the schema has no type '{name}'", hint=f"it has: {', '.join(sorted(catalog.tables))}")
 
 
-def _format_of(file: InputFile, format: str | None) -> FileFormat:
+def format_of(file: InputFile, format: str | None) -> FileFormat:
+    """The format of a file: as given, or as its name says. UsageError when it says nothing."""
     if format is not None:
         return format  # type: ignore[return-value]  # checked by the caller
     found = "jsonl" if file.is_stdin else _SUFFIXES.get(file.suffix)

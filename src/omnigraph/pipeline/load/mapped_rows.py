@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 from omnigraph.language.catalog import Catalog
 from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.load.mapping import MappedSource
-from omnigraph.records.documents import documents, records_at
+from omnigraph.records.documents import NUMBER, documents, records_at
 from omnigraph.records.picking import Picker, column_names
 from omnigraph.records.tabular import TabularReader
 from omnigraph.records.typed import Reject, TypedRows
@@ -30,8 +30,9 @@ class ColumnsReader:
         if split.source is None:
             self._names = [split.names.get(name, name) for name in names]
         else:
-            self._names = column_names(names)
-            split.source.picked.check(self._names, entity)
+            # Members of objects and columns of databases have names of their own already.
+            self._names = column_names(names) if split.format in ("csv", "parquet") else names
+            split.source.picked.check([*self._names, NUMBER], entity)
             self._picker = Picker(split.source.picked, entity)
         targets = self._names if self._picker is None else self._picker.names
         folders = [split.names.get(name, name) for name in split.file.partitions]
@@ -42,8 +43,12 @@ class ColumnsReader:
         return self._rows.rejects
 
     def read(self, table: pa.Table, lines: pa.Int64Array) -> TypedRows:
+        import pyarrow.compute as pc
+
         named = table.rename_columns(self._names)
         if self._picker is not None:
+            if NUMBER not in self._names:
+                named = named.append_column(NUMBER, pc.cast(lines, "string"))
             named, lines = self._picker.pick(named, lines)
         return self._rows.read(named, lines)
 

@@ -137,7 +137,7 @@ def _texts(value: object, what: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise _wrong(f"{what} is an object", value)
     for name, text in value.items():
-        if not isinstance(name, str) or not isinstance(text, str) or not text:
+        if not isinstance(name, str) or not isinstance(text, str):
             raise _wrong(f"{what} has a name for each name", text)
     return dict(value)
 

@@ -208,7 +208,7 @@ class SplitReader:
         import pyarrow as pa
 
         with self.split.file.open_anywhere() as stream:
-            batches = _parquet_batches(stream, self.split.row_groups)
+            batches = parquet_batches(stream, self.split.row_groups)
             is_mapped = self.split.source is not None
             empty: pa.Table = next(batches)
             reader = self._tabular((without_structs(empty) if is_mapped else empty).column_names, text=False)
@@ -226,7 +226,7 @@ class SplitReader:
             source = self.split.source
             reader = self._tabular(source.picked.sources, text=True)
             for table, lines in document_rows(file, source, self.rejects):
-                yield reader.read(table, lines)
+                yield reader.read(self._with_partitions(table), lines)
         self.rejects += reader.rejects
 
     def _database(self) -> Iterator[TypedRows]:
@@ -239,7 +239,7 @@ class SplitReader:
         for rows in table_rows(kind, path, table, names):
             lines = rows_from(self.lines, rows.num_rows)
             self.lines += rows.num_rows
-            yield reader.read(rows, lines)
+            yield reader.read(self._with_partitions(rows), lines)
         self.rejects += reader.rejects
 
     def _tabular(self, names: list[str], *, text: bool) -> ColumnsReader:
@@ -281,7 +281,7 @@ def in_iso(table: pa.Table, formats: Mapping[str, tuple[str, str]]) -> pa.Table:
     return table
 
 
-def _parquet_batches(stream: Any, row_groups: tuple[int, ...] | None) -> Iterator[Any]:
+def parquet_batches(stream: Any, row_groups: tuple[int, ...] | None = None) -> Iterator[Any]:
     """A table without rows, then the rows in batches."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,0 +1,128 @@
+"""From data as it is found to a graph: guess a schema, make the graph, load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import OmnigraphError
+from omnigraph.graph.arguments import checked
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import init
+from omnigraph.pipeline.engines import Engine
+from omnigraph.storage import Durability
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.infer.inferring import InferredSchema
+    from omnigraph.pipeline.load.receipt import LoadReceipt
+
+SAMPLE_ROWS = 100_000
+"""Rows of each table that are looked at, unless the caller says otherwise."""
+
+
+@checked
+def infer_schema(
+    paths: str | Path | Sequence[str],
+    *,
+    key: Sequence[str] = (),
+    sample: int = SAMPLE_ROWS,
+    storage_options: Mapping[str, str] | None = None,
+) -> InferredSchema:
+    """A schema guessed from CSV, JSON and Parquet files, SQLite and DuckDB files, and folders of them.
+
+    `key` names keys that are known: "Port.code", or "code" for every type that has it. The first `sample` rows of each table
+    are looked at, 0 for all of them; every row that was looked at loads.
+
+    >>> guessed = og.infer_schema("Person.csv", key=["Person.name"])
+    >>> assert guessed.schema.startswith("// Guessed from data.")
+    """
+    from omnigraph.pipeline.infer.inferring import infer
+
+    listed = [str(paths)] if isinstance(paths, str | Path) else list(paths)
+    return infer(listed, keys=key, sample=sample, options=storage_options)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import has made: the schema that was guessed, the graph, and what the load did. Of a dry run, no graph.
+
+    >>> imported = og.import_data("Person.csv", "./imported", dry_run=True)
+    >>> assert imported.graph is None
+    """
+
+    inferred: InferredSchema
+    graph: Graph | None
+    receipt: LoadReceipt | None
+
+
+@checked
+def import_data(
+    paths: str | Path | Sequence[str],
+    uri: str | Path,
+    *,
+    key: Sequence[str] = (),
+    sample: int = SAMPLE_ROWS,
+    dry_run: bool = False,
+    engine: Engine = "auto",
+    actor: str | None = None,
+    message: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+    show_progress: bool = False,
+) -> Imported:
+    """Make a graph of data as it is found: guess a schema, make the graph, and load everything as one commit.
+
+    AlreadyExists when there is a graph at `uri` that holds something. An import that ended before its load did leaves a graph
+    without entities, and can be run again. A dry run only guesses, and checks nothing but what the guess is made of.
+
+    >>> imported = og.import_data("Person.csv", "./imported", engine="local")
+    >>> assert imported.receipt.total_entities == 2
+    """
+    inferred = infer_schema(paths, key=key, sample=sample, storage_options=storage_options)
+    if dry_run:
+        return Imported(inferred, None, None)
+    graph = _made(str(uri), inferred, actor, storage_options, durability)
+    try:
+        receipt = graph.load(
+            list(inferred.files),
+            mode="append",
+            map=inferred.map,
+            engine=engine,
+            actor=actor,
+            message=message or "import",
+            show_progress=show_progress,
+        )
+    except OmnigraphError as error:
+        advice = (
+            f"the graph at {uri} was made and holds nothing: run the import again, with a larger --sample if rows beyond it do "
+            f"not fit, or correct the schema first ('omnigraph schema infer')"
+        )
+        error.hint = advice if error.hint is None else f"{error.hint}; {advice}"
+        raise
+    return Imported(inferred, graph, receipt)
+
+
+def _made(
+    uri: str,
+    inferred: InferredSchema,
+    actor: str | None,
+    storage_options: Mapping[str, str] | None,
+    durability: Durability,
+) -> Graph:
+    """A new graph, or the one that an import has left without entities, with the schema that was guessed now."""
+    from omnigraph.errors import AlreadyExists
+    from omnigraph.graph.opening import open as open_graph
+
+    try:
+        return init(uri, inferred.schema, actor=actor, storage_options=storage_options, durability=durability)
+    except AlreadyExists:
+        graph = open_graph(uri, storage_options=storage_options, durability=durability)
+        if any(commit.kind not in ("init", "schema") for commit in graph.commits()):
+            raise
+        if graph.schema.source != inferred.schema:
+            # Types without entities make room for those of the same names.
+            graph.apply_schema("", allow_data_loss=True, actor=actor)
+            graph.apply_schema(inferred.schema, actor=actor)
+        return graph

@@ -1,0 +1,225 @@
+"""From tables to types: nodes with keys and properties, edges between them, and what of each file is which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from omnigraph.errors import UsageError
+from omnigraph.pipeline.infer.columns import Column, Guess
+from omnigraph.pipeline.infer.found_tables import FoundTable
+from omnigraph.pipeline.infer.naming import Names, property_name, property_names, type_name, words_of
+from omnigraph.pipeline.infer.relations import Key, Reference, asked_keys, ends_of, key_of, references_of
+from omnigraph.pipeline.load.mapping import MappedSource
+from omnigraph.records.documents import NUMBER, PARENT
+from omnigraph.records.picking import Picked
+from omnigraph.values.types import PropertyType
+
+
+@dataclass
+class DraftProperty:
+    name: str
+    column: Column
+    guess: Guess
+    remark: str = ""
+    """What else is to be said of the column."""
+
+
+@dataclass
+class DraftNode:
+    name: str
+    table: FoundTable
+    key: Key | None
+    properties: list[DraftProperty] = field(default_factory=list)
+    needs_id: bool = False
+    """Whether edges refer to it although it has no key: its rows are told apart by their number."""
+
+    @property
+    def id_column(self) -> str | None:
+        """The column that edges refer to."""
+        return self.key.columns[0] if self.key is not None and len(self.key.columns) == 1 else self.table.id_column
+
+    def sources(self) -> list[MappedSource]:
+        columns = {property.name: property.column.name for property in self.properties}
+        if self.key is None and self.table.id_column is not None and (self.needs_id or not columns):
+            columns["id"] = self.table.id_column
+        return _sources(
+            self.table, self.name, columns, (), self.properties, distinct=self.table.distinct and self.key is not None
+        )
+
+
+@dataclass
+class DraftEdge:
+    name: str
+    table: FoundTable
+    source_node: DraftNode
+    target_node: DraftNode
+    ends: tuple[str, str]
+    reason: str
+    properties: list[DraftProperty] = field(default_factory=list)
+
+    def sources(self) -> list[MappedSource]:
+        columns = {"from": self.ends[0], "to": self.ends[1]}
+        columns |= {property.name: property.column.name for property in self.properties}
+        skipped = tuple(
+            end
+            for end, column in (("from", self.ends[0]), ("to", self.ends[1]))
+            if (held := self.table.columns.get(column)) is not None and (held.nulls or held.has_empty)
+        )
+        return _sources(self.table, self.name, columns, skipped, self.properties, distinct=False)
+
+
+def _sources(
+    table: FoundTable,
+    name: str,
+    columns: dict[str, str],
+    skip_empty: tuple[str, ...],
+    properties: Sequence[DraftProperty],
+    *,
+    distinct: bool,
+) -> list[MappedSource]:
+    separators = {each.name: each.column.separator for each in properties if each.column.separator is not None}
+    picked = Picked(columns, table.where, separators, skip_empty, distinct)
+    return [
+        MappedSource(file, name, picked, table.at, table.table, table.delimiter, table.encoding) for file in table.files
+    ]
+
+
+@dataclass
+class Drafts:
+    nodes: list[DraftNode]
+    edges: list[DraftEdge]
+
+
+def draft(tables: Sequence[FoundTable], keys: Sequence[str]) -> Drafts:
+    """The types that the tables seem to hold. UsageError when a key that was asked for is none."""
+    rows = [table for table in tables if table.contains is None]
+    asked = asked_keys(rows, keys)
+    key_by_table: dict[int, Key] = {}
+    for place, table in enumerate(rows):
+        key = None if table.ends and not asked.get(place) else key_of(table, asked.get(place), rows)
+        if key is not None:
+            key_by_table[id(table)] = key
+    references = {id(table): references_of(table, rows, key_by_table) for table in rows}
+    edge_ends = _edge_tables(rows, references, key_by_table, set(asked))
+    names = Names()
+    nodes = {
+        id(table): DraftNode(names.claim(type_name(table.label)), table, key_by_table.get(id(table)))
+        for table in rows
+        if id(table) not in edge_ends
+    }
+    edges: list[DraftEdge] = []
+    for table in rows:
+        held = {name: each for name, each in references[id(table)].items() if id(each.target) in nodes}
+        if id(table) in nodes:
+            edges += _edges_of_node(nodes[id(table)], held, nodes, names)
+        else:
+            edges.append(_edge_of_table(table, edge_ends[id(table)], held, nodes, names))
+    edges += [edge for table in tables if (edge := _containment(table, nodes, names)) is not None]
+    if not nodes:
+        raise UsageError("there is nothing to infer a schema from", hint="give files with at least a header")
+    return Drafts(list(nodes.values()), edges)
+
+
+def _edge_tables(
+    tables: Sequence[FoundTable],
+    references: dict[int, dict[str, Reference]],
+    keys: dict[int, Key],
+    asked: set[int],
+) -> dict[int, tuple[str, str]]:
+    """Tables whose rows are edges, with the columns of their ends."""
+    referred = {
+        id(each.target) for table in tables for each in references[id(table)].values() if each.target is not table
+    }
+    found: dict[int, tuple[str, str]] = {}
+    for place, table in enumerate(tables):
+        if place in asked:
+            continue
+        ends = ends_of(table, references[id(table)], keys.get(id(table)), is_referred_to=id(table) in referred)
+        if ends is not None and not any(references[id(table)][end].target is table for end in ends):
+            found[id(table)] = ends
+    # An end must be a node.
+    return {
+        table: ends
+        for table, ends in found.items()
+        if not any(id(references[table][end].target) in found for end in ends)
+    }
+
+
+def _edges_of_node(
+    node: DraftNode, references: dict[str, Reference], nodes: dict[int, DraftNode], names: Names
+) -> list[DraftEdge]:
+    """The node's own properties, and an edge for every column that refers to a node."""
+    table = node.table
+    if node.key is not None and len(node.key.columns) > 1:
+        references = {}
+    if references and node.id_column is None and NUMBER not in table.columns:
+        table.id_column = NUMBER
+    keys = () if node.key is None else node.key.columns
+    edges: list[DraftEdge] = []
+    for name, reference in references.items():
+        if node.id_column is None:
+            continue
+        node.needs_id = True
+        target = nodes[id(reference.target)]
+        wanted = type_name(f"{node.name} {' '.join(_edge_words(name, target))}")
+        edges.append(
+            DraftEdge(names.claim(wanted), table, node, target, (node.id_column, name), f"'{name}': {reference.reason}")
+        )
+    gone = {edge.ends[1] for edge in edges} - set(keys)
+    node.properties = _properties(table, gone, node.name, keys)
+    return edges
+
+
+def _edge_words(column: str, target: DraftNode) -> list[str]:
+    words = words_of(column)
+    key = words_of(target.id_column or "")
+    if key and len(words) > len(key) and words[-len(key) :] == key:
+        words = words[: -len(key)]
+    while len(words) > 1 and words[-1] in ("id", "key", "code", "ref", "fk", "uuid", "login", "no", "number"):
+        words = words[:-1]
+    return words or words_of(target.name)
+
+
+def _properties(table: FoundTable, gone: set[str], owner: str, keys: Sequence[str] = ()) -> list[DraftProperty]:
+    names = property_names()
+    properties = []
+    for name, column in table.columns.items():
+        if name in gone or name in table.left_out:
+            continue
+        guess = column.guess
+        if name in keys:
+            guess = Guess(PropertyType(guess.type.scalar), guess.reason)
+        wanted = table.names.get(name) or property_name(name, owner)
+        properties.append(DraftProperty(names.claim(wanted), column, guess))
+    return properties
+
+
+def _edge_of_table(
+    table: FoundTable,
+    ends: tuple[str, str],
+    references: dict[str, Reference],
+    nodes: dict[int, DraftNode],
+    names: Names,
+) -> DraftEdge:
+    source, target = (nodes[id(references[end].target)] for end in ends)
+    reason = f"every row has keys of {source.name} in '{ends[0]}' and of {target.name} in '{ends[1]}'"
+    name = names.claim(type_name(table.label))
+    edge = DraftEdge(name, table, source, target, ends, reason)
+    edge.properties = _properties(table, set(ends), name)
+    for node in (source, target):
+        node.needs_id = True
+    return edge
+
+
+def _containment(table: FoundTable, nodes: dict[int, DraftNode], names: Names) -> DraftEdge | None:
+    if table.contains is None:
+        return None
+    by_place = {(each.table.file, place): each for each in nodes.values() for place in each.table.at or ("",)}
+    source, target = (by_place.get((table.file, place)) for place in table.contains)
+    if source is None or target is None or source.id_column is None or target.id_column is None:
+        return None
+    source.needs_id = target.needs_id = True
+    ends = (PARENT + source.id_column, target.id_column)
+    reason = f"each {target.name} stands in a list of {source.name}"
+    return DraftEdge(names.claim(type_name(f"{source.name} {table.label}")), table, source, target, ends, reason)

@@ -1,0 +1,299 @@
+"""What is found in files: tables with a sample of their rows, whatever the format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import UnreadableInput, UsageError
+from omnigraph.pipeline.infer.columns import Column
+from omnigraph.pipeline.load.databases import (
+    DatabaseKind,
+    database_kind,
+    foreign_keys,
+    primary_key,
+    table_columns,
+    table_names,
+    table_rows,
+)
+from omnigraph.pipeline.load.files import InputFile, find_files
+from omnigraph.pipeline.load.inputs import format_of
+from omnigraph.pipeline.load.mapped_rows import without_structs
+from omnigraph.pipeline.load.reading import parquet_batches
+from omnigraph.pipeline.load.text import kind_of
+from omnigraph.records.csv_rows import DELIMITERS, CsvReader
+from omnigraph.records.picking import column_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+START_BYTES = 64 * 1024
+
+
+@dataclass
+class FoundTable:
+    """Rows of one kind in a file: a table, or the records at some places of JSON.
+
+    `label` is what it is called, and by which others refer to it.
+    """
+
+    file: str
+    label: str
+    columns: dict[str, Column]
+    rows: int
+    is_whole: bool
+    """Whether the sample is all there is."""
+    at: tuple[str, ...] = ()
+    table: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    distinct: bool = False
+    key: tuple[str, ...] = ()
+    """Columns that the source itself declares to be the key."""
+    references: dict[str, str] = field(default_factory=dict)
+    """Columns that the source itself declares to refer to another table: its label."""
+    ends: tuple[str, str] | None = None
+    """Columns that the source itself declares to be the ends of edges."""
+    contains: tuple[str, str] | None = None
+    """Of records in lists of records: the places of these and those. Only edges are made of it."""
+    id_column: str | None = None
+    """A column that tells the rows apart and is no property."""
+    left_out: set[str] = field(default_factory=set)
+    """Columns that say something else than a property."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Names of properties that the source itself declares, by column."""
+
+    parts: tuple[str, ...] = ()
+    """Other files with rows of the same kind."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file, *self.parts)
+
+    @property
+    def origin(self) -> str:
+        """Where it is, for people."""
+        place = f", table {self.table}" if self.table else f", at {', '.join(self.at)}" if any(self.at) else ""
+        return self.file + (f" and {len(self.parts)} more files like it" if self.parts else "") + place
+
+
+def found_tables(paths: list[str], options: Mapping[str, str] | None, sample: int | None) -> list[FoundTable]:
+    """The tables of all files, in the order of their names."""
+    from omnigraph.pipeline.infer.nested import tables_of_documents
+
+    files = {file.address: file for path in paths for file in find_files(path, options)}
+    named = _short_names(list(files))
+    tables: list[FoundTable] = []
+    for address, file in files.items():
+        name, start = named[address], _start(file)
+        kind = database_kind(start)
+        try:
+            if kind is not None:
+                tables += _tables_of_database(file, name, kind, sample)
+                continue
+            match format_of(file, None):
+                case "csv":
+                    tables.append(_table_of_csv(file, name, start, sample))
+                case "parquet":
+                    tables.append(_table_of_parquet(file, name, sample))
+                case _:
+                    _refuse_kind(start)
+                    tables += tables_of_documents(file, name, sample)
+        except UnreadableInput as error:
+            error.file = file.name
+            raise
+    return tables
+
+
+_NUMBERED = re.compile(r"[-_. ]*(part)?[-_. ]*[0-9][-_.0-9]*$")
+
+
+def joined_parts(tables: list[FoundTable]) -> list[FoundTable]:
+    """Files with the same columns whose names differ in a number alone, or in their folder, are parts of one table."""
+    groups: dict[tuple[object, ...], list[FoundTable]] = {}
+    for table in tables:
+        stem = _NUMBERED.sub("", table.label)
+        whole = (table.label, table.file) if table.table or table.at or table.id_column else (stem,)
+        shape = tuple((name, column.is_text) for name, column in table.columns.items())
+        groups.setdefault((*whole, table.delimiter, table.encoding, shape), []).append(table)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: list[FoundTable]) -> FoundTable:
+    import pyarrow as pa
+
+    first = group[0]
+    if len(group) == 1:
+        return first
+    columns = {}
+    for name, column in first.columns.items():
+        held = [table.columns[name].values for table in group]
+        if len({values.type for values in held}) > 1:
+            held = [table.columns[name].values.cast(pa.string()) for table in group]
+        columns[name] = Column(name, pa.concat_arrays(held), is_text=column.is_text)
+    label = _NUMBERED.sub("", first.label) or "row"
+    rows, is_whole = sum(table.rows for table in group), all(table.is_whole for table in group)
+    return replace(
+        first, label=label, columns=columns, rows=rows, is_whole=is_whole, parts=tuple(each.file for each in group[1:])
+    )
+
+
+def _short_names(addresses: list[str]) -> dict[str, str]:
+    """A name for each file: its own, with as much of its folders as it takes to tell it from the others."""
+    short: dict[str, str] = {}
+    for address in addresses:
+        parts = address.split("/")
+        for count in range(1, len(parts) + 1):
+            name = "/".join(parts[-count:])
+            if sum(other == name or other.endswith("/" + name) for other in addresses) == 1:
+                break
+        short[address] = name
+    return short
+
+
+def _start(file: InputFile) -> bytes:
+    with file.open() as stream:
+        return stream.read(START_BYTES)
+
+
+def _refuse_kind(start: bytes) -> None:
+    kind = kind_of(start)
+    if kind is not None:
+        raise UnreadableInput(f"the file is {kind}", hint="give CSV, JSON, Parquet, an SQLite or a DuckDB file")
+
+
+def stem_of(file: str) -> str:
+    return file.rsplit("/", 1)[-1].split(".")[0]
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None) -> FoundTable:
+    _refuse_kind(start)
+    encoding = _encoding_of(start)
+    delimiter = _delimiter_of(start.decode(encoding or "utf-8", "replace"))
+    from omnigraph.pipeline.load.text import open_text
+
+    with open_text(file, encoding or "utf-8") as stream:
+        reader = CsvReader(stream, delimiter or ",")
+        header = column_names(reader.header)
+        blocks = (table for table, _ in reader.blocks())
+        rows, is_whole = _sampled(blocks, sample)
+    columns = _columns(header, rows, is_text=True)
+    count = 0 if rows is None else rows.num_rows
+    return FoundTable(name, stem_of(name), columns, count, is_whole, delimiter=delimiter, encoding=encoding)
+
+
+def _encoding_of(start: bytes) -> str | None:
+    """None for UTF-8; a file that is none is taken for the encoding of Western Windows, in which every byte has a meaning."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return None if error.start > len(start) - 4 else "cp1252" if not _UNDEFINED & set(start) else "latin-1"
+    return None
+
+
+_UNDEFINED = {0x81, 0x8D, 0x8F, 0x90, 0x9D}
+
+
+def _delimiter_of(text: str) -> str | None:
+    """What divides the first line into most cells; None for a comma."""
+    first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
+    counts = {}
+    for delimiter in [",", *(each for each in DELIMITERS if each != ",")]:
+        try:
+            counts[delimiter] = len(next(csv.reader(io.StringIO(first), delimiter=delimiter), []))
+        except csv.Error:
+            counts[delimiter] = 0
+    best = max(counts, key=lambda each: counts[each])
+    return None if best == "," else best
+
+
+def _sampled(blocks: Iterator[pa.Table], sample: int | None) -> tuple[pa.Table | None, bool]:
+    """The first rows, and whether they are all."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    count = 0
+    for block in blocks:
+        if sample is not None and count + block.num_rows > sample:
+            held.append(block.slice(0, sample - count))
+            return pa.concat_tables(held), False
+        held.append(block)
+        count += block.num_rows
+    return (pa.concat_tables(held) if held else None), True
+
+
+def _columns(names: list[str], rows: pa.Table | None, *, is_text: bool) -> dict[str, Column]:
+    import pyarrow as pa
+
+    empty = pa.array([], pa.string())
+    columns = {}
+    for place, name in enumerate(names):
+        values = empty if rows is None else _plain(rows.column(place))
+        columns[name] = Column(name, values, is_text=is_text or rows is None)
+    return columns
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+# ---------------------------------------------------------------- Parquet
+
+
+def _table_of_parquet(file: InputFile, name: str, sample: int | None) -> FoundTable:
+    import pyarrow as pa
+
+    with file.open_anywhere() as stream:
+        batches = parquet_batches(stream)
+        empty: pa.Table = without_structs(next(batches))
+        rows, is_whole = _sampled((without_structs(pa.Table.from_batches([batch])) for batch in batches), sample)
+    whole = empty if rows is None else rows
+    columns = _columns(column_names(whole.column_names), whole, is_text=False)
+    return FoundTable(name, stem_of(name), columns, whole.num_rows, is_whole)
+
+
+# ---------------------------------------------------------------- databases
+
+
+def _tables_of_database(file: InputFile, name: str, kind: DatabaseKind, sample: int | None) -> list[FoundTable]:
+    path = file.address
+    tables = []
+    for table in table_names(kind, path):
+        names = table_columns(kind, path, table)
+        rows, is_whole = _sampled(table_rows(kind, path, table, names), sample)
+        found = FoundTable(
+            name,
+            table,
+            _columns(names, rows, is_text=True),
+            0 if rows is None else rows.num_rows,
+            is_whole,
+            table=table,
+        )
+        found.key = primary_key(kind, path, table)
+        found.references = foreign_keys(kind, path, table)
+        tables.append(found)
+    if not tables:
+        raise UsageError(f"'{file.name}' has no tables", hint="give a database with tables, or files")
+    return tables
+
+
+def arrays(columns: Mapping[str, list[Any]]) -> dict[str, Column]:
+    """Cells as columns."""
+    import pyarrow as pa
+
+    return {name: Column(name, pa.array(cells, pa.string()), is_text=True) for name, cells in columns.items()}

@@ -1,0 +1,84 @@
+"""A schema and a map of columns for files of data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import UsageError
+from omnigraph.pipeline.infer.drafting import DraftEdge, DraftNode, draft
+from omnigraph.pipeline.infer.found_tables import found_tables, joined_parts
+from omnigraph.pipeline.infer.layouts import from_kuzu, from_neo4j
+from omnigraph.pipeline.infer.rendering import schema_text
+from omnigraph.pipeline.load.files import find_files
+from omnigraph.pipeline.load.mapping import ColumnMap
+
+SAMPLE_ROWS = 100_000
+_DATA = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".db", ".sqlite", ".sqlite3", ".duckdb")
+_KUZU = ("schema.cypher", "copy.cypher")
+
+
+@dataclass(frozen=True)
+class InferredSchema:
+    """A schema guessed from data, with the map under which a load takes the data into it.
+
+    >>> guessed = og.infer_schema("Person.csv")
+    >>> assert "name: String @key" in guessed.schema
+    >>> assert guessed.map["sources"][0]["type"] == "Person"
+    """
+
+    schema: str
+    """The `.pg` text; its comments give the reason for each guess."""
+    map: Mapping[str, Any]
+    """For `load(map=...)`, or as JSON for `--map-file`."""
+    files: tuple[str, ...]
+    """The files that were looked at: what to load."""
+
+    def map_json(self) -> str:
+        """The map as a map file has it."""
+        return json.dumps(self.map, ensure_ascii=False, indent=2) + "\n"
+
+
+def infer(
+    paths: Sequence[str],
+    *,
+    keys: Sequence[str] = (),
+    sample: int = SAMPLE_ROWS,
+    options: Mapping[str, str] | None = None,
+) -> InferredSchema:
+    """`keys`: `Type.column`, or a column of any type. `sample`: rows of each table that are looked at, 0 for all."""
+    if sample < 0:
+        raise UsageError("a sample has no negative number of rows", hint="--sample 0 looks at all of them")
+    data, cypher = _files(paths, options)
+    tables = joined_parts(found_tables(data, options, sample or None))
+    if "schema.cypher" in cypher:
+        tables = from_kuzu(tables, cypher["schema.cypher"], cypher.get("copy.cypher", ""))
+    tables = [table for table in from_neo4j(tables) if table.columns or table.contains]
+    drafts = draft(tables, keys)
+    text = schema_text(drafts, tables, sample or None)
+    types: list[DraftNode | DraftEdge] = [*drafts.nodes, *drafts.edges]
+    sources = tuple(source for each in types for source in each.sources())
+    files = tuple(address for address in data if any(source.is_of(address) for source in sources))
+    return InferredSchema(text, ColumnMap(sources=sources).to_json(), files)
+
+
+def _files(paths: Sequence[str], options: Mapping[str, str] | None) -> tuple[list[str], dict[str, str]]:
+    """The files with data, and what a folder of Kuzu says of them. Other files of a folder are left alone."""
+    data: dict[str, None] = {}
+    cypher: dict[str, str] = {}
+    for path in paths:
+        for file in find_files(path, options):
+            name = file.address.rsplit("/", 1)[-1].lower()
+            if name in _KUZU:
+                with file.open() as stream:
+                    cypher[name] = stream.read().decode("utf-8", "replace")
+            elif file.suffix in _DATA or file.name == path:
+                data[file.address] = None
+    if not data:
+        raise UsageError(
+            f"there is no data in {', '.join(paths)}",
+            hint="give CSV, JSON or Parquet files, or an SQLite or DuckDB file",
+        )
+    return list(data), cypher

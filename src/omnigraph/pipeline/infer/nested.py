@@ -1,0 +1,187 @@
+"""Tables of nested JSON: lists of objects, and objects that come again under a key, are types of their own; other objects are
+flattened into the record around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from omnigraph.pipeline.infer.found_tables import FoundTable, arrays, stem_of
+from omnigraph.pipeline.infer.naming import singular
+from omnigraph.pipeline.load.files import InputFile
+from omnigraph.pipeline.load.text import UTF_8, open_text
+from omnigraph.records.documents import ITEMS, NUMBER, PARENT, Cells, documents, records_at
+from omnigraph.records.typed import Reject
+
+OBJECT_KEYS = ("id", "login", "key", "uuid", "code", "slug", "username", "email")
+"""Members by which an object says which one it is."""
+
+
+@dataclass
+class _Place:
+    """Records at one place of the documents, and the lists and objects in them that are records of their own."""
+
+    path: str
+    records: list[Cells]
+    lists: list[str] = field(default_factory=list)
+    objects: dict[str, str] = field(default_factory=dict)
+    """Dotted name of an object -> the name of its key."""
+
+    @property
+    def inner(self) -> list[str]:
+        return [*(f"{name}{ITEMS}" for name in self.lists), *self.objects]
+
+
+def tables_of_documents(file: InputFile, name: str, sample: int | None) -> list[FoundTable]:
+    """The types that a file of JSON seems to hold; what refers to what stands in `references`."""
+    rejects: list[Reject] = []
+    with open_text(file, UTF_8) as stream:
+        read = documents(stream, rejects)
+        found = list(read if sample is None else islice(read, sample))
+        is_whole = next(read, None) is None
+    values = [value for _, value in found if isinstance(value, Mapping)]
+    places = _places(found, values)
+    root = places[""]
+    is_wrapper = len(values) == 1 and bool(root.lists) and len(found) == 1
+    labels = {path: _label(path, name) for path in places}
+    merged = _alike(places)
+    tables = [
+        _table(name, labels, places, merged, path, is_whole)
+        for path in places
+        if merged[path] == path and not (is_wrapper and path == "")
+    ]
+    return [*tables, *_containments(name, places, merged, labels, is_whole, is_wrapper=is_wrapper)]
+
+
+def _places(found: list[tuple[int, object]], values: list[Mapping[str, Any]]) -> dict[str, _Place]:
+    """Every place with records, from the outside to the inside."""
+    places: dict[str, _Place] = {}
+    waiting = [("", values)]
+    while waiting:
+        path, raw = waiting.pop(0)
+        records = [cells for line, document in found for cells in records_at(document, line, path)]
+        place = places[path] = _Place(path, records)
+        for member in dict.fromkeys(name for value in raw for name in value):
+            items = [value.get(member) for value in raw]
+            if "." in member or member.endswith(ITEMS):
+                continue
+            below = f"{path}.{member}" if path else member
+            objects = [item for item in items if isinstance(item, Mapping)]
+            inside = [each for item in items if isinstance(item, list) for each in item]
+            if any(inside) and all(isinstance(each, Mapping) for each in inside) and _all(items, list):
+                place.lists.append(member)
+                waiting.append((below + ITEMS, inside))
+            elif objects and (key := _key_of(objects)) is not None and _all(items, Mapping):
+                place.objects[member] = key
+                waiting.append((below, objects))
+    return places
+
+
+def _all(items: list[Any], kind: type) -> bool:
+    return all(item is None or isinstance(item, kind) for item in items)
+
+
+def _key_of(objects: list[Mapping[str, Any]]) -> str | None:
+    """The member that tells objects apart, when the same object comes again under it."""
+    for key in OBJECT_KEYS:
+        values = [each.get(key) for each in objects]
+        if not all(isinstance(value, str | int) and value not in ("", True, False) for value in values):
+            continue
+        by_key: dict[str, Mapping[str, Any]] = {}
+        if all(by_key.setdefault(str(value), each) == each for value, each in zip(values, objects, strict=True)):
+            return key if len(by_key) < len(objects) or key in ("id", "login", "uuid") else None
+    return None
+
+
+def _alike(places: dict[str, _Place]) -> dict[str, str]:
+    """Objects of the same members and key are of one type: the place that stands for each place."""
+    keys = {_joined(path, member): key for path, place in places.items() for member, key in place.objects.items()}
+    shapes: dict[tuple[object, ...], str] = {}
+    merged = {path: path for path in places}
+    for path, key in keys.items():
+        own = {name for record in places[path].records for name in record if not name.startswith(PARENT)}
+        shape = (key, frozenset(own), tuple(places[path].inner))
+        first = shapes.setdefault(shape, path)
+        if first != path and _agree(places[first].records + places[path].records, key, own):
+            merged[path] = first
+    return merged
+
+
+def _agree(records: list[Cells], key: str, names: set[str]) -> bool:
+    seen: dict[str | None, dict[str, str | None]] = {}
+    for record in records:
+        own = {name: record.get(name) for name in names if name != NUMBER}
+        if seen.setdefault(record.get(key), own) != own:
+            return False
+    return True
+
+
+def _joined(path: str, member: str) -> str:
+    return f"{path}.{member}" if path else member
+
+
+def _label(path: str, file: str) -> str:
+    last = path.split(".")[-1].removesuffix(ITEMS)
+    return singular(last) if last else stem_of(file)
+
+
+def _table(
+    file: str, labels: dict[str, str], places: dict[str, _Place], merged: dict[str, str], path: str, is_whole: bool
+) -> FoundTable:
+    at = tuple(place for place, stands in merged.items() if stands == path)
+    place = places[path]
+    records = [record for each in at for record in places[each].records]
+    key = _declared_key(places, path)
+    if key is not None:
+        records = list({record.get(key): record for record in reversed(records)}.values())[::-1]
+    inside = tuple(f"{member}." for member in place.objects)
+    names = dict.fromkeys(
+        name
+        for record in records
+        for name in record
+        if name != NUMBER and not name.startswith((PARENT, *inside)) and name not in (*place.lists, *place.objects)
+    )
+    columns = arrays({name: [record.get(name) for record in records] for name in names})
+    table = FoundTable(file, labels[path], columns, len(records), is_whole, at=at if at != ("",) else ())
+    if key is not None:
+        table.key, table.distinct = (key,), True
+    table.id_column = NUMBER
+    for member, of_object in place.objects.items():
+        column = f"{member}.{of_object}"
+        table.columns[column] = arrays({column: [record.get(column) for record in records]})[column]
+        table.references[column] = labels[merged[_joined(path, member)]]
+    return table
+
+
+def _declared_key(places: dict[str, _Place], path: str) -> str | None:
+    """The key of an object that lies in records as a member."""
+    for above, place in places.items():
+        for member, key in place.objects.items():
+            if _joined(above, member) == path:
+                return key
+    return None
+
+
+def _containments(
+    file: str,
+    places: dict[str, _Place],
+    merged: dict[str, str],
+    labels: dict[str, str],
+    is_whole: bool,
+    *,
+    is_wrapper: bool,
+) -> list[FoundTable]:
+    """Edges from records to the records in their lists. The ends are found out later: a record may have a key, or its number."""
+    tables = []
+    for path, place in places.items():
+        if is_wrapper and path == "":
+            continue
+        for member in place.lists:
+            below = _joined(path, member) + ITEMS
+            records = places[below].records
+            table = FoundTable(file, member, {}, len(records), is_whole, at=(below,))
+            table.contains = (merged[path], below)
+            tables.append(table)
+    return tables

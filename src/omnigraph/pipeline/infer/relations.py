@@ -1,0 +1,252 @@
+"""Which columns are keys, and which refer to the keys of other tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omnigraph.errors import UsageError
+from omnigraph.pipeline.infer.columns import KEY_SCALARS, Column
+from omnigraph.pipeline.infer.found_tables import FoundTable
+from omnigraph.pipeline.infer.naming import property_name, type_name, type_words, words_of
+
+_KEY_WORDS = (
+    "id",
+    "uuid",
+    "guid",
+    "key",
+    "code",
+    "number",
+    "no",
+    "nr",
+    "sku",
+    "iban",
+    "slug",
+    "login",
+    "email",
+    "name",
+)
+"""The last word of a key's name, the likeliest first."""
+_REFERENCE_WORDS = frozenset([*_KEY_WORDS, "ref", "fk", "uid"])
+_SELF_WORDS = frozenset(["parent", "manager", "boss", "reply", "previous", "next", "original", "predecessor"])
+_ENDS = (("from", "to"), ("src", "dst"), ("source", "target"), ("start", "end"))
+MIN_MATCHES = 2
+"""So many different values of a column whose name says nothing must be those of a key."""
+
+
+@dataclass(frozen=True)
+class Key:
+    columns: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A column whose values are keys of another table."""
+
+    column: str
+    target: FoundTable
+    reason: str
+
+
+def asked_keys(tables: Sequence[FoundTable], keys: Sequence[str]) -> dict[int, tuple[str, ...]]:
+    """`Port.code`, `Port.a,b` or `code`, as given by the user: the columns, by the table's place. UsageError when there is none."""
+    found: dict[int, tuple[str, ...]] = {}
+    for key in keys:
+        label, dot, names = key.rpartition(".")
+        wanted = [name.strip() for name in names.split(",")]
+        hits = 0
+        for place, table in enumerate(tables):
+            if dot and label not in (table.label, type_name(table.label)):
+                continue
+            columns = [_column_called(table, name) for name in wanted]
+            if all(column is not None for column in columns):
+                found[place] = tuple(str(column) for column in columns)
+                hits += 1
+        if not hits:
+            labels = ", ".join(type_name(table.label) for table in tables)
+            raise UsageError(f"no table has the key '{key}'", hint=f"--key TYPE.column; the types are: {labels}")
+    return found
+
+
+def _column_called(table: FoundTable, name: str) -> str | None:
+    if name in table.columns:
+        return name
+    return next((column for column in table.columns if property_name(column, table.label) == name), None)
+
+
+def key_of(table: FoundTable, asked: tuple[str, ...] | None, tables: Sequence[FoundTable]) -> Key | None:
+    """The key of a table: asked for, declared, or the likeliest column without a value twice."""
+    if asked is not None:
+        _refuse_unfit(table, asked)
+        return Key(asked, "asked for with --key")
+    if table.key and _is_key(table, table.key):
+        return Key(table.key, "declared by the source")
+    if table.distinct:  # No other column is known to have a value once.
+        return None
+    ranked = sorted(
+        (_key_rank(name, table.label, is_first=place == 0 and table.rows > 1), place, name)
+        for place, (name, column) in enumerate(table.columns.items())
+        if name not in table.left_out and _can_be_key(column)
+    )
+    if not ranked:
+        return None
+    best, what = ranked[0], f"all {table.rows:,} values are there and different"
+    if best[0] >= _FIRST_RANK:
+        referred = {name: _referring(table, name, tables) for _, _, name in ranked}
+        chosen = max(ranked, key=lambda each: (len(referred[each[2]]), -each[0], -each[1]))
+        if referred[chosen[2]]:
+            return Key((chosen[2],), f"{what}, and '{referred[chosen[2]][0]}' refers to it")
+        if best[0] == _LAST_RANK:
+            return None
+    return Key((best[2],), what if table.rows > 1 else "the only row has a value")
+
+
+def _referring(table: FoundTable, name: str, tables: Sequence[FoundTable]) -> list[str]:
+    """Columns of other tables that seem to refer to this column."""
+    values = table.columns[name].distinct_set
+    return [
+        f"{other.file} {each}"
+        for other in tables
+        if other is not table
+        for each, column in other.columns.items()
+        if len(column.distinct) >= MIN_MATCHES and column.distinct_set <= values
+        if _strength(each, column, other, table, name)
+    ]
+
+
+def _can_be_key(column: Column) -> bool:
+    type = column.guess.type
+    return column.is_unique and type.scalar in KEY_SCALARS and not type.is_list and not type.enum
+
+
+def _is_key(table: FoundTable, columns: tuple[str, ...]) -> bool:
+    """Whether no row lacks it and no two rows share it."""
+    held = [table.columns[name] for name in columns]
+    if len(held) == 1:
+        return _can_be_key(held[0])
+    if any(column.nulls or column.has_empty or column.guess.type.is_list for column in held) or not table.rows:
+        return False
+    rows = list(zip(*(column.texts.to_pylist() for column in held), strict=True))
+    return len(set(rows)) == len(rows)
+
+
+def _refuse_unfit(table: FoundTable, columns: tuple[str, ...]) -> None:
+    if table.rows and not _is_key(table, columns):
+        shown = ", ".join(columns)
+        held = table.columns[columns[0]]
+        raise UsageError(
+            f"'{shown}' of {table.origin} is no key: {held.nulls:,} of {held.rows:,} rows lack it, "
+            f"{len(held.distinct):,} values are different",
+            hint="choose columns that no row lacks and no two rows share",
+        )
+
+
+_FIRST_RANK, _NAME_RANK, _LAST_RANK = 100, 200, 300
+"""Of a first column, of a name, and of any other column, which is a key only when others refer to it."""
+
+
+def _key_rank(name: str, label: str, *, is_first: bool) -> int:
+    """How much the name of a column speaks for a key; the less the better."""
+    words = words_of(name)
+    if words and words[-1] in _KEY_WORDS and words[:-1] in ([], type_words(label), type_words(label)[-1:]):
+        return _NAME_RANK if words[-1] == "name" else _KEY_WORDS.index(words[-1])
+    if words and words[-1] in ("id", "uuid", "guid"):
+        return _FIRST_RANK - 1
+    return _FIRST_RANK if is_first else _LAST_RANK
+
+
+# ---------------------------------------------------------------- references
+
+
+def references_of(table: FoundTable, tables: Sequence[FoundTable], keys: dict[int, Key]) -> dict[str, Reference]:
+    """The columns of a table that refer to others, or to itself."""
+    own = keys.get(id(table))
+    found: dict[str, Reference] = {}
+    for name, column in table.columns.items():
+        is_end = name in (table.ends or ())
+        if (name in table.left_out and not is_end) or not len(column.distinct) or column.guess.type.is_list:
+            continue
+        reference = _declared(table, name, column, tables, keys) or _guessed(table, name, column, tables, keys, own)
+        if reference is not None:
+            found[name] = reference
+    return found
+
+
+def _matched(column: Column, target: FoundTable, keys: dict[int, Key]) -> bool:
+    key = keys.get(id(target))
+    return (
+        key is not None and len(key.columns) == 1 and column.distinct_set <= target.columns[key.columns[0]].distinct_set
+    )
+
+
+def _declared(
+    table: FoundTable, name: str, column: Column, tables: Sequence[FoundTable], keys: dict[int, Key]
+) -> Reference | None:
+    label = table.references.get(name)
+    called = [each for each in tables if each.label == label]
+    target = next((each for each in called if each.file == table.file), called[0] if called else None)
+    if target is None or not _matched(column, target, keys):
+        return None
+    return Reference(name, target, "declared by the source")
+
+
+def _guessed(
+    table: FoundTable,
+    name: str,
+    column: Column,
+    tables: Sequence[FoundTable],
+    keys: dict[int, Key],
+    own: Key | None,
+) -> Reference | None:
+    is_key = own is not None and name in own.columns
+    best: tuple[int, FoundTable] | None = None
+    for target in tables:
+        key = keys.get(id(target))
+        if key is None or (target is table and is_key) or not _matched(column, target, keys):
+            continue
+        strength = _strength(name, column, table, target, key.columns[0])
+        if strength and not (is_key and strength < 3) and (best is None or strength > best[0]):
+            best = (strength, target)
+    if best is None:
+        return None
+    target = best[1]
+    values = f"all {len(column.distinct):,} different values are keys of {type_name(target.label)}"
+    return Reference(name, target, values)
+
+
+def _strength(name: str, column: Column, table: FoundTable, target: FoundTable, key: str) -> int:
+    """How much speaks for a reference beside its values: 3 its name, 2 that it is an end, 1 that so many texts are no accident."""
+    words = words_of(name)
+    while len(words) > 1 and words[-1] in _REFERENCE_WORDS:
+        words = words[:-1]
+    wanted = type_words(target.label)
+    if wanted and words[-len(wanted) :] == wanted:
+        return 3
+    key_words = words_of(key)
+    is_telling = bool(key_words) and (len(key_words) > 1 or key_words[0] not in _REFERENCE_WORDS)
+    if is_telling and words_of(name)[-len(key_words) :] == key_words and target is not table:
+        return 3
+    if any(name.lower() in pair for pair in _ENDS) or (target is table and _SELF_WORDS & set(words)):
+        return 2
+    is_text = not any(text.lstrip("-").isdigit() for text in column.distinct.slice(0, 1000).to_pylist())
+    return 1 if is_text and target is not table and len(column.distinct) >= MIN_MATCHES else 0
+
+
+def ends_of(
+    table: FoundTable, references: dict[str, Reference], key: Key | None, *, is_referred_to: bool
+) -> tuple[str, str] | None:
+    """The two columns that are the ends, when the rows of a table are edges."""
+    if table.ends is not None:
+        return table.ends if all(end in references for end in table.ends) else None
+    complete = [name for name in references if not table.columns[name].nulls and not table.columns[name].has_empty]
+    lower = {name.lower(): name for name in complete}
+    for first, second in _ENDS:
+        if first in lower and second in lower:
+            return lower[first], lower[second]
+    if is_referred_to or len(complete) != 2:
+        return None
+    if table.key and set(table.key) == set(complete):
+        return complete[0], complete[1]
+    has_own_key = key is not None and key.columns[0] not in complete
+    return None if has_own_key or table.key else (complete[0], complete[1])

@@ -1,0 +1,414 @@
+"""A schema that is guessed from data parses, has nothing to complain about, and takes its own data."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import omnigraph as og
+from omnigraph.errors import AlreadyExists, RejectedRecords, UnreadableInput, UsageError
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.schema.compiler import compile_schema
+
+
+def catalog_of(inferred: og.InferredSchema) -> Catalog:
+    assert og.lint_schema(inferred.schema, is_first=True) == ()
+    return compile_schema(inferred.schema)
+
+
+def loaded(inferred: og.InferredSchema, folder: Path) -> tuple[og.Graph, og.LoadReceipt]:
+    """A graph with the schema that was guessed and all of the data."""
+    shutil.rmtree(folder, ignore_errors=True)
+    graph = og.init(folder, inferred.schema, durability="process")
+    return graph, graph.load(list(inferred.files), mode="append", map=inferred.map, engine="local")
+
+
+def types_of(catalog: Catalog, type: str) -> dict[str, str]:
+    return {name: str(each.type) for name, each in catalog.tables[type].properties.items()}
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def infer_text(tmp_path: Path, text: str, name: str = "things.csv", **options: Any) -> og.InferredSchema:
+    return og.infer_schema(write(tmp_path / name, text), **options)
+
+
+def test_types_are_those_that_every_value_has(tmp_path: Path) -> None:
+    header = "code,whole,part,day,at,yes,zip,big,huge,mixed,list,none,kind"
+    rows = [
+        f"c{number},{number},{number}.5,2026-01-{number:02},2026-01-01T10:00:00Z,true,0{number},{2**63},{2**70},"
+        f'{"x" if number == 9 else number},"[1, {number}]",,{"ab"[number % 2]}'
+        for number in range(1, 31)
+    ]
+    inferred = infer_text(tmp_path, "\n".join([header, *rows]))
+    assert types_of(catalog_of(inferred), "node:Thing") == {
+        "code": "String", "whole": "I64", "part": "F64", "day": "Date", "at": "DateTime", "yes": "Bool", "zip": "String",
+        "big": "U64", "huge": "String", "mixed": "String", "list": "[I64]", "none": "String?", "kind": "enum(a, b)",
+    }  # fmt: skip
+    assert "'mixed': text: 1 of 30 values are not I64, such as \"x\"" in inferred.schema
+    assert "'zip': digits with leading zeros are codes, so text" in inferred.schema
+    assert "'kind': 2 different words in 30 values" in inferred.schema
+    assert "Every row was looked at: 30." in inferred.schema
+    assert loaded(inferred, tmp_path / "g")[1].total_entities == 30
+
+
+def test_a_key_and_references_to_it_make_an_edge(tmp_path: Path) -> None:
+    write(tmp_path / "ports.csv", "LOCODE,Port Name\nA,Aah\nB,Bee\nC,Cee\n")
+    write(tmp_path / "calls.csv", "id,port,note\n1,A,x\n2,B,x\n3,,x\n4,A,x\n")
+    inferred = og.infer_schema(tmp_path)
+    catalog = catalog_of(inferred)
+    assert catalog.nodes["Port"].key == ("locode",)
+    assert catalog.nodes["Call"].key == ("call_id",)
+    assert (catalog.edges["CallPort"].source, catalog.edges["CallPort"].target) == ("Call", "Port")
+    assert "'port': all 2 different values are keys of Port" in inferred.schema
+    graph, receipt = loaded(inferred, tmp_path / "g")
+    assert receipt.loaded == {"node:Call": 4, "node:Port": 3, "edge:CallPort": 3}
+    found = graph.query(
+        "query q() { match { $c: Call  $c callPort $p } return { $c.call_id as call, $p.port_name as port } order { call } }"
+    )
+    assert [tuple(row.values()) for row in found] == [(1, "Aah"), (2, "Bee"), (4, "Aah")]
+
+
+def test_a_table_of_two_references_is_an_edge(tmp_path: Path) -> None:
+    write(tmp_path / "people.csv", "name,age\nAda,36\nBo,28\n")
+    write(tmp_path / "knows.csv", "from,to,since\nAda,Bo,2020-01-01\n")
+    catalog = catalog_of(og.infer_schema(tmp_path))
+    assert (catalog.edges["Know"].source, types_of(catalog, "edge:Know")) == (
+        "Person" if "Person" in catalog.nodes else "People",
+        {"since": "Date"},
+    )
+
+
+def test_a_value_of_no_key_leaves_a_property(tmp_path: Path) -> None:
+    write(tmp_path / "ports.csv", "code\nA\nB\n")
+    write(tmp_path / "calls.csv", "id,port\n1,A\n2,B\n3,Z\n")
+    catalog = catalog_of(og.infer_schema(tmp_path))
+    assert not catalog.edges
+    assert "port" in catalog.nodes["Call"].properties
+
+
+@pytest.mark.parametrize(
+    ("text", "properties"),
+    [
+        ("", None),
+        ("a,b\n", {"a": "String?", "b": "String?"}),
+        ("\ufeffname,n\nx,1\ny,2\n", {"name": "String", "n": "I64"}),
+        ("a;b\n1;2\n3;4\n", {"a": "I64", "b": "I64"}),
+        ("x,x,x\n1,2,\n3,4,5\n", {"x": "I64", "x_2": "I64", "x_3": "I64?"}),
+        ("id,from,to,src,_rowid,match\n1,2,3,4,5,6\n", dict.fromkeys(["thing_id", "from_2", "to_2", "src_2", "rowid", "match"], "I64")),
+        ("größe,2nd,, \n1,2,3,4\n", {"gr_e": "I64", "n2_nd": "I64", "column_3": "I64", "column_4": "I64"}),
+        ("A,a,a_2\n1,2,3\n", {"a": "I64", "a_2": "I64", "a_2_2": "I64"}),
+        ('a\n"say ""hi""\nthere"\n"b // c"\n', {"a": "String"}),
+    ],
+)  # fmt: skip
+def test_hostile_headers_and_cells(text: str, properties: dict[str, str] | None, tmp_path: Path) -> None:
+    if properties is None:
+        with pytest.raises(UsageError, match="nothing to infer a schema from"):
+            infer_text(tmp_path, text)
+        return
+    inferred = infer_text(tmp_path, text)
+    assert types_of(catalog_of(inferred), "node:Thing") == properties
+    loaded(inferred, tmp_path / "g")
+
+
+def test_300_columns(tmp_path: Path) -> None:
+    names = [f"column {number}" for number in range(300)]
+    inferred = infer_text(tmp_path, ",".join(names) + "\n" + ",".join(map(str, range(300))) + "\n")
+    assert len(catalog_of(inferred).nodes["Thing"].properties) == 300
+    assert loaded(inferred, tmp_path / "g")[1].total_entities == 1
+
+
+def test_the_sample_is_stated_and_what_comes_later_is_refused(tmp_path: Path) -> None:
+    inferred = infer_text(tmp_path, "n\n1\n2\nmany\n", sample=2)
+    assert "only the first 2 rows were looked at" in inferred.schema
+    with pytest.raises(RejectedRecords, match=r"things\.csv:4"):
+        loaded(inferred, tmp_path / "g")
+    everything = infer_text(tmp_path, "n\n1\n2\nmany\n", sample=0)
+    assert loaded(everything, tmp_path / "g")[1].total_entities == 3
+
+
+def test_a_key_that_is_asked_for_is_taken_or_refused(tmp_path: Path) -> None:
+    text = "a,b\n1,x\n2,x\n"
+    assert catalog_of(infer_text(tmp_path, text, key=["Thing.a"])).nodes["Thing"].key == ("a",)
+    assert catalog_of(infer_text(tmp_path, text, key=["Thing.a,b"])).nodes["Thing"].key == ("a", "b")
+    with pytest.raises(UsageError, match=r"'b' of things\.csv is no key: 0 of 2 rows lack it, 1 values are different"):
+        infer_text(tmp_path, text, key=["b"])
+    with pytest.raises(UsageError, match=r"no table has the key 'Thing\.c'"):
+        infer_text(tmp_path, text, key=["Thing.c"])
+
+
+ISSUES = [
+    {
+        "number": number,
+        "author": {"login": "ab"[number % 2], "site": "s"},
+        "milestone": {"title": "m", "due": "2026-01-01"},
+        "labels": ["x", "y"][: number % 3],
+        "comments": [{"body": f"b{each}", "author": {"login": "a", "site": "s"}} for each in range(number % 3)],
+    }
+    for number in range(1, 8)
+]
+
+
+@pytest.mark.parametrize("shape", ["lines", "array", "document"])
+def test_nested_json_becomes_types_edges_and_flat_properties(shape: str, tmp_path: Path) -> None:
+    text = {
+        "lines": "\n".join(map(json.dumps, ISSUES)),
+        "array": json.dumps(ISSUES, indent=1),
+        "document": json.dumps({"issues": ISSUES}),
+    }[shape]
+    inferred = infer_text(tmp_path, text, "issues.json")
+    catalog = catalog_of(inferred)
+    assert types_of(catalog, "node:Issue") == {
+        "number": "I64", "milestone_title": "String", "milestone_due": "Date", "labels": "[String]"
+    }  # fmt: skip
+    assert catalog.nodes["Author"].key == ("login",)
+    assert set(catalog.edges) == {"IssueAuthor", "CommentAuthor", "IssueComment"}
+    comments = sum(len(issue["comments"]) for issue in ISSUES)  # type: ignore[arg-type]  # a list
+    assert loaded(inferred, tmp_path / "g")[1].loaded == {
+        "node:Issue": 7, "node:Author": 2, "node:Comment": comments, "edge:IssueAuthor": 7, "edge:CommentAuthor": comments,
+        "edge:IssueComment": comments,
+    }  # fmt: skip
+
+
+def test_parts_of_one_table_are_one_type(tmp_path: Path) -> None:
+    for part in range(3):
+        frame = pa.table(
+            {
+                "event": [f"{part}-{row}" for row in range(4)],
+                "at": pa.array([0] * 4, pa.timestamp("ms")),
+                "x": {"y": [1] * 4}["y"],
+            }
+        )
+        pq.write_table(frame, tmp_path / f"events-{part:04}.parquet")
+    inferred = og.infer_schema(tmp_path)
+    assert types_of(catalog_of(inferred), "node:Event") == {"event": "String", "at": "DateTime", "x": "I64"}
+    assert loaded(inferred, tmp_path / "g")[1].loaded == {"node:Event": 12}
+
+
+def test_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
+    columns = {
+        "u": pa.array([2**64 - 1], pa.uint64()),
+        "d": pa.array([1], pa.decimal128(10, 2)),
+        "s": pa.array([{"a": 1, "b": {"c": "x"}}]),
+        "l": pa.array([[{"a": 1}]]),
+        "t": pa.array([1], pa.time64("us")),
+        "k": pa.array(["x"]).dictionary_encode(),
+        "raw": pa.array([b"x"]),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    inferred = og.infer_schema(tmp_path)
+    assert types_of(catalog_of(inferred), "node:Row") == {
+        "u": "U64", "d": "F64", "s_a": "I64", "s_b_c": "String", "l": "String", "t": "String", "k": "String", "raw": "Blob"
+    }  # fmt: skip
+    graph, _ = loaded(inferred, tmp_path / "g")
+    (row,) = graph.query("query q() { match { $r: Row } return { $r.l as l, $r.t as t, $r.s_b_c as c } }").rows
+    assert row == {"l": '[{"a": 1}]', "t": "00:00:00.000001", "c": "x"}
+
+
+NEO4J = {
+    "people.csv": "personId:ID(P),name,born:int,aliases:string[],:LABEL\n1,Ann,1970,a;b,Person\n2,Bo,,,Person;Actor\n",
+    "works.csv": ":ID(W),title,:LABEL\n1,Up,Movie\n2,It,Book\n",
+    "roles.csv": ":START_ID(P),role,:END_ID(W),:TYPE\n1,x,1,ACTED_IN\n2,,1,ACTED_IN\n2,,1,LIKES\n1,,2,LIKES\n",
+}
+
+
+def test_an_export_for_neo4j_is_what_its_headers_say(tmp_path: Path) -> None:
+    for name, text in NEO4J.items():
+        write(tmp_path / name, text)
+    inferred = og.infer_schema(tmp_path)
+    catalog = catalog_of(inferred)
+    assert types_of(catalog, "node:Person") == {
+        "personId": "I64", "name": "String", "born": "I64?", "aliases": "[String]?", "labels": "[String]"
+    }  # fmt: skip
+    ends = {name: (edge.source, edge.target) for name, edge in catalog.edges.items()}
+    assert ends == {
+        "ActedIn": ("Person", "Movie"), "PersonLikesMovie": ("Person", "Movie"), "PersonLikesBook": ("Person", "Book")
+    }  # fmt: skip
+    graph, receipt = loaded(inferred, tmp_path / "g")
+    assert receipt.loaded == {
+        "node:Person": 2, "node:Movie": 1, "node:Book": 1, "edge:ActedIn": 2, "edge:PersonLikesMovie": 1,
+        "edge:PersonLikesBook": 1,
+    }  # fmt: skip
+    assert (graph.entity("Person", "2") or {})["labels"] == ["Person", "Actor"]
+
+
+def test_a_relationship_to_no_node_is_named(tmp_path: Path) -> None:
+    for name, text in NEO4J.items():
+        write(tmp_path / name, text + ("9,,1,LIKES\n" if name == "roles.csv" else ""))
+    with pytest.raises(UsageError, match=r"'9' in ':START_ID\(P\)' of roles\.csv is the id of no node"):
+        og.infer_schema(tmp_path)
+
+
+def test_a_folder_of_kuzu_is_what_its_schema_says(tmp_path: Path) -> None:
+    write(
+        tmp_path / "schema.cypher",
+        "CREATE NODE TABLE User (name STRING, age INT64, PRIMARY KEY(name));\nCREATE REL TABLE Follows (FROM User TO User, since INT64);\n",
+    )
+    write(
+        tmp_path / "copy.cypher",
+        'COPY User FROM "users.csv" (header=true);\nCOPY Follows FROM "f.csv" (header=true);\n',
+    )
+    write(tmp_path / "users.csv", "name,age\nAda,36\nBo,28\n")
+    write(tmp_path / "f.csv", "a,b,since\nAda,Bo,2020\n")
+    inferred = og.infer_schema(tmp_path)
+    catalog = catalog_of(inferred)
+    assert catalog.nodes["User"].key == ("name",)
+    (edge,) = catalog.edges.values()
+    assert (edge.source, edge.target, list(edge.properties)) == ("User", "User", ["since"])
+    assert loaded(inferred, tmp_path / "g")[1].total_entities == 3
+
+
+SHOP = """
+create table customers (id integer primary key, email text not null);
+create table products (sku text primary key, price real);
+create table orders (id integer primary key, customer_id integer references customers(id), placed text);
+create table order_items (order_id integer references orders(id), sku text references products, n integer, primary key (order_id, sku));
+insert into customers values (1, 'a@x'), (2, 'b@x');
+insert into products values ('p1', 9.5), ('p2', 3);
+insert into orders values (1, 1, '2026-01-01'), (2, null, '2026-01-02');
+insert into order_items values (1, 'p1', 2), (1, 'p2', 1);
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_foreign_keys_and_join_tables_of_a_database_are_edges(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    connection: Any = sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(str(path))
+    for statement in filter(str.strip, SHOP.split(";")):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    inferred = og.infer_schema(path)
+    catalog = catalog_of(inferred)
+    assert {name: node.key for name, node in catalog.nodes.items()} == {
+        "Customer": ("customer_id",), "Order": ("order_id",), "Product": ("sku",)
+    }  # fmt: skip
+    assert {name: (edge.source, edge.target) for name, edge in catalog.edges.items()} == {
+        "OrderCustomer": ("Order", "Customer"), "OrderItem": ("Order", "Product")
+    }  # fmt: skip
+    assert loaded(inferred, tmp_path / "g")[1].loaded == {
+        "node:Customer": 2, "node:Order": 2, "node:Product": 2, "edge:OrderCustomer": 1, "edge:OrderItem": 2
+    }  # fmt: skip
+
+
+def test_what_is_no_data_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b"\x1f\x8b123")
+    with pytest.raises(UnreadableInput, match="the file is gzip data"):
+        og.infer_schema(tmp_path)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError, match="there is no data in"):
+        og.infer_schema(Path(write(tmp_path / "other" / "readme.md", "x")).parent)
+
+
+def test_an_import_is_one_commit_and_can_be_run_again_after_it_failed(tmp_path: Path) -> None:
+    source = write(tmp_path / "things.csv", "n\n1\n2\nmany\n")
+    dry = og.import_data(source, tmp_path / "g", sample=2, dry_run=True)
+    assert (dry.graph, (tmp_path / "g").exists()) == (None, False)
+    with pytest.raises(RejectedRecords) as caught:
+        og.import_data(source, tmp_path / "g", sample=2, engine="local")
+    assert "was made and holds nothing: run the import again" in str(caught.value.hint)
+    imported = og.import_data(source, tmp_path / "g", engine="local")
+    assert imported.graph is not None
+    assert next(commit.kind for commit in imported.graph.commits()) == "load"
+    assert imported.graph.snapshot().types[0].entities == 3
+    with pytest.raises(AlreadyExists):
+        og.import_data(source, tmp_path / "g", engine="local")
+
+
+# ---------------------------------------------------------------- anything
+
+
+def quoted(cell: str | None) -> str:
+    return "" if cell is None else '"' + cell.replace('"', '""') + '"'
+
+
+CELL = st.one_of(
+    st.none(),
+    st.integers(-(2**70), 2**70).map(str),
+    st.floats(allow_nan=False).map(repr),
+    st.sampled_from(
+        ["", "true", "007", "2026-01-01", "2026-02-30", "2026-01-01 10:00", "[1]", '["a"]', "[", "N/A", "a", "b"]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=5),
+)
+NAME = st.one_of(
+    st.sampled_from(["id", "name", "from", "to", "type", "Table", "a b", "", "#", "x:ID", "_rowid", "a.b"]),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[tuple[list[str], list[list[str | None]]]]:
+    drawn = []
+    for _ in range(draw(st.integers(1, 3))):
+        header = draw(st.lists(NAME, min_size=2, max_size=4))
+        column = st.one_of(
+            CELL, draw(st.sampled_from([st.integers(0, 5).map(str), st.sampled_from(["k1", "k2", "k3"])]))
+        )
+        drawn.append((header, draw(st.lists(st.lists(column, min_size=len(header), max_size=len(header)), max_size=8))))
+    return drawn
+
+
+@given(tables())
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=8
+)
+def test_whatever_the_files_hold_their_schema_takes_them(
+    tmp_path: Path, drawn: list[tuple[list[str], list[list[str | None]]]]
+) -> None:
+    folder = tmp_path / "data"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for number, (header, rows) in enumerate(drawn):
+        with (folder / f"t{number}x.csv").open("w", encoding="utf-8", newline="") as file:
+            for row in [header, *rows]:
+                file.write(",".join(map(quoted, row)) + "\n")
+    inferred = og.infer_schema(folder)
+    catalog_of(inferred)
+    _, receipt = loaded(inferred, tmp_path / "g")
+    nodes = sum(count for key, count in receipt.loaded.items() if key.startswith("node:"))
+    whole = sum(any(cell is not None for cell in row) for _, rows in drawn for row in rows)
+    assert nodes + sum(receipt.loaded.values()) >= whole >= nodes
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**65), 2**65), st.floats(allow_nan=False), st.text(max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["id", "login", "a", "b.c", "#", "x y", ""]), inner, max_size=4),
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["id", "name", "user", "items", "é"]), JSON, max_size=4), min_size=1, max_size=6
+    )
+)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=8
+)
+def test_whatever_json_holds_its_schema_takes_it(tmp_path: Path, documents: list[dict[str, Any]]) -> None:
+    text = json.dumps(documents)
+    (tmp_path / "docs.json").write_text(text, encoding="utf-8")
+    try:
+        inferred = og.infer_schema(tmp_path / "docs.json")
+    except UsageError:
+        assert not any(documents)
+        return
+    catalog_of(inferred)
+    loaded(inferred, tmp_path / "g")
