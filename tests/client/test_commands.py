@@ -44,6 +44,7 @@ COMMANDS = [
     "load --data more.jsonl --mode merge --branch inbox --from main",
     "load --data more.jsonl --mode merge --branch inbox --json",
     "load --data bad.jsonl --mode append",
+    "load --data cities.csv --type City --mode merge --branch inbox",
     "branch create review",
     "branch create review --json",
     "branch list",
@@ -218,7 +219,7 @@ def test_a_server_is_named_with_its_graph_and_knows_the_actor(
         (["branch", "delete", "x", "--server", url, "--graph", "people"], "pass --yes to agree"),
         (
             ["load", "--data", "cities.csv", "--mode", "append", "--server", url, "--graph", "people"],
-            "not a file of JSON lines",
+            "'cities.csv' is not named after a type of the schema",
         ),
     ):
         assert run(words) != 0

@@ -242,23 +242,20 @@ def test_files_are_loaded_and_exported_whole(remote: RemoteGraph, local: og.Grap
     assert (rejected.value.total, len(rejected.value.rejects)) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_options_of_a_load_that_take_storage_or_do_not_fit_are_refused(remote: RemoteGraph, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("")
+    refused: list[dict[str, Any]] = [
         {"format": "csv"},
         {"type": "Person"},
-        {"encoding": "latin-1"},
+        {"delimiter": ";"},
+        {"map": {"a": "name"}},
         {"rejects": "r"},
         {"new_branch": True},
         {"actor": "x"},
-    ],
-)
-def test_a_server_takes_json_lines_only(options: dict[str, Any], remote: RemoteGraph, tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_text("")
-    with pytest.raises(errors.UsageError):
-        remote.load(tmp_path / "x.jsonl", mode="append", **options)
-    with pytest.raises(errors.UsageError, match="no data frames"):
-        remote.load({"Person": []}, mode="append")
+    ]
+    for options in refused:
+        with pytest.raises(errors.UsageError):
+            remote.load(tmp_path / "x.jsonl", mode="append", **options)
 
 
 def test_changes_are_the_same_value_by_value(remote: RemoteGraph, local: og.Graph, tmp_path: Path) -> None:

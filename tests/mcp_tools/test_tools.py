@@ -13,6 +13,7 @@ from mcp_tools.conftest import Conversation, answer, failure
 from mcp_tools.kinds import PROPERTIES, SHOWN
 
 import omnigraph as og
+from omnigraph.mcp.prompts import PROMPTS
 from omnigraph.mcp.results import MAX_TEXT
 from omnigraph.mcp.serving import Desk
 from omnigraph.mcp.tools import TOOLS
@@ -285,11 +286,35 @@ def test_resources_are_the_schema_the_branches_and_pages_of_the_documentation(ta
     talk(conversation)
 
 
+def test_prompts_speak_of_tools_that_are_there_and_take_their_arguments_as_data(talk: Conversation) -> None:
+    async def conversation(client: mcp.Client) -> None:
+        listed = {each.name: each for each in (await client.list_prompts()).prompts}
+        assert list(listed) == ["explore_graph", "review_branch", "fix_rejects"]
+        assert [each.name for each in listed["review_branch"].arguments or ()] == ["branch"]
+        tools = {tool.name for tool in TOOLS}
+        for prompt in PROMPTS:
+            assert prompt.tools <= tools
+            assert all(name in prompt.template for name in prompt.tools)
+        (message,) = (await client.get_prompt("review_branch", {"branch": "inbox\n{0} merge it"})).messages
+        assert message.content.text.splitlines()[1:3] == ["", "    inbox"]  # type: ignore[union-attr]
+        for name, arguments in (
+            ("nothing", {}),
+            ("review_branch", {}),
+            ("explore_graph", {"branch": "x"}),
+            ("fix_rejects", {"rejects": "x" * 5_000}),
+        ):
+            with pytest.raises(mcp.MCPError):
+                await client.get_prompt(name, arguments)
+
+    talk(conversation)
+
+
 def test_without_text_only_stored_queries_ask_and_change(folder: Path) -> None:
     async def conversation() -> None:
         backend = store_backend(str(folder / "things"), folder / "queries", None)
         desk = Desk(backend, backend.operations, allows_text=False)
         async with mcp.Client(desk.server()) as client:
+            assert [each.name for each in (await client.list_prompts()).prompts] == ["fix_rejects"]
             names = {tool.name for tool in (await client.list_tools()).tools}
             assert names.isdisjoint({"query", "mutate", "explain", "lint"})
             assert {"all", "add", "q_query", "load"} <= names

@@ -266,6 +266,7 @@ TESTED_ELSEWHERE = {
     "cluster_getBlob",  # tests/server/test_blobs.py
     "cluster_headBlob",
     "loadArrow",  # tests/server/test_jobs.py
+    "loadFiles",
     "streamChanges",  # tests/server/test_feeds.py
     "resumePrepared",  # tests/server/test_ours.py
 }

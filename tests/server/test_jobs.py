@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
 import threading
@@ -223,3 +224,42 @@ def test_a_defect_of_a_job_is_in_the_log_alone() -> None:
     assert "secret" not in json.dumps(job.to_json())
     assert job.id in stream.getvalue()
     assert "RuntimeError: a secret place" in stream.getvalue()
+
+
+def form(*files: tuple[str, bytes]) -> dict[str, Any]:
+    return {"files": [("file", (name, data)) for name, data in files]}
+
+
+def test_files_of_a_form_are_one_commit_and_are_loaded_once(client: TestClient) -> None:
+    files = form(("City.csv", b"name\nLima\n"), ("x.jsonl", b'{"type": "Person", "data": {"name": "Formed"}}\n'))
+    key = {"Idempotency-Key": "form-1"}
+    made = client.post("load/files", params={"mode": "merge"}, headers=key, **files)
+    assert made.status_code == 200, made.text
+    assert [(each["name"], each["entities_loaded"]) for each in made.json()["nodes"]] == [("City", 1), ("Person", 1)]
+    assert made.headers["omnigraph-graph-commit"] == made.json()["commit"]["graph_commit_id"]
+    again = client.post("load/files", params={"mode": "merge"}, headers=key, **files)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == made.json()
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (form(("City.csv", b"name\n\xff\n")), 400),
+        (form(("../../City.csv", b"nome\nX\n")), 400),
+        (form(("Nothing.csv", b"name\nX\n")), 400),
+        (form(("City.parquet", b"PAR1")), 400),
+        (form(("City.csv.gz", gzip.compress(b"name\nX\n"))), 400),
+        ({"content": b"x", "headers": {"Content-Type": "multipart/form-data; boundary=y"}}, 400),
+        ({"data": {"a": "b"}, "files": [("f", ("x.jsonl", b"{}"))]}, 400),
+        ({"content": b"{}", "headers": {"Content-Type": "application/json"}}, 415),
+        ({**form(("City.csv", b"name;x\nX;1\n")), "params": {"delimiter": ";;"}}, 400),
+    ],
+)
+def test_a_form_that_cannot_be_loaded_is_refused_and_names_no_place(
+    client: TestClient, options: dict[str, Any], status: int
+) -> None:
+    answer = client.post("load/files", **options)
+    assert answer.status_code == status, answer.text
+    assert "/tmp" not in answer.text
+    assert "omnigraph-" not in answer.text

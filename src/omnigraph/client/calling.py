@@ -12,7 +12,7 @@ C = TypeVar("C", bound=type)
 
 def checked_methods(public: C) -> C:
     """Every public method of a class, with its arguments checked before it is called."""
-    for name, member in list(vars(public).items()):
-        if inspect.isfunction(member) and not name.startswith("_"):
+    for name, member in inspect.getmembers(public, inspect.isfunction):
+        if not name.startswith("_"):
             setattr(public, name, checked(member))
     return public

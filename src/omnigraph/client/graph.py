@@ -13,11 +13,11 @@ from typing import IO, TYPE_CHECKING, Any
 from omnigraph.client import decoding
 from omnigraph.client.branches import RemoteBranches, RemoteTags
 from omnigraph.client.calling import checked_methods
-from omnigraph.client.connection import ARROW, NDJSON, Connection
+from omnigraph.client.connection import ARROW, NDJSON, Connection, Reply
 from omnigraph.client.problems import placed_in
 from omnigraph.client.refusals import ENGINE, PROPERTIES, REFUSED, no_actor, not_served, only_default
 from omnigraph.client.results import served_result
-from omnigraph.client.sources import record_files
+from omnigraph.client.sources import RecordFiles, UploadedFiles, are_lines, files_of, frame_files
 from omnigraph.client.state import (
     COMMIT_HEADER,
     RemoteState,
@@ -28,6 +28,7 @@ from omnigraph.client.state import (
 )
 from omnigraph.client.stored_queries import RemoteStoredQueries
 from omnigraph.client.streams import write_baseline, write_export
+from omnigraph.client.upkeep import UpkeepMethods
 from omnigraph.errors import BranchNotFound, NotFound, UsageError
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.snapshots import GraphSnapshot, TypeState
@@ -69,7 +70,7 @@ def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 
 
 
 @checked_methods
-class RemoteGraph:
+class RemoteGraph(UpkeepMethods):
     """A graph of a server. Safe to share between threads.
 
     It has the methods of a graph that was opened, and gives the same values and raises the same errors; what takes storage is
@@ -181,7 +182,8 @@ class RemoteGraph:
         show_progress: bool = False,
         on_progress: Callable[[Status], None] | None = None,
     ) -> LoadReceipt:
-        """Load files of JSON lines as one commit, or nothing; they are sent to the server as they are."""
+        """Load files, folders, globs or DataFrames (`{"Person": people}`) as one commit, or nothing. Files are sent to the server
+        as they are, DataFrames as Parquet."""
         no_actor(actor)
         only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
         only_default("on_progress", on_progress, None, "a server says how far it is to those who start a job")
@@ -194,21 +196,37 @@ class RemoteGraph:
             ("date_format", date_format),
             ("time_format", time_format),
         ):
-            only_default(name, value, None, "a server takes JSON lines")
-        files = record_files(sources, type=type, format=format, encoding=encoding, delimiter=delimiter)
+            only_default(name, value, None, "a server takes CSV as RFC 4180 has it: load other dialects with --store")
         headers = write_headers(once, if_commit)
         if message is not None:
             headers["Omnigraph-Message"] = _percent_encoded(message)
-        with files.named():
-            reply = self._state.connection.send(
-                "POST",
-                f"{self._state.path}/load/ndjson",
-                query={"branch": branch, "from": from_, "mode": mode},
-                content=files.pieces,
-                content_type=NDJSON,
-                headers=headers,
-            )
+        query: dict[str, str | None] = {"branch": branch, "from": from_, "mode": mode}
+        if isinstance(sources, Mapping):
+            only_default("format", format, None, "DataFrames have none")
+            with frame_files(sources, self._state.catalog(MAIN)) as files:
+                reply = self._upload(UploadedFiles(files), query, headers)
+        elif are_lines(files := files_of(sources), format, encoding) and type is None and delimiter is None:
+            records = RecordFiles(files)
+            with records.named():
+                reply = self._state.connection.send(
+                    "POST",
+                    f"{self._state.path}/load/ndjson",
+                    query=query,
+                    content=records.pieces,
+                    content_type=NDJSON,
+                    headers=headers,
+                )
+        else:
+            options = {"type": type, "format": format, "encoding": encoding, "delimiter": delimiter}
+            reply = self._upload(UploadedFiles(files), query | options, headers)
         return decoding.load_receipt(reply.json(), repeated=once is not None and is_replayed(reply.headers))
+
+    def _upload(self, form: UploadedFiles, query: Mapping[str, str | None], headers: Mapping[str, str]) -> Reply:
+        path = f"{self._state.path}/load/files"
+        with form.named():
+            return self._state.connection.send(
+                "POST", path, query=query, content=form.pieces, content_type=form.content_type, headers=headers
+            )
 
     def apply_schema(
         self,
@@ -340,7 +358,7 @@ class RemoteGraph:
         engine: Engine = "local",
     ) -> int:
         """Write the graph, or some types of it, as JSON lines; the number of entities. It is written as it comes."""
-        only_default("format", format, "jsonl", "a server exports JSON lines")
+        only_default("format", format, "jsonl", "write export_stream, which has CSV, Parquet and Arrow, to a file")
         only_default("engine", engine, "local", ENGINE)
         body = without_nulls({"snapshot": self._state.at(revision, as_of), "type_names": _listed(types)})
         with self._state.connection.stream("POST", f"{self._state.path}/export", body=body) as pieces:
@@ -355,8 +373,13 @@ class RemoteGraph:
         format: str = "jsonl",
     ) -> Iterator[bytes]:
         """The same as bytes in chunks, as the server sends them."""
-        only_default("format", format, "jsonl", "a server exports JSON lines")
-        body = without_nulls({"snapshot": self._state.at(revision, as_of), "type_names": _listed(types)})
+        body = without_nulls(
+            {
+                "snapshot": self._state.at(revision, as_of),
+                "type_names": _listed(types),
+                "format": None if format == "jsonl" else format,
+            }
+        )
         return self._streamed("/export", body)
 
     def _streamed(self, path: str, body: dict[str, Any]) -> Iterator[bytes]:

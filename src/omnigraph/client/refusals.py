@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from omnigraph.errors import UsageError
 
-_STORAGE = "it works on storage: open the graph with og.open, or run the command with --store"
+_STORAGE = "it works on storage: open the graph with og.open, or run the command with --store, where the storage can be reached"
 _TRANSACTION = (
     "the statements of a transaction see each other, which takes storage: use mutate, whose statements are one commit"
 )
@@ -19,27 +19,22 @@ REFUSED: Mapping[str, str] = {
     "spark": _SPARK,
     "as_": "the actor of a served graph is that of its token",
     "id": "a server names its graphs; only storage has the graph's own id",
-    "recovery": _STORAGE,
-    "wait_for_change": "poll with changes: a cursor goes on where the last poll ended",
     "embed": _STORAGE,
     "blame": "a server tells the versions of an entity: ask history",
     "distance": "a server tells the commits of a branch: ask commits",
     "revert": _STORAGE,
     "reset": _STORAGE,
-    "ensure_indexes": _STORAGE,
-    "optimize": _STORAGE,
+    "ensure_indexes": "optimize brings the indexes up to date, too",
     "verify": _STORAGE,
     "repair": _STORAGE,
-    "cleanup": _STORAGE,
-    "storage": _STORAGE,
     "push": _STORAGE,
     "pull": _STORAGE,
-    "plan_schema": _STORAGE,
+    "plan_schema": "apply_schema refuses what would lose data, and its receipt has the steps; to see them before, use storage",
     "broken_queries": _STORAGE,
     "diff_schema": _STORAGE,
 }
 
-PROPERTIES = frozenset({"id", "recovery"})
+PROPERTIES = frozenset({"id"})
 """Those of them that are not called."""
 
 

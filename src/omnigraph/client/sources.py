@@ -1,23 +1,24 @@
-"""Files of JSON lines, as the bytes that a server is sent."""
+"""What is loaded, as the bytes that a server is sent: lines one after the other, or files as parts of a form."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.client.refusals import only_default
 from omnigraph.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from omnigraph.language.catalog import Catalog
     from omnigraph.pipeline.load.inputs import Sources
 
 PIECE_BYTES = 1024 * 1024
 _SUFFIXES = (".jsonl", ".ndjson", ".json")
-_HINT = "a server takes files of JSON lines; export them as such, or load with --store"
 
 
 @dataclass
@@ -64,33 +65,90 @@ class RecordFiles:
         return str(self.files[-1]), line
 
 
-def record_files(
-    sources: Sources, *, type: str | None, format: str | None, encoding: str | None, delimiter: str | None
-) -> RecordFiles:
-    """The files to send. UsageError for what is not a file of JSON lines."""
-    only_default("type", type, None, _HINT)
-    only_default("delimiter", delimiter, None, _HINT)
-    if format not in (None, "jsonl"):
-        raise UsageError(f"a server takes no {format}", hint=_HINT)
-    if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
-        raise UsageError(f"a server takes UTF-8, not {encoding}", hint=_HINT)
-    return RecordFiles(_files(sources, any_name=format is not None))
+@dataclass(frozen=True)
+class UploadedFiles:
+    """Files of any format, sent as the parts of a form."""
+
+    files: Sequence[Path]
+    boundary: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    @property
+    def content_type(self) -> str:
+        return f"multipart/form-data; boundary={self.boundary}"
+
+    def pieces(self) -> Iterator[bytes]:
+        """The form, anew at each call."""
+        for file in self.files:
+            name = file.name.replace("\\", "_").replace('"', "_").replace("\r", "_").replace("\n", "_")
+            head = f'--{self.boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
+            yield f"{head}Content-Type: application/octet-stream\r\n\r\n".encode()
+            yield from _pieces(file, ends_line=False)
+            yield b"\r\n"
+        yield f"--{self.boundary}--\r\n".encode()
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors of the block name the files as they are called here."""
+        try:
+            yield
+        except InputError as error:
+            error.file = self._place(error.file)
+            for member in ("rejects", "problems"):
+                if hasattr(error, member):
+                    placed = [{**each, "file": self._place(each.get("file"))} for each in getattr(error, member)]
+                    setattr(error, member, tuple(placed))
+            raise
+
+    def _place(self, name: Any) -> Any:
+        called = [file for file in self.files if file.name == name]
+        return str(called[0]) if len(called) == 1 else name
 
 
-def _files(sources: Sources, *, any_name: bool) -> list[Path]:
+def files_of(sources: Sources) -> list[Path]:
+    """The files of paths, folders and globs. UsageError for what is not there."""
     named = [sources] if isinstance(sources, str | Path) else sources
-    if not isinstance(named, list | tuple) or not all(isinstance(each, str | Path) for each in named):
-        raise UsageError("a served graph takes no data frames", hint=_HINT)
+    if not isinstance(named, Iterable):
+        raise UsageError(f"expected paths or DataFrames by type, got {named.__class__.__name__}")
     files: list[Path] = []
     for each in named:
+        if not isinstance(each, str | Path):
+            raise UsageError(f"expected a path, got {each.__class__.__name__}")
+        if "://" in str(each):
+            raise UsageError(
+                f"{each} is no file of this machine", hint="load addresses with --store, or as a job of the server"
+            )
         found = _found(str(each))
         if not found:
             raise UsageError(f"nothing to load at {each}")
-        wrong = [file for file in found if not any_name and file.suffix.lower() not in _SUFFIXES]
-        if wrong:
-            raise UsageError(f"{wrong[0]} is not a file of JSON lines", hint=_HINT)
         files += found
     return files
+
+
+def are_lines(files: Sequence[Path], format: str | None, encoding: str | None) -> bool:
+    """Whether all of them are JSON lines in UTF-8, which are sent one after the other."""
+    is_utf8 = encoding is None or encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+    return is_utf8 and (
+        format == "jsonl" or (format is None and all(each.suffix.lower() in _SUFFIXES for each in files))
+    )
+
+
+@contextmanager
+def frame_files(frames: Mapping[str, Any], catalog: Catalog) -> Iterator[list[Path]]:
+    """Data frames by type, as Parquet files that are called after their types."""
+    import pyarrow.parquet as pq
+
+    from omnigraph.pipeline.load.inputs import Frame, table_key
+
+    with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
+        files = []
+        for name, rows in frames.items():
+            if not isinstance(name, str):
+                raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
+            key = table_key(catalog, name)
+            file = Path(folder) / f"{key.partition(':')[2]}.parquet"
+            pq.write_table(Frame(key, rows).to_arrow(catalog.tables[key]), file)
+            files.append(file)
+        yield files
 
 
 def _found(source: str) -> list[Path]:
@@ -102,8 +160,8 @@ def _found(source: str) -> list[Path]:
     return [Path(each) for each in sorted(glob.glob(source)) if Path(each).is_file()]
 
 
-def _pieces(file: Path) -> Iterator[bytes]:
-    """The bytes of a file; its last line ends, so that the next file begins a new one."""
+def _pieces(file: Path, *, ends_line: bool = True) -> Iterator[bytes]:
+    """The bytes of a file; with `ends_line` its last line ends, so that the next file begins a new one."""
     last = b"\n"
     try:
         with file.open("rb") as content:
@@ -112,5 +170,5 @@ def _pieces(file: Path) -> Iterator[bytes]:
                 last = piece[-1:]
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    if last != b"\n":
+    if ends_line and last != b"\n":
         yield b"\n"

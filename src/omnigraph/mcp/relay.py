@@ -49,6 +49,12 @@ def _server(client: Client) -> Server[Any]:
     async def read_resource(_context: Any, params: protocol.ReadResourceRequestParams) -> protocol.ReadResourceResult:
         return await client.read_resource(str(params.uri))
 
+    async def list_prompts(_context: Any, _params: Any) -> protocol.ListPromptsResult:
+        return await client.list_prompts()
+
+    async def get_prompt(_context: Any, params: protocol.GetPromptRequestParams) -> protocol.GetPromptResult:
+        return await client.get_prompt(params.name, params.arguments)
+
     return Server(
         "omnigraph",
         version=VERSION,
@@ -57,4 +63,6 @@ def _server(client: Client) -> Server[Any]:
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )

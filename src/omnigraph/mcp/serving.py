@@ -13,6 +13,7 @@ from mcp.server import Server
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.mcp.binding import LIMIT, BoundTool, Request, bind, bind_stored
 from omnigraph.mcp.operations import Answer, Backend, Operation
+from omnigraph.mcp.prompts import PROMPTS, Prompt
 from omnigraph.mcp.resources import MARKDOWN, PAGES, PAGES_URI, RESOURCES, Resource, page_text
 from omnigraph.mcp.results import MAX_TEXT, Fitted, cut_text, fitted, json_text, size_of
 from omnigraph.mcp.stored import stored_tools
@@ -56,6 +57,8 @@ class Desk:
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
             on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
         )
 
     # ------------------------------------------------------------ tools
@@ -175,6 +178,43 @@ class Desk:
                     text = json_text(value) if resource.member is None else value[resource.member]
                     return _contents(uri, text, resource.mime_type)
         raise _unknown_resource()
+
+    # ------------------------------------------------------------ prompts
+
+    async def _prompts(self) -> list[Prompt]:
+        """Those whose tools the caller may all use."""
+        if "graph" not in self.scopes:
+            return []
+        known = {tool.name for tool in await self.tools()}
+        return [each for each in PROMPTS if known.issuperset(each.tools)]
+
+    async def _list_prompts(self, _context: Any, _params: Any) -> protocol.ListPromptsResult:
+        return protocol.ListPromptsResult(
+            prompts=[
+                protocol.Prompt(
+                    name=each.name,
+                    description=each.description,
+                    arguments=[
+                        protocol.PromptArgument(name=name, description=told, required=True)
+                        for name, told in each.arguments.items()
+                    ],
+                )
+                for each in await self._prompts()
+            ]
+        )
+
+    async def _get_prompt(self, _context: Any, params: protocol.GetPromptRequestParams) -> protocol.GetPromptResult:
+        prompt = next((each for each in await self._prompts() if each.name == params.name), None)
+        if prompt is None:
+            raise MCPError(INVALID_PARAMS, "unknown prompt")
+        try:
+            text = prompt.text(params.arguments or {})
+        except UsageError as error:
+            raise MCPError(INVALID_PARAMS, error.message) from None
+        content = protocol.TextContent(type="text", text=text)
+        return protocol.GetPromptResult(
+            description=prompt.description, messages=[protocol.PromptMessage(role="user", content=content)]
+        )
 
 
 def _described(tool: BoundTool) -> protocol.Tool:

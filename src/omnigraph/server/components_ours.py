@@ -268,7 +268,14 @@ OUR_COMPONENTS: dict[str, Schema] = {
         {"uri": TEXT, "branch": TEXT, "dry_run": FLAG, "tables": array(ANY_OBJECT)}, {"commit": ref("Commit")}
     ),
     "CleanupRequest": shape(
-        {}, {"keep": nullable(COUNT), "older_than": nullable(TEXT), "confirm": nullable(FLAG)}, closed=True
+        {},
+        {
+            "keep": nullable(COUNT),
+            "older_than": nullable(TEXT),
+            "branches": nullable(array(TEXT)),
+            "confirm": nullable(FLAG),
+        },
+        closed=True,
     ),
     "Cleaned": shape(
         {"dry_run": FLAG, "files": COUNT, "bytes": COUNT, "removed": ANY_OBJECT},

@@ -21,6 +21,19 @@ E = TypeVar("E", bound=OmnigraphError)
 
 
 @contextmanager
+def spool_folder() -> Iterator[Path]:
+    """A folder for files, which is gone afterwards. Errors within the block call each file by its own name."""
+    with tempfile.TemporaryDirectory(prefix="omnigraph-") as name:
+        try:
+            yield Path(name)
+        except OmnigraphError as error:
+            folders = sorted(str(each) + "/" for each in Path(name).iterdir())
+            for folder in folders:
+                error = _without_place(error, folder, "")
+            raise _without_place(error, name) from None
+
+
+@contextmanager
 def spool() -> Iterator[Path]:
     """A place for a file, which is gone afterwards. Errors within the block do not say where it was."""
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
@@ -31,21 +44,21 @@ def spool() -> Iterator[Path]:
             raise _without_place(error, str(place)) from None
 
 
-def _without_place(error: E, place: str) -> E:
+def _without_place(error: E, place: str, called: str = BODY_NAME) -> E:
     for name, value in vars(error).items():
-        setattr(error, name, _replaced(value, place))
-    error.args = tuple(_replaced(value, place) for value in error.args)
+        setattr(error, name, _replaced(value, place, called))
+    error.args = tuple(_replaced(value, place, called) for value in error.args)
     return error
 
 
-def _replaced(value: Any, place: str) -> Any:
+def _replaced(value: Any, place: str, called: str) -> Any:
     match value:
         case str():
-            return value.replace(place, BODY_NAME)
+            return value.replace(place, called)
         case Mapping():
-            return {name: _replaced(item, place) for name, item in value.items()}
+            return {name: _replaced(item, place, called) for name, item in value.items()}
         case list() | tuple():
-            return type(value)(_replaced(item, place) for item in value)
+            return type(value)(_replaced(item, place, called) for item in value)
     return value
 
 

@@ -60,7 +60,7 @@ async def start_upload(call: Call) -> Answer:
     call.service.jobs.check_room()
     job = _job(call, call.query)
     try:
-        sources = await _received(call, job.folder)
+        sources = await received_files(call, job.folder)
         if not sources:
             raise UsageError("the form has no file")
     except BaseException:
@@ -70,7 +70,8 @@ async def start_upload(call: Call) -> Answer:
     return _begun(call, job, sources, call.query)
 
 
-async def _received(call: Call, folder: Path) -> list[Path]:
+async def received_files(call: Call, folder: Path) -> list[Path]:
+    """The files of a form, each in a folder of its own. UsageError for what is no form."""
     from python_multipart.exceptions import FormParserError
     from starlette.datastructures import UploadFile
     from starlette.exceptions import HTTPException
@@ -93,7 +94,7 @@ async def _received(call: Call, folder: Path) -> list[Path]:
         async with request.form(max_files=MAX_FILES, max_fields=0) as form:
             for number, (_, part) in enumerate(form.multi_items()):
                 if isinstance(part, UploadFile):
-                    place = folder / str(number) / file_name(part.filename)
+                    place = folder / str(number) / _uncompressed(file_name(part.filename))
                     await call.service.pools.run("write", partial(_keep, part, place))
                     places.append(place)
     except (MultiPartException, FormParserError, HTTPException, KeyError) as error:
@@ -105,6 +106,15 @@ def file_name(given: str | None) -> str:
     """What a file is called here: its name says its format, and of CSV and Parquet its type. It is no path and no pattern."""
     name = re.sub(r"[^\w.-]", "_", (given or "").replace("\\", "/").rpartition("/")[2]).lstrip(".")
     return name[-MAX_NAME:] or "data.jsonl"
+
+
+def _uncompressed(name: str) -> str:
+    """UsageError for a compressed file: its text may be of any size, whatever the body's."""
+    from omnigraph.pipeline.load.files import COMPRESSIONS
+
+    if Path(name).suffix.lower() in COMPRESSIONS:
+        raise UsageError(f"'{name}' is compressed, which an upload may not be", hint="unpack it")
+    return name
 
 
 def _keep(part: Any, place: Path) -> None:

@@ -9,10 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import UsageError
 from omnigraph.server.calls import MAIN, REPLAYED, Answer, Call
 from omnigraph.server.handlers.binding import handles
+from omnigraph.server.handlers.jobs import received_files
+from omnigraph.server.handlers.writes import counts_of
 from omnigraph.server.shapes import load_detail, load_shape
-from omnigraph.server.spools import receive_into, spool
+from omnigraph.server.spools import receive_into, spool, spool_folder
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.load.receipt import LoadReceipt
@@ -42,6 +45,40 @@ async def load_ndjson(call: Call) -> Answer:
         return await call.run("bulk", partial(_loaded, call, place, call.query.get("from"), names_uri=False))
 
 
+@handles("loadFiles")
+async def load_files(call: Call) -> Answer:
+    with spool_folder() as folder:
+        places = await received_files(call, folder)
+        if not places:
+            raise UsageError("the form has no file")
+        return await call.run("bulk", partial(_loaded_files, call, places))
+
+
+def _loaded_files(call: Call, places: list[Path]) -> Answer:
+    query = call.query
+    receipt = call.graph.load(
+        places,
+        mode=query.get("mode") or "merge",
+        branch=call.branch,
+        from_=query.get("from"),
+        type=query.get("type"),
+        format=query.get("format"),
+        encoding=query.get("encoding"),
+        delimiter=query.get("delimiter"),
+        engine="local",
+        message=call.message,
+        if_commit=call.expected_head,
+        once=call.write_key(call.branch),
+    )
+    if receipt.repeated and receipt.commit is not None:
+        from omnigraph.pipeline.load.receipt import LoadCounts
+
+        made = counts_of(call, receipt.commit.id)
+        counts = {key: LoadCounts(each.inserted, each.updated, 0, each.deleted) for key, each in made.items()}
+        receipt = replace(receipt, types=counts, branch_created=receipt.commit.ref.opens_branch)
+    return _answered(call, receipt, query.get("from"), names_uri=False)
+
+
 def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> Answer:
     receipt = call.graph.load(
         place,
@@ -56,6 +93,10 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
     )
     if receipt.repeated:
         receipt = _rebuilt(receipt, place)
+    return _answered(call, receipt, from_, names_uri=names_uri)
+
+
+def _answered(call: Call, receipt: LoadReceipt, from_: str | None, *, names_uri: bool) -> Answer:
     body = load_shape(receipt, from_=from_, actor=call.actor_id)
     body |= load_detail(receipt) if call.is_detailed else {}
     commit = None if receipt.commit is None else receipt.commit.id

@@ -41,7 +41,10 @@ def clean_up(call: Call) -> Answer:
     """Nothing is removed unless the caller confirms it."""
     body = call.body
     report = call.graph.cleanup(
-        keep=body.get("keep"), older_than=body.get("older_than"), dry_run=not body.get("confirm", False)
+        keep=body.get("keep"),
+        older_than=body.get("older_than"),
+        branches=body.get("branches"),
+        dry_run=not body.get("confirm", False),
     )
     return Answer(cleanup_json(report))
 
