@@ -22,6 +22,7 @@ WRITE_THREADS = 16
 BULK_THREADS = 2
 
 _Tasks = SimpleQueue[Callable[[], None] | None]
+_Outcome = tuple[Any, BaseException | None]
 
 
 class Pools:
@@ -38,26 +39,26 @@ class Pools:
             return work()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        context, queued_at = contextvars.copy_context(), time.perf_counter()
+        started = partial(self._started, pool, time.perf_counter(), contextvars.copy_context(), work)
+        self._pools[pool].add(started, partial(_tell, loop, answer))
+        try:
+            return await answer
+        finally:
+            del answer  # an error holds this frame, which must not hold the error
 
-        def task() -> None:
-            self._observe(pool, time.perf_counter() - queued_at)
-            result = error = None
-            try:
-                result = context.run(work)
-            except BaseException as raised:  # it is raised again where the work is awaited
-                error = raised
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits
-                loop.call_soon_threadsafe(_settle, answer, result, error)
-            result = error = None  # an error holds this frame, which must not hold the error
-
-        self._pools[pool].add(task)
-        return await answer
+    def _started(self, pool: str, queued_at: float, context: contextvars.Context, work: Callable[[], T]) -> T:
+        self._observe(pool, time.perf_counter() - queued_at)
+        return context.run(work)
 
     def close(self) -> None:
         """Take nothing new. What runs goes on: the process does not wait for it."""
         for pool in self._pools.values():
             pool.end()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any], outcome: _Outcome) -> None:
+    with suppress(RuntimeError):  # the loop has ended, and nobody waits
+        loop.call_soon_threadsafe(_settle, answer, *outcome)
 
 
 def _settle(answer: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
@@ -68,6 +69,14 @@ def _settle(answer: asyncio.Future[Any], result: object, error: BaseException | 
         answer.set_result(result)
     else:
         answer.set_exception(error)
+
+
+def _outcome(work: Callable[[], Any]) -> _Outcome:
+    """The result, or the error, which is raised where the work is awaited."""
+    try:
+        return work(), None
+    except BaseException as error:
+        return None, error
 
 
 class _Threads:
@@ -81,23 +90,24 @@ class _Threads:
         self._started = 0
         self.end = weakref.finalize(self, _end, self._tasks, size)
 
-    def add(self, task: Callable[[], None]) -> None:
+    def add(self, work: Callable[[], Any], tell: Callable[[_Outcome], None]) -> None:
+        """Do work in a thread, and tell what came of it."""
         if not self.end.alive:
             raise RuntimeError(f"{self._name} takes no more work")
         with self._lock:
             self._open_tasks += 1
             is_short = self._open_tasks > self._started < self._size
             self._started += is_short
-        self._tasks.put(partial(self._done, task))
+        self._tasks.put(partial(self._do, work, tell))
         if is_short:
             threading.Thread(target=_work, args=(self._tasks,), name=self._name, daemon=True).start()
 
-    def _done(self, task: Callable[[], None]) -> None:
-        try:
-            task()
-        finally:
-            with self._lock:
-                self._open_tasks -= 1
+    def _do(self, work: Callable[[], Any], tell: Callable[[_Outcome], None]) -> None:
+        outcome = _outcome(work)
+        with self._lock:
+            self._open_tasks -= 1  # before it is told: what is asked for next finds this thread
+        tell(outcome)
+        del outcome, tell  # as in `run`
 
 
 def _work(tasks: _Tasks) -> None:

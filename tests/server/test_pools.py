@@ -1,0 +1,129 @@
+"""The threads of a server: a bounded number, each with work or waiting; what fails fails where it is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+
+import pytest
+
+from omnigraph.server.metrics import Metrics
+from omnigraph.server.pools import BULK_THREADS, Pools
+
+VALUE: ContextVar[str] = ContextVar("VALUE", default="")
+
+
+def threads_of(pool: str) -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == f"omnigraph-{pool}"}
+
+
+def test_more_work_than_threads_waits_for_one_and_all_of_it_is_done() -> None:
+    pools, before = Pools(), threads_of("bulk")
+    busy, most, lock = [0], [0], threading.Lock()
+    together = threading.Barrier(BULK_THREADS)
+
+    def work(number: int) -> int:
+        with lock:
+            busy[0] += 1
+            most[0] = max(most[0], busy[0])
+        together.wait(60)
+        with lock:
+            busy[0] -= 1
+        return number
+
+    async def go() -> list[int]:
+        return await asyncio.gather(*(pools.run("bulk", partial(work, n)) for n in range(4 * BULK_THREADS)))
+
+    assert asyncio.run(go()) == list(range(4 * BULK_THREADS))
+    assert most == [BULK_THREADS]
+    assert len(threads_of("bulk") - before) == BULK_THREADS
+    pools.close()
+
+
+def test_one_thread_is_enough_for_work_that_comes_one_by_one() -> None:
+    pools, before = Pools(), threads_of("write")
+
+    async def go() -> None:
+        for _ in range(20):
+            await pools.run("write", lambda: None)
+
+    asyncio.run(go())
+    assert len(threads_of("write") - before) == 1
+    pools.close()
+
+
+def test_work_sees_the_context_of_whoever_asks_and_fails_where_it_is_awaited() -> None:
+    pools = Pools()
+
+    def fails() -> None:
+        raise KeyError(VALUE.get())
+
+    async def go() -> None:
+        VALUE.set("asked")
+        await pools.run("read", fails)
+
+    with pytest.raises(KeyError, match="asked"):
+        asyncio.run(go())
+    pools.close()
+
+
+class Refusal(Exception):
+    """An error that can be watched."""
+
+    made: weakref.ref[Refusal]
+
+    def __init__(self) -> None:
+        Refusal.made = weakref.ref(self)
+
+
+def refuse() -> None:
+    raise Refusal
+
+
+def test_an_error_is_gone_with_whoever_met_it() -> None:
+    """Refusals are frequent: what they hold, which may be a whole answer, must not wait for the collector."""
+    pools = Pools()
+
+    async def go() -> None:
+        with suppress(Refusal):
+            await pools.run("read", refuse)
+        await pools.run("read", lambda: None)
+        assert Refusal.made() is None
+
+    gc.disable()
+    try:
+        asyncio.run(go())
+    finally:
+        gc.enable()
+    pools.close()
+
+
+def test_pools_that_are_closed_or_forgotten_end_their_threads() -> None:
+    before = threads_of("read")
+    closed, forgotten = Pools(), Pools()
+    for pools in (closed, forgotten):
+        asyncio.run(pools.run("read", lambda: None))
+    mine = threads_of("read") - before
+    assert len(mine) == 2
+    closed.close()
+    with pytest.raises(RuntimeError):
+        asyncio.run(closed.run("read", lambda: None))
+    del forgotten, pools
+    gc.collect()
+    for thread in mine:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in mine)
+
+
+def test_methods_that_a_client_makes_up_are_counted_as_one() -> None:
+    metrics = Metrics()
+    for number in range(50):
+        metrics.answered("-", f"MADEUP{number}", 405, 0.0)
+    metrics.answered("-", "GET", 404, 0.0)
+    lines = [line for line in metrics.text().decode().splitlines() if line.startswith("omnigraph_http_requests_total{")]
+    assert len(lines) == 2
