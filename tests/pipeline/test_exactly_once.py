@@ -135,11 +135,15 @@ EXECUTORS_PER_DRIVER = 4
 
 @pytest.mark.soak
 def test_a_long_stream_whose_drivers_and_executors_are_killed(tmp_path: Path) -> None:
-    kill_often(Stream(tmp_path, batches=300, rows=20), drivers=30, executors=10)
+    # Each driver that dies may leave two files to one batch.
+    stream = Stream(tmp_path, batches=330, rows=20)
+    kill_often(stream, drivers=30, executors=10)
+    assert stream.micro_batches >= 300
 
 
 def kill_often(stream: Stream, drivers: int, executors: int) -> None:
     """Kill so many drivers and executors at random; for a while there are two drivers. Then let one finish."""
+    start = time.monotonic()
     dice = random.Random(3)
     killed = {"driver": 0, "executor": 0}
     while killed["driver"] < drivers:
@@ -155,6 +159,7 @@ def kill_often(stream: Stream, drivers: int, executors: int) -> None:
             else:
                 stream.wait(target, driver)
             killed["driver"] += driver.poll() is None
+        print(f"{time.monotonic() - start:6.0f} s {stream.commits} commits, killed {killed}", flush=True)
         assert stream.commits < stream.batches, "there is something left for the last driver"
     with stream.driver(IN_PROCESS) as last:
         stream.wait(stream.batches, last)
@@ -162,6 +167,9 @@ def kill_often(stream: Stream, drivers: int, executors: int) -> None:
         assert last.returncode == 0, stream.log.read_text()[-2_000:]
     assert killed["executor"] >= executors
     stream.check()
+    print(
+        f"{stream.batches} files, {stream.micro_batches} batches, {stream.commits} commits, {len(stream.names)} rows, killed {killed}"
+    )
 
 
 def kill_executors(stream: Stream, driver: subprocess.Popen[bytes]) -> int:

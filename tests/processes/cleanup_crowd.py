@@ -68,6 +68,7 @@ def load(graph: og.Graph, book: Book, name: str, count: int, engine: str) -> Non
         file = Path(f"{book._file.name}.{number}.jsonl")
         names = [f"{name}-{os.getpid()}-{number}-{row}" for row in range(LOADED_ROWS)]
         file.write_text("".join(json.dumps({"type": "Person", "data": {"name": each}}) + "\n" for each in names))
+        book.note(loading=number)
         try:
             graph.load(file, mode="append", engine=engine)
         except OmnigraphError as error:

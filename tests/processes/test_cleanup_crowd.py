@@ -27,6 +27,7 @@ from omnigraph.pipeline.load import base
 
 COMMITS = int(os.environ.get("OMNIGRAPH_CROWD_COMMITS", "60"))
 ENGINE = os.environ.get("OMNIGRAPH_CROWD_ENGINE", "local")
+SHOW_EVERY_S = 5.0
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +66,16 @@ class Crowd:
         for name in names:
             assert self.running[name].wait(timeout=600) == 0, name
 
+    def watch(self, *names: str) -> None:
+        """Files and bytes while these processes work."""
+        start = time.monotonic()
+        while any(self.running[name].poll() is None for name in names):
+            self.show(f"{time.monotonic() - start:4.0f} s later")
+            until = time.monotonic() + SHOW_EVERY_S
+            while time.monotonic() < until and any(self.running[name].poll() is None for name in names):
+                time.sleep(0.05)
+        self.finish(*names)
+
     def stop_all(self) -> None:
         for process in self.running.values():
             process.kill()
@@ -101,6 +112,7 @@ def run_beside_cleaners(crowd: Crowd, writers: int, commits: int, loads: int, en
     for name in names:
         crowd.start("write", name, commits)
     crowd.start("load", "loader", loads, engine)
+    crowd.start("load", "loader1", loads, engine)
     crowd.start("read", "reader")
     crowd.start("clean", "cleaner1")
     print()
@@ -112,18 +124,19 @@ def run_beside_cleaners(crowd: Crowd, writers: int, commits: int, loads: int, en
     crowd.start("clean", "cleaner3")
     crowd.wait_for(names[1], "inserted", commits // 2)
     crowd.kill(names[1])
+    crowd.wait_for("loader1", "loading", 2)
+    crowd.kill("loader1")
     crowd.show("half way")
-    crowd.finish(*names[2:], "loader")
+    crowd.watch(*names[2:], "loader")
     crowd.show("writers are done")
     (crowd.folder / "stop").touch()
     crowd.finish("reader", "cleaner2", "cleaner3")
-    for name in (*names, "loader"):
-        (crowd.folder / f"{name}.book").touch()
-    check_nothing_is_lost(crowd, [*names, "loader"])
+    names += ["loader", "loader1"]
+    check_nothing_is_lost(crowd, names)
     check_space_converges(crowd)
     print(f"  cleanups {sum(crowd.noted(f'cleaner{number}', 'files') for number in (1, 2, 3))}", end="")
     print(f", reads {crowd.noted('reader', 'read')}, gaps {crowd.noted('reader', 'gap')}", end="")
-    print(f", refused {sum(crowd.noted(name, 'refused') for name in (*names, 'loader'))}")
+    print(f", refused {sum(crowd.noted(name, 'refused') for name in names)}")
 
 
 def check_nothing_is_lost(crowd: Crowd, names: list[str]) -> None:

@@ -59,10 +59,6 @@ class Plan:
     operations: tuple[Operation, ...]
 
     @property
-    def is_blocked(self) -> bool:
-        return any(operation.disposition == "blocked" for operation in self.operations)
-
-    @property
     def converged(self) -> bool:
         """Whether there is nothing to do."""
         is_same = self.ledger.config_digest == self.config.digest

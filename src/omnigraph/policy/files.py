@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, cast
 
 from omnigraph.policy.ask import ACTIONS, Action, Scope
 from omnigraph.policy.rules import BranchScope, Kind, PolicyFile, Rule
-from omnigraph.yaml_text import Diagnostics, Node, parse_yaml, read_yaml, unknown_keys
+from omnigraph.yaml_text import Diagnostics, Node, parse_yaml, unknown_keys
 
 CODE = "invalid_policy"
 SCOPES = ("any", "protected", "unprotected")
@@ -18,20 +17,10 @@ _OF_SCOPE = {
 }
 
 
-def read_policy(path: Path) -> PolicyFile:
-    """The policy of a file. ConfigurationError, with every problem, when it is not one."""
-    found = Diagnostics(str(path))
-    root = read_yaml(path, found, missing=CODE, invalid=CODE, duplicate=CODE)
-    return _policy(root, found)
-
-
 def parse_policy(text: str, file: str = "policy.yaml") -> PolicyFile:
-    """The same of a text; `file` is what messages call it."""
+    """The policy of a text; `file` is what messages call it. ConfigurationError, with every problem, when it is not one."""
     found = Diagnostics(file)
-    return _policy(parse_yaml(text, found, invalid=CODE, duplicate=CODE), found)
-
-
-def _policy(root: Node | None, found: Diagnostics) -> PolicyFile:
+    root = parse_yaml(text, found, invalid=CODE, duplicate=CODE)
     found.raise_any()
     assert root is not None
     reader = _Reader(found)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from omnigraph.server.calls import Answer
+from omnigraph.server.sinks import ByteSink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,31 +42,11 @@ def _pieces(table: pa.Table, codec: str | None) -> Iterator[bytes]:
     """A message at a time: what was sent is not held."""
     import pyarrow as pa
 
-    sink = _Drained()
+    sink = ByteSink()
     options = pa.ipc.IpcWriteOptions(compression=codec)
     with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), table.schema, options=options) as writer:
-        yield sink.taken()
+        yield sink.take()
         for batch in table.to_batches(max_chunksize=MAX_BATCH_ROWS):
             writer.write_batch(batch)
-            yield sink.taken()
-    yield sink.taken()
-
-
-class _Drained:
-    """A file whose content is taken away."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        self._pieces.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-    def taken(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+            yield sink.take()
+    yield sink.take()

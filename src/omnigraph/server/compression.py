@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
+from omnigraph.server.sinks import ByteSink
+
 GZIP_LEVEL = 1
 """The least work: a stream must not wait for its compression."""
 _GZIP_FORMAT = 31
@@ -34,7 +36,7 @@ class _Zstandard:
     def __init__(self) -> None:
         import pyarrow as pa
 
-        self._sink = _Taken()
+        self._sink = ByteSink()
         self._stream = pa.CompressedOutputStream(pa.PythonFile(self._sink, mode="w"), "zstd")
 
     def added(self, piece: bytes) -> bytes:
@@ -44,29 +46,6 @@ class _Zstandard:
     def ended(self) -> bytes:
         self._stream.close()
         return self._sink.take()
-
-
-class _Taken:
-    """A file whose bytes are taken away."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        self._pieces.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
-
-    def close(self) -> None:
-        """The last bytes are still to be taken."""
-
-    def take(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
 
 
 _CODECS: Mapping[str, Callable[[], _Codec]] = {"zstd": _Zstandard, "gzip": _Gzip}

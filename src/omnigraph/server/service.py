@@ -52,9 +52,6 @@ class Admission:
             if not self._writes[actor]:
                 del self._writes[actor], self._bytes[actor]
 
-    def writes_of(self, actor: str) -> int:
-        return self._writes[actor]
-
 
 class Service:
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from omnigraph.errors import UsageError
 from omnigraph.storage.outputs import AppendOnly, Target, outputs
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from omnigraph.read import Result
 
 RowFormat: TypeAlias = Literal["csv", "jsonl", "parquet", "arrow"]
-ROW_FORMATS: tuple[RowFormat, ...] = get_args(RowFormat)
 BATCH_ROWS = 64 * 1_024
 
 
