@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.evolve.queries import BrokenQuery
     from omnigraph.pipeline.infer.inferring import InferredSchema
-    from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+    from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, LoadRefusal
     from omnigraph.pipeline.progress import Status
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
@@ -133,7 +133,7 @@ _HOMES = {
     "omnigraph.pipeline.evolve.queries": ("BrokenQuery",),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.infer.inferring": ("InferredSchema",),
-    "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt"),
+    "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt", "LoadRefusal"),
     "omnigraph.pipeline.progress": ("Status",),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
     "omnigraph.graph.frames": ("GraphTables",),
@@ -201,6 +201,7 @@ __all__ = [
     "LiteralValue",
     "LoadCounts",
     "LoadReceipt",
+    "LoadRefusal",
     "MergeConflict",
     "MergeResult",
     "MigrationPlan",

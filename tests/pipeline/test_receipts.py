@@ -220,3 +220,52 @@ def test_records_that_name_no_type_overwrite_nothing(graph: og.Graph, write: Wri
     graph.load(write("first.jsonl", person("a")), mode="append", engine="local")
     assert graph.load(write("empty.jsonl"), mode="overwrite", engine="local").commit is None
     assert graph._repository.head()[1].rows("node:Person") == 1
+
+
+def lines_of(places: tuple[str, ...]) -> list[int]:
+    return [int(place.partition("hostile.jsonl:")[2]) for place in places]
+
+
+def test_a_dry_run_counts_what_would_be_taken_and_refused_and_writes_nothing(
+    graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path
+) -> None:
+    graph.load(write("first.jsonl", *FIRST), mode="append", **engine)
+    before, files, branches = graph.commits(), data_files(tmp_path / "graph"), graph.branches.list()
+    hostile = write(
+        "hostile.jsonl",
+        person("new"),
+        person("old", age=200),
+        person("older", age=300),
+        person("young", age=-1),
+        {"type": "Persn", "data": {}},
+        "no json",
+        person("a", age=8),
+        person("twice"),
+        person("twice"),
+        knows("a", "nobody"),
+        knows("nobody", "a"),
+        *(knows("b", each) for each in ("a", "c", "new")),
+    )  # fmt: skip
+    tried = graph.load(hostile, mode="merge", branch="tried", from_="main", dry_run=True, **engine)
+    found = {
+        (each.code, each.property): (each.count, lines_of(each.places), each.can_be_set_aside)
+        for each in tried.refusals
+    }
+    assert found == {
+        ("value_violation", "age"): (1, [4], True),
+        ("record_error", None): (1, [6], True),
+        ("unique_violation", "id"): (1, [9], False),
+        ("endpoint_missing", "src"): (1, [11], False),
+        ("endpoint_missing", "dst"): (1, [10], False),
+        ("cardinality_violation", "src"): (1, [14], False),
+    }
+    assert (tried.refusals[0].count, lines_of(tried.refusals[0].places)) == (2, [2, 3])
+    assert (tried.is_dry_run, tried.commit, tried.rejected) == (True, None, 5)
+    fine = graph.load(write("fine.jsonl", person("a", age=8), person("b")), mode="merge", dry_run=True, **engine)
+    assert (by_type(fine), fine.refusals) == ({"node:Person": counts(updated=1, unchanged=1)}, ())
+    assert graph.commits() == before
+    assert graph.branches.list() == branches
+    assert data_files(tmp_path / "graph") == files
+    for options in ({"rejects": tmp_path / "aside.jsonl"}, {"once": "k"}):
+        with pytest.raises(errors.UsageError, match="a dry run sets no records aside and uses no write key"):
+            graph.load(hostile, mode="merge", dry_run=True, **options, **engine)

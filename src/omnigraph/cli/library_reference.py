@@ -71,7 +71,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Cancellation",
     ),
     "What writes did": (
-        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "Status", "MergeResult", "TypeSummary"),
+        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "LoadRefusal"),
+        *("Status", "MergeResult", "TypeSummary"),
         *("EmbedReport", "EmbeddedProperty"),
         *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),
     ),

@@ -179,6 +179,7 @@ class RemoteGraph(UpkeepMethods):
         message: str | None = None,
         if_commit: str | None = None,
         once: Once | None = None,
+        dry_run: bool = False,
         show_progress: bool = False,
         on_progress: Callable[[Status], None] | None = None,
     ) -> LoadReceipt:
@@ -188,6 +189,7 @@ class RemoteGraph(UpkeepMethods):
         only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
         only_default("on_progress", on_progress, None, "a server says how far it is to those who start a job")
         only_default("map", map, None, "a server loads records that name their types and properties as the schema does")
+        only_default("dry_run", dry_run, False, "a server has no dry run of a load: open the graph itself")
         only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
         for name, value in (
             ("quote", quote),

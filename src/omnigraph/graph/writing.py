@@ -126,6 +126,7 @@ class WriteMethods(GraphState):
         message: str | None = None,
         if_commit: str | None = None,
         once: Once | None = None,
+        dry_run: bool = False,
         show_progress: bool = False,
         on_progress: Callable[[Status], None] | None = None,
     ) -> LoadReceipt:
@@ -146,6 +147,9 @@ class WriteMethods(GraphState):
         PreconditionFailed when `if_commit` is not the branch's head, or not where its first load starts it.
         `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
         DataFrame, its columns). The file for rejected records that an earlier try has left is replaced.
+
+        With `dry_run` nothing is published: the receipt's `types` count what would be loaded, and its `refusals` what would not, by
+        reason. The rows are staged for that as in a load, and removed again.
 
         `on_progress` is told how far the load is, from time to time; what it raises ends the load, and nothing is published.
 
@@ -180,6 +184,7 @@ class WriteMethods(GraphState):
             date_format=date_format,
             time_format=time_format,
             map=column_map(map),
+            dry_run=dry_run,
             show_progress=show_progress,
             progress=None if on_progress is None else Reported(on_progress),
         )

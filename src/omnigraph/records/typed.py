@@ -40,10 +40,13 @@ class Reject:
     reason: str
     record: str
     hint: str | None = None
+    type_name: str | None = None
+    property: str | None = None
 
     @classmethod
     def of(cls, line: int, error: InputError, record: str) -> Reject:
-        return cls(line, error.code, error.message, record[:MAX_RECORD_SHOWN], error.hint)
+        shown = record[:MAX_RECORD_SHOWN]
+        return cls(line, error.code, error.message, shown, error.hint, error.type_name, error.property)
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)

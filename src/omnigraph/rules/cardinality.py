@@ -49,6 +49,10 @@ class CardinalityCheck(Check):
         return (Need("result", self.table, ("src",), ("src",), self._risk),)
 
     @property
+    def details(self) -> tuple[Need, ...]:
+        return () if self.loses else (self._nodes,)
+
+    @property
     def _written(self) -> tuple[Need, ...]:
         edges, nodes = Need("new", self.table, ("src",), ("src",)), Need("new", self._node_table, ("id",), ("id",))
         return (*((edges,) if self.gains else ()), *((nodes,) if self.sources else ()))

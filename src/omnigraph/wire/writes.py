@@ -36,7 +36,7 @@ def receipt_json(receipt: Receipt) -> JsonObject:
 def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
     """{uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated, unchanged,
     deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted, rejected?, actor_id?, commit?,
-    repeated?}."""
+    repeated?, dry_run?, refusals?: [{code, message, count, type_name?, property?, places, can_be_set_aside}]}."""
     return present(
         {
             "uri": uri,
@@ -52,6 +52,10 @@ def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
             "actor_id": receipt.actor,
             "commit": receipt.commit and commit_json(receipt.commit),
             "repeated": receipt.repeated or None,
+            "dry_run": receipt.is_dry_run or None,
+            "refusals": [present(dataclasses.asdict(each)) for each in receipt.refusals]
+            if receipt.is_dry_run
+            else None,
         }
     )
 

@@ -81,6 +81,9 @@ def _register_load(cli: click.Group) -> None:
     @click.option("--map-file", metavar="FILE", help="What each file holds, as 'schema infer --map-file' writes it.")
     @load_engine_option
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
+    @click.option(
+        "--dry-run", is_flag=True, help="Say what would be loaded and what rejected, by reason; exit code 1 if any."
+    )
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @once_options
     @uri_argument
@@ -105,6 +108,7 @@ def _register_load(cli: click.Group) -> None:
         map_file: str | None,
         engine: str | None,
         rejects: str | None,
+        dry_run: bool,
         message: str | None,
         once: str | tuple[str, int] | None,
         uri: str | None,
@@ -118,11 +122,13 @@ def _register_load(cli: click.Group) -> None:
         omnigraph load ./people --data Person.csv --mode append --encoding latin-1 --delimiter ';'
         omnigraph load ./ports --data Port.csv --mode append --map LOCODE=code --map 'Port Name=name'
         omnigraph load ./people --data day.jsonl --mode append --once people-2026-11-15
+        omnigraph load ./people --data people.csv --mode append --dry-run
 
         \b
         JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
                unchanged, deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
-               rejected?, actor_id?, commit?, repeated?}
+               rejected?, actor_id?, commit?, repeated?, dry_run?, refusals?: [{code, message, count, type_name?,
+               property?, places, can_be_set_aside}]}
         """
         from pathlib import Path
 
@@ -132,8 +138,9 @@ def _register_load(cli: click.Group) -> None:
         if pairs and map_file:
             raise click.UsageError("--map and --map-file exclude each other")
         address = settings.uri(uri)
-        settings.announce("load", address)
-        if mode == "overwrite":
+        if not dry_run:
+            settings.announce("load", address)
+        if mode == "overwrite" and not dry_run:
             settings.confirm_destruction("load --mode overwrite", address)
         graph = settings.graph_at(uri)
         with outcome_on_interrupt(graph, branch):
@@ -158,11 +165,14 @@ def _register_load(cli: click.Group) -> None:
                 actor=settings.actor_for(graph),
                 message=message,
                 once=once,
+                dry_run=dry_run,
                 show_progress=not (settings.quiet or settings.as_json),
             )
-        out.done(load_json(address, receipt), _loaded_text(address, receipt, rejects))
+        out.done(load_json(address, receipt), (_tried_text if dry_run else _loaded_text)(address, receipt, rejects))
         if receipt.engine is not None and not (settings.quiet or settings.as_json):
             click.echo(_work_text(receipt), err=True)
+        if receipt.refusals:
+            raise click.exceptions.Exit(1)
 
 
 def _register_import(cli: click.Group) -> None:
@@ -256,6 +266,26 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
     if receipt.rejected:
         text += f"\nwrote {counted(receipt.rejected, 'rejected record', 'rejected records')} to {rejects}"
     return text
+
+
+def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
+    """What a dry run found."""
+    entities = counted(receipt.total_entities, "entity", "entities")
+    changes = ", ".join(f"{count} {word}" for word, count in asdict(receipt.total).items() if count)
+    accepted = [f"  {key.partition(':')[2]}: {counts.loaded:,}" for key, counts in receipt.types.items()]
+    accepted = [f"accepted: {entities}" + (f" ({changes})" if changes else ""), *accepted]
+    into = f"branch {receipt.branch} of {address}"
+    if not receipt.refusals:
+        return "\n".join([f"dry run: nothing was written; {into} would take everything", *accepted])
+    rejected = [f"rejected: {counted(sum(each.count for each in receipt.refusals), 'record', 'records')}"]
+    for each in receipt.refusals:
+        where = f" ({', '.join(each.places)}{', ...' if each.count > len(each.places) else ''})" if each.places else ""
+        rejected.append(f"  {each.count:,} x {each.message}{where}")
+    if all(each.can_be_set_aside for each in receipt.refusals):
+        advice = "correct the data or the schema, or set these records aside with --rejects FILE"
+    else:
+        advice = "correct the data or the schema; --rejects sets aside only records that are wrong by themselves"
+    return "\n".join([f"dry run: nothing was written; {into} would refuse this load", *accepted, *rejected, advice])
 
 
 def _work_text(receipt: LoadReceipt) -> str:

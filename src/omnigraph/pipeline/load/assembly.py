@@ -18,8 +18,8 @@ from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, commi
 from omnigraph.pipeline.load.checks import CheckReport, CheckTask, by_fragments, run_checks
 from omnigraph.pipeline.load.comparing import unchanged_rows
 from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming
-from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
-from omnigraph.pipeline.load.refusals import Locate, raise_first
+from omnigraph.pipeline.load.receipt import LoadCounts, LoadRefusal, count_rows
+from omnigraph.pipeline.load.refusals import Locate, raise_first, refusals
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import plan_checks, tables_read
@@ -80,6 +80,7 @@ class Assembly:
         locate: Locate | None = None,
         *,
         index: bool = True,
+        only_count: bool = False,
     ) -> None:
         self.view = view
         self.incoming = incoming
@@ -88,6 +89,9 @@ class Assembly:
         self.locate = locate
         self.index = index
         """Whether many new rows get their indexes now."""
+        self.only_count = only_count
+        """Whether broken rules are counted, as `refusals`, instead of raised."""
+        self.refusals: list[LoadRefusal] = []
         self.target = Target.of(view.repository, view)
         self.checks = plan_checks(view.catalog, {key: rows.change(mode) for key, rows in incoming.items()})
         self.staged: list[Staged] = []
@@ -239,6 +243,10 @@ class Assembly:
 
     def _run(self, stage: str, tasks: list[CheckTask]) -> list[CheckReport]:
         runner = self.runner if sum(task.rows for task in tasks) > IN_PROCESS_ROWS else LocalRunner()
-        reports = run_checks(stage, tasks, runner)
-        raise_first([task.check for task in tasks], reports, self.locate)
+        if not self.only_count:
+            reports = run_checks(stage, tasks, runner)
+            raise_first([task.check for task in tasks], reports, self.locate)
+            return reports
+        reports = run_checks(stage, [replace(task, counts=True) for task in tasks], runner)
+        self.refusals += refusals([task.check for task in tasks], reports, self.locate)
         return reports

@@ -50,7 +50,14 @@ from omnigraph.pipeline.load.reading import ReadReport, ReadTask, TypeReport, re
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
 from omnigraph.pipeline.load.refusals import Finding
-from omnigraph.pipeline.load.rejects import RejectsFile, origins, refuse_rejected, refuse_unreadable, rejects_file
+from omnigraph.pipeline.load.rejects import (
+    RejectsFile,
+    origins,
+    refuse_rejected,
+    refuse_unreadable,
+    rejected_by_reason,
+    rejects_file,
+)
 from omnigraph.pipeline.load.text import TextOptions
 from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
@@ -93,6 +100,7 @@ def load(
     date_format: str | None = None,
     time_format: str | None = None,
     map: ColumnMap | None = None,
+    dry_run: bool = False,
     show_progress: bool = False,
     progress: Progress | None = None,
 ) -> LoadReceipt:
@@ -109,11 +117,18 @@ def load(
     With `once`, a load that comes again under its write key is answered with its first commit, and the file for rejected
     records that an earlier try has left is replaced. What is compared then is `asked`, if given, or else `asked_of`.
 
+    With `dry_run` the rows are staged and removed again: the receipt counts what would be loaded and what would be refused, by its
+    reason. Nothing is published, and no branch is made.
+
     `permit` is called with the types that the load touches, before anything is published; what it raises ends the load.
     """
     check_attribution(actor, message)
     name = None if once is None else KeyName.of(once)
     check_mode(mode)
+    if dry_run and (rejects is not None or name is not None):
+        raise UsageError(
+            "a dry run sets no records aside and uses no write key", hint="leave out --rejects and --once, or --dry-run"
+        )
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     began = time.monotonic()
     texts = {
@@ -163,7 +178,9 @@ def load(
             rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
         ):
             keeps_nothing = name is not None and name.keeps_nothing
-            job = LoadJob(repository, base, inputs, mode, runner, aside, written, key, if_commit, permit, keeps_nothing)
+            job = LoadJob(
+                repository, base, inputs, mode, runner, aside, written, key, if_commit, permit, keeps_nothing, dry_run
+            )
             where = "in process" if isinstance(runner, LocalRunner) else "on Spark"
             receipt = replace(job.run(actor, message), engine=where, engine_reason=choice.reason)
             return replace(receipt, seconds=time.monotonic() - began)
@@ -174,7 +191,8 @@ def load(
 
 
 def _has_stdin(sources: Any) -> bool:
-    return sources == STDIN or (isinstance(sources, list | tuple) and STDIN in sources)
+    listed = sources if isinstance(sources, list | tuple) else [sources]
+    return any(isinstance(source, str) and source == STDIN for source in listed)
 
 
 def check_mode(mode: str) -> None:
@@ -199,6 +217,7 @@ class LoadJob:
     permit: Callable[[frozenset[str]], None] | None = None
     keeps_nothing: bool = True
     """Whether a load that changes nothing leaves a commit, to remember its key."""
+    dry_run: bool = False
 
     @property
     def view(self) -> View:
@@ -245,10 +264,22 @@ class LoadJob:
             if of_type.rows or self.view.rows(key)
         }
         incoming = {key: rows for key, (rows, _) in written.items()}
-        assembly = Assembly(self.view, incoming, self.mode, self.runner, lambda findings: self._find(findings, report))
+        assembly = Assembly(
+            self.view,
+            incoming,
+            self.mode,
+            self.runner,
+            lambda findings: self._find(findings, report),
+            index=not self.dry_run,
+            only_count=self.dry_run,
+        )
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
             receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
+            if self.dry_run:
+                assembly.changes()
+                refusals = (*rejected_by_reason(report, origins(self.inputs, report)), *assembly.refusals)
+                return replace(receipt, is_dry_run=True, refusals=refusals)
             if assembly.changes_nothing and (self.once is None or not self.keeps_nothing):
                 self._name_rejects()
                 return with_empty_branch(self.repository, self.base, receipt)
@@ -345,6 +376,8 @@ class LoadJob:
         """Refuse the load, or write the rejected records to their file; how many there were."""
         where = origins(self.inputs, report)
         refuse_unreadable(report, where)
+        if self.dry_run:
+            return sum(split.rejected for split in report.splits)
         if self.rejects is None:
             refuse_rejected(report, where)
             return 0

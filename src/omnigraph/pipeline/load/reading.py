@@ -19,6 +19,7 @@ from omnigraph.language.arrow import arrow_schema
 from omnigraph.pipeline.load.databases import table_columns, table_rows
 from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.load.mapped_rows import ColumnsReader, document_rows, rows_from, without_structs
+from omnigraph.pipeline.load.reasons import RejectsOfReason, by_reason
 from omnigraph.pipeline.load.text import (
     START_BYTES,
     UTF_8,
@@ -74,6 +75,7 @@ class SplitReport:
     lines: int = 0
     rejected: int = 0
     sample: list[Reject] = field(default_factory=list)
+    reasons: list[RejectsOfReason] = field(default_factory=list)
     stored: str | None = None
     problem: UnreadableInput | None = None
     """Why the file cannot be read at all."""
@@ -104,7 +106,7 @@ def read_bundle(task: ReadTask) -> ReadReport:
     for done in report.splits:
         rejects = sorted([*done.sample, *writer.rejects.get(done.index, ())], key=lambda reject: reject.line)
         done.rejected = len(rejects)
-        done.sample = rejects[:MAX_SAMPLE]
+        done.sample, done.reasons = rejects[:MAX_SAMPLE], by_reason(rejects)
         if task.rejects_folder is not None and rejects:
             done.stored = _store_rejects(task, done.index, rejects)
     return report
@@ -143,8 +145,9 @@ def read_batches(
         done.lines += batch.num_rows
         writer.add(index, reader.read(pa.Table.from_batches([batch]), lines))
     writer.finish()
-    rejects = [*(reader.rejects if reader else ()), *writer.rejects.get(index, ())]
-    done.rejected, done.sample = len(rejects), sorted(rejects, key=lambda reject: reject.line)
+    found = [*(reader.rejects if reader else ()), *writer.rejects.get(index, ())]
+    rejects = sorted(found, key=lambda reject: reject.line)
+    done.rejected, done.sample, done.reasons = len(rejects), rejects, by_reason(rejects)
     return ReadReport([done], writer.types)
 
 

@@ -51,6 +51,26 @@ def count_rows(
 
 
 @dataclass(frozen=True)
+class LoadRefusal:
+    """Records that a load would not take for one reason. `message` is that of the first of them.
+
+    `can_be_set_aside`: with a file for rejected records the rest would be loaded; otherwise the whole load is refused.
+
+    >>> tried = g.load({"Person": pa.table({"name": ["Zoe"], "age": [200]})}, mode="append", dry_run=True)
+    >>> assert [(each.code, each.property, each.count) for each in tried.refusals] == [("value_violation", "age", 1)]
+    """
+
+    code: str
+    message: str
+    count: int
+    type_name: str | None = None
+    property: str | None = None
+    places: tuple[str, ...] = ()
+    """Where the first of them are: files with lines."""
+    can_be_set_aside: bool = True
+
+
+@dataclass(frozen=True)
 class LoadReceipt:
     """What a load did. `types` says it by table key. `commit` is the one this load published (None: it changed nothing).
 
@@ -68,6 +88,9 @@ class LoadReceipt:
     branch_created: bool = False
     repeated: bool = False
     """The branch had a commit under the write key already: `commit` is that one, and nothing was loaded."""
+    is_dry_run: bool = False
+    """Nothing was written: `types` says what would be, and `refusals` what stands in the way."""
+    refusals: tuple[LoadRefusal, ...] = ()
     engine: str | None = None
     """Where the work was done ("in process", "on Spark"), and in a few words why there; None when another process did it."""
     engine_reason: str | None = None
@@ -101,6 +124,9 @@ class LoadReceipt:
 
     def __repr__(self) -> str:
         commit = "no commit" if self.commit is None else self.commit.id
+        if self.is_dry_run:
+            refused = sum(each.count for each in self.refusals)
+            return f"<LoadReceipt: dry run on {self.branch}, {self.total_entities} entities fit, {refused} do not>"
         if self.repeated:
             return f"<LoadReceipt: loaded before on {self.branch}, {commit}>"
         return f"<LoadReceipt: {self.total_entities} entities on {self.branch} with {self.mode}, {commit}>"

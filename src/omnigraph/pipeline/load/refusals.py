@@ -1,11 +1,15 @@
-"""The error of a load that breaks rules: the first violation with its file and line, the others in its hint."""
+"""What a load says of broken rules: the error with the first violation, its file and line, and the others in its hint; in a dry
+run, how often each rule is broken."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from omnigraph.errors import InputError
 from omnigraph.pipeline.load.checks import CheckReport
+from omnigraph.pipeline.load.reasons import MAX_EXAMPLES
+from omnigraph.pipeline.load.receipt import LoadRefusal
 from omnigraph.rules import Check, Violation
 
 MAX_OTHERS = 5
@@ -45,3 +49,26 @@ def raise_first(checks: Sequence[Check], reports: Sequence[CheckReport], locate:
         more = "; ".join(said[:MAX_OTHERS]) + ("; ..." if len(said) > MAX_OTHERS else "")
         first.hint = f"also: {more}" if first.hint is None else f"{first.hint}; also: {more}"
     raise first
+
+
+def refusals(checks: Sequence[Check], reports: Sequence[CheckReport], locate: Locate | None) -> list[LoadRefusal]:
+    """What each check has found, with the places of the first records."""
+    found = []
+    for check, report in zip(checks, reports, strict=True):
+        if not report.count:
+            continue
+        first = sorted(report.violations, key=lambda each: (each.id, each.property, each.text or ""))[:MAX_EXAMPLES]
+        places = [] if locate is None else locate([Finding(check, violation) for violation in first])
+        error = check.error(first[0])
+        found.append(
+            LoadRefusal(
+                error.code,
+                error.message,
+                report.count,
+                check.table.partition(":")[2],
+                error.property if isinstance(error, InputError) else None,
+                tuple(dict.fromkeys(f"{file}:{line}" if line else file for file, line in places if file)),
+                can_be_set_aside=False,
+            )
+        )
+    return found

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import RejectedRecords, UnreadableInput
 from omnigraph.pipeline.load.inputs import LoadInputs
 from omnigraph.pipeline.load.reading import ReadReport, SplitReport
+from omnigraph.pipeline.load.reasons import MAX_EXAMPLES
+from omnigraph.pipeline.load.receipt import LoadRefusal
 from omnigraph.storage import Store
 from omnigraph.storage.outputs import Output, output_at
 
@@ -27,6 +29,10 @@ class Origin:
 
     def line(self, line: int | None) -> int | None:
         return line + self.lines_before if line and self.lines_before is not None else None
+
+    def place(self, line: int | None) -> str:
+        at = self.line(line)
+        return f"{self.file}:{at}" if at else self.file
 
 
 def origins(inputs: LoadInputs, report: ReadReport) -> dict[int, Origin]:
@@ -88,6 +94,22 @@ def refuse_rejected(report: ReadReport, origins: Mapping[int, Origin]) -> None:
         total=total,
         hint=f"{first['hint']}; {way_on}" if "hint" in first else way_on,
     )
+
+
+def rejected_by_reason(report: ReadReport, origins: Mapping[int, Origin]) -> list[LoadRefusal]:
+    """What every rejected record was rejected for, what is most frequent first."""
+    found: dict[tuple[object, ...], LoadRefusal] = {}
+    for split in report.splits:
+        for same in split.reasons:
+            first = same.examples[0]
+            places = tuple(origins[split.index].place(reject.line) for reject in same.examples)
+            known = found.get(same.reason)
+            found[same.reason] = (
+                LoadRefusal(first.code, first.reason, same.count, first.type_name, first.property, places)
+                if known is None
+                else replace(known, count=known.count + same.count, places=(known.places + places)[:MAX_EXAMPLES])
+            )
+    return sorted(found.values(), key=lambda each: -each.count)
 
 
 class RejectsFile:
