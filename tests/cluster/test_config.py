@@ -87,7 +87,7 @@ REFUSED = {
     "streaming": (HEAD + "streams: {}", "removed_streaming_declaration", 3),
     "another version": ("version: 2\nmetadata: {name: x}", "unsupported_cluster_config_version", 1),
     "no name": ("version: 1\nmetadata: {name: ' '}", "empty_metadata_name", 2),
-    "no metadata": ("version: 1", "empty_metadata_name", 1),
+    "metadata without a name": ("version: 1\nmetadata: {}", "empty_metadata_name", 2),
     "an odd address": (HEAD + "storage: ftp://x", "invalid_storage_root", 3),
     "another backend": (HEAD + "state: {backend: s3}", "unsupported_state_backend", 3),
     "an odd id": (HEAD + "graphs: {a_b: {schema: people.pg}}", "invalid_resource_id", 3),

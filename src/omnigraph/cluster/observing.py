@@ -15,9 +15,10 @@ from omnigraph.graph import open as open_graph
 
 
 def status(books: LedgerStore) -> dict[str, Any]:
-    """The ledger, and who holds the lock."""
-    ledger = books.read()
-    return {**ledger.to_json(), "state_cas": ledger.token, "lock": books.holder()}
+    """The ledger, and who holds the lock: in full, and by its id alone where drivers of clusters look for it."""
+    ledger, holder = books.read(), books.holder()
+    observed = {"locked": holder is not None, "lock_id": holder and holder["id"]}
+    return {**ledger.to_json(), "state_cas": ledger.token, "state_observations": observed, "lock": holder}
 
 
 def refresh(

@@ -40,7 +40,7 @@ class ConfigReader:
         providers = self.providers(parts.get("providers"))
         graphs = self.graphs(parts.get("graphs"), providers)
         return {
-            "name": self.name(parts.get("metadata"), root),
+            "name": self.name(parts.get("metadata")),
             "root": self.root(parts.get("storage")),
             "lock": self.lock(parts.get("state")),
             "providers": providers,
@@ -85,11 +85,13 @@ class ConfigReader:
             return ""
         return Path(name).as_posix()
 
-    def name(self, node: Node | None, root: Node) -> str:
+    def name(self, node: Node | None) -> str:
+        """That of the folder unless the file says otherwise."""
+        if node is None:
+            return self.base.absolute().name
         parts = self.mapping(node, "'metadata'")
-        if node is not None:
-            self.known(node, ("name",), "'metadata'")
-        return self.text(parts.get("name"), "'metadata.name'", node or root, "empty_metadata_name")
+        self.known(node, ("name",), "'metadata'")
+        return self.text(parts.get("name"), "'metadata.name'", node, "empty_metadata_name")
 
     def root(self, node: Node | None) -> str:
         """Where graphs, ledger and catalogue are: the folder itself unless the file says otherwise."""

@@ -19,6 +19,7 @@ _folder = click.option(
 )
 _cluster = click.option("--cluster", "folder", metavar="DIR", default=".", help="The folder with cluster.yaml.")
 _graph = click.option("--graph", metavar="ID", help="Of this graph only.")
+_planner = click.option("--as", "actor", metavar="ACTOR", help="As for apply. A plan is the same whoever asks for it.")
 
 
 def register(cli: click.Group) -> None:
@@ -55,7 +56,7 @@ def _register_reading(cluster: click.Group) -> None:
         counted = f"graphs: {len(config.graphs)}, policies: {len(config.policies)}, resources: {len(digests)}"
         out.done(value, f"cluster '{config.name}' is valid; {counted}")
 
-    @command(cluster, "plan", graph=False)
+    @command(cluster, "plan", graph=False, writes=True, flags={"actor": _planner})
     @_folder
     def plan(settings: Settings, out: Output, folder: str) -> None:
         """What an apply would do. Graphs are asked for their schemas; nothing is changed.
@@ -84,7 +85,8 @@ def _register_reading(cluster: click.Group) -> None:
 
         \b
         JSON: {version, state_revision, state_cas, applied_revision: {config_digest, name, resources, server},
-               resource_statuses, approval_records, recovery_records, observations, lock}
+               resource_statuses, approval_records, recovery_records, observations, state_observations: {locked, lock_id},
+               lock}
         """
         from omnigraph.cluster import books_of
         from omnigraph.cluster import status as show
