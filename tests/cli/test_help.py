@@ -36,7 +36,20 @@ def test_the_verbs_are_these() -> None:
     assert sorted(LEAVES) == sorted(
         [
             *("init", "import", "load", "query", "mutate", "export", "snapshot", "optimize", "diff", "lint"),
-            *("demo", "warm-up", "version", "verify", "repair", "cleanup", "storage", "clone", "push", "pull", "embed"),
+            *(
+                "demo",
+                "shell",
+                "warm-up",
+                "version",
+                "verify",
+                "repair",
+                "cleanup",
+                "storage",
+                "clone",
+                "push",
+                "pull",
+                "embed",
+            ),
             *("alias", "status", "log", "show", "blame", "revert", "branch reset"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
@@ -67,7 +80,7 @@ def test_help_shows_examples_and_json(name: str, run_cli: RunCli) -> None:
 def test_examples_are_accepted_as_they_stand(name: str) -> None:
     """Parsed, not run: an example with a flag that does not exist would be refused."""
     for example in examples(LEAVES[name]):
-        words = shlex.split(example.split(" > ")[0])[1:]
+        words = shlex.split(re.split(" [<>] ", example)[0])[1:]
         # A command may have two names, and examples of both.
         called = next(each for each in (" ".join(words[:2]), words[0]) if LEAVES.get(each) is LEAVES[name])
         LEAVES[name].make_context(name, words[len(called.split()) :]).close()
@@ -110,7 +123,7 @@ def test_json_is_as_the_help_says(name: str, members: tuple[str, ...]) -> None:
 def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
     seen = {name for name, _ in ANSWERS}
     assert set(LEAVES) - seen == {
-        *("demo", "optimize", "recovery resume", "recovery discard", "warm-up"),
+        *("demo", "shell", "optimize", "recovery resume", "recovery discard", "warm-up"),
         *("cleanup", "storage", "clone", "push", "pull", "embed"),
         *("blob get", "blob stat", "serve", "token new", "graphs list", "mcp", "cluster force-unlock"),
     }

@@ -144,6 +144,36 @@ def test_every_command_prints_the_same_both_ways(
         assert outcomes[1] == outcomes[0], command
 
 
+SCRIPT = """
+.schema City
+.use main
+match { $p: Person } return { $p.name as name } order { name }
+insert Person { name: "Zed" }
+match { $p: Person }
+return { count($p) as n };
+.branch create review
+.use review
+.log --limit 1
+.explain match { $p: Person } return { $p.name }
+match { $p: Person } return { $p.nme }
+"""
+
+
+def test_a_shell_prints_the_same_both_ways(
+    both_ways: Callable[[str, bool], list[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outcomes = []
+    for is_served in (False, True):
+        monkeypatch.setattr("sys.stdin", StringIO(SCRIPT))
+        code = run(both_ways("shell", is_served))
+        found = capsys.readouterr()
+        outcomes.append((code, shown(found.out), shown(found.err)))
+    assert outcomes[1] == outcomes[0]
+    assert "n\n4\n(1 row)" in outcomes[0][1]
+
+
 STORED = [
     "query everyone",
     "query everyone --json",
@@ -198,7 +228,7 @@ def test_a_stored_query_that_cannot_be_run_is_refused(
 def test_every_command_that_takes_a_server_is_run_both_ways() -> None:
     served = {name for name, command in LEAVES.items() if takes_server(command)}
     tried = {name for name in served if any(line.startswith(f"{name} ") or line == name for line in COMMANDS)}
-    assert served - tried == {"graphs list", "mcp", "alias"}
+    assert served - tried == {"graphs list", "mcp", "alias", "shell"}
 
 
 def takes_server(command: click.Command) -> bool:

@@ -84,6 +84,7 @@ def _run(connection: socket.socket) -> None:
     arguments, folder, environment = json.loads(what)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - a thread of the parent held the other one's lock
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -12,6 +12,11 @@ from omnigraph.cli.output import FORMATS
 from omnigraph.errors import UsageError
 
 
+def config_folder() -> Path:
+    """Where the program keeps what is of the user: `~/.omnigraph`, or OMNIGRAPH_HOME."""
+    return Path(os.environ.get("OMNIGRAPH_HOME") or Path.home() / ".omnigraph")
+
+
 @dataclass(frozen=True)
 class Profile:
     """A name for a graph, or for the place where graphs are: exactly one of a server, a store and a cluster."""
@@ -67,7 +72,7 @@ class Config:
 
     @classmethod
     def load(cls) -> Config:
-        path = Path(os.environ.get("OMNIGRAPH_HOME") or Path.home() / ".omnigraph") / "config.yaml"
+        path = config_folder() / "config.yaml"
         if not path.is_file():
             return cls()
         import yaml

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +27,7 @@ from omnigraph.cli.commands import (
     schemas,
     servers,
     serving,
+    shell,
     status,
     storage,
 )
@@ -51,6 +53,18 @@ class Program(click.Group):
         if now is not None:
             click.echo(f"warning: '{cmd_name}' is called '{now}' now", err=True)
         return super().get_command(ctx, now or cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The address of a graph in place of a command opens the shell on it."""
+        if args and self.get_command(ctx, args[0]) is None and _is_address(args[0]):
+            args = ["shell", *args]
+        return super().resolve_command(ctx, args)
+
+
+def _is_address(word: str) -> bool:
+    return "://" in word or "/" in word or word in (".", "..") or (Path(word) / "graph.json").is_file()
 
 
 def _show_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -85,6 +99,7 @@ for module in (
     data,
     embedding,
     queries,
+    shell,
     blobs,
     branches,
     history,

@@ -26,19 +26,23 @@ MANY_ROWS = 1_000
 def print_result(result: Result, column_width: int, *, wrap: bool, as_lines: bool) -> None:
     """The rows as a table, or one property a line. On a terminal, those that fit it, and how many more there are."""
     shown = min(len(result), rows_on_screen())
-    table = result.to_arrow()
+    print_rows(result.to_arrow().slice(0, shown), column_width, wrap=wrap, as_lines=as_lines)
+    if len(result) > shown:
+        print(f"… {len(result) - shown:,} more")
+
+
+def print_rows(table: pa.Table, column_width: int, *, wrap: bool, as_lines: bool) -> None:
+    """All of these rows as a table, or one property a line; columns are cut to the terminal."""
     columns = table.column_names
     if as_lines or is_too_wide(columns, screen_width()):
-        print_kv(_rows(table.slice(0, shown)), columns)
-    elif shown > MANY_ROWS and not wrap:
+        print_kv(_rows(table), columns)
+    elif table.num_rows > MANY_ROWS and not wrap:
         sys.stdout.flush()
-        sys.stdout.buffer.writelines(drawn_by_columns(table.slice(0, shown), column_width))
+        sys.stdout.buffer.writelines(drawn_by_columns(table, column_width))
         sys.stdout.buffer.flush()
     else:
         numeric = [name for name, column in zip(columns, table.columns, strict=True) if _is_numeric(column.type)]
-        print_table(_rows(table.slice(0, shown)), columns, column_width, wrap=wrap, numeric=numeric)
-    if len(result) > shown:
-        print(f"… {len(result) - shown:,} more")
+        print_table(_rows(table), columns, column_width, wrap=wrap, numeric=numeric)
 
 
 def rows_on_screen() -> int:

@@ -87,6 +87,12 @@ class Settings:
             hint="pass --store URI or --server NAME, set OMNIGRAPH_STORE, or set defaults.store in the config file",
         )
 
+    def flags(self) -> list[str]:
+        """The flags that name the place, as they were given: another command that is run with them works there, too."""
+        named = {"--store": self.store, "--server": self.server, "--graph": self.graph, "--profile": self.profile}
+        named["--cluster"] = self.cluster
+        return [word for flag, value in named.items() if value for word in (flag, value)]
+
     def profile_named(self, name: str) -> Profile:
         profile = self.config.profiles.get(name)
         if profile is None:

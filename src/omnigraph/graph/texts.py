@@ -63,6 +63,14 @@ def spelled_parameters(gq: str | Path, name: str | None, texts: Mapping[str, str
     return {key: cell_value(value, types[key]) if key in types else value for key, value in texts.items()}
 
 
+def declared_parameters(gq: str | Path, name: str | None) -> list[str]:
+    """The names of the parameters that a query declares."""
+    from omnigraph.language.query.compiler import parameter_types
+
+    text, file = read_source(gq, ".gq")
+    return list(parameter_types(text, name, file))
+
+
 def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | None]:
     """A text as it is; a Path, or a one-line string that ends like a file, is read."""
     is_path = isinstance(text_or_path, Path) or (

@@ -71,6 +71,18 @@ def parse_queries(text: str, file: str | None = None) -> syntax.QueryFile:
         raise refusal("Q000", refused.message, refused.at, text, file, refused.hint) from None
 
 
+def ends_early(text: str) -> bool:
+    """Whether the text is right so far, and needs more to be whole queries."""
+    try:
+        _parser().parse(text)
+    except UnexpectedInput as error:
+        is_at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        return is_at_end or text.startswith("/*", error.pos_in_stream or 0)
+    except _Refused:
+        return False
+    return False
+
+
 def refusal(
     rule: str, message: str, at: Position, text: str, file: str | None = None, hint: str | None = None
 ) -> QueryError:

@@ -1,0 +1,190 @@
+"""A session of the shell: the graph, where it stands in it, how it shows things, and running what was typed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.cli.output import Output, counted
+from omnigraph.cli.settings import Settings
+from omnigraph.cli.shell.waiting import wait_for
+from omnigraph.errors import QueryError, UsageError
+
+if TYPE_CHECKING:
+    from omnigraph import Receipt, Result
+    from omnigraph.client.graph import RemoteGraph
+    from omnigraph.graph import Graph
+    from omnigraph.graph.editing import Catalog, Statement
+
+MODES = ("table", "kv", "json", "jsonl", "csv")
+
+
+class Quit(Exception):
+    """Somebody wants to leave."""
+
+
+class Failed(Exception):
+    """A command of the program failed, and has said why."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass
+class Session:
+    """What a shell remembers between two statements."""
+
+    graph: Graph | RemoteGraph
+    settings: Settings
+    out: Output
+    revision: str
+    mode: str = "table"
+    timing: bool = False
+    params: dict[str, str] = field(default_factory=dict)
+    rest: tuple[Result, int] | None = None
+    """The result that was shown last, and how many of its rows were."""
+    _catalog: Catalog | None = None
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema where the session stands, asked for once for each statement."""
+        if self._catalog is None:
+            self._catalog = self.graph.snapshot(self.revision).schema
+        return self._catalog
+
+    def use(self, revision: str) -> None:
+        """Stand at another branch, tag or commit. NotFound when there is none."""
+        self.graph.commit(revision)
+        self.revision, self._catalog = revision, None
+
+    def stands_on_branch(self) -> bool:
+        try:
+            return self.graph.branches.exists(self.revision)
+        except UsageError:  # such as main~1, which no branch can be called
+            return False
+
+    def run(self, typed: str, *, lines_before: int = 0) -> None:
+        """Run one command or one statement; errors are the caller's. `lines_before` of a script came before it."""
+        from omnigraph.cli.shell.commands import run_command
+
+        self._catalog = None
+        text = typed.strip()
+        if text.startswith("."):
+            run_command(self, text)
+            return
+        from omnigraph.graph.editing import statements
+
+        try:
+            found = statements(typed)
+        except QueryError as error:
+            error.line += lines_before
+            raise
+        for statement in found:
+            try:
+                self._run(statement)
+            except QueryError as error:
+                raise self.placed(error, statement, lines_before) from None
+
+    def placed(self, error: QueryError, statement: Statement, lines_before: int = 0) -> QueryError:
+        from omnigraph.graph.editing import moved
+
+        found = moved(error, statement.lines_before)
+        found.line += lines_before
+        return found
+
+    def arguments(self, statement: Statement) -> dict[str, object]:
+        """The parameters that were set and that the statement declares."""
+        from omnigraph.graph.texts import declared_parameters, spelled_parameters
+
+        declared = declared_parameters(statement.text, statement.name)
+        spelled = {name: value for name, value in self.params.items() if name in declared}
+        return spelled_parameters(statement.text, statement.name, spelled)
+
+    def _run(self, statement: Statement) -> None:
+        if statement.kind == "read":
+            started = time.perf_counter()
+            result = self._read(statement)
+            self.show(result, time.perf_counter() - started)
+        else:
+            self._change(statement)
+
+    def _read(self, statement: Statement) -> Result:
+        from omnigraph import Cancellation
+        from omnigraph.graph import Graph
+
+        asked: dict[str, Any] = {"name": statement.name, "revision": self.revision}
+        arguments = self.arguments(statement)
+        if not isinstance(self.graph, Graph):
+            return wait_for(lambda: self.graph.query(statement.text, arguments, **asked), _abandon)
+        stop = Cancellation()
+        return wait_for(lambda: self.graph.query(statement.text, arguments, cancel=stop, **asked), stop.cancel)
+
+    def _change(self, statement: Statement) -> None:
+        from omnigraph.wire.writes import receipt_json
+
+        if not self.stands_on_branch():
+            raise UsageError(f"'{self.revision}' is not a branch, so nothing can change there", hint=".use BRANCH")
+        arguments = self.arguments(statement)
+        actor = self.settings.actor_for(self.graph)
+        started = time.perf_counter()
+        receipt: Receipt = wait_for(
+            lambda: self.graph.mutate(
+                statement.text, arguments, name=statement.name, branch=self.revision, actor=actor
+            ),
+            _wait_for_write,
+        )
+        made = f"commit {receipt.commit.id}" if receipt.commit else "nothing changed, no commit"
+        nodes = counted(receipt.affected_nodes, "node", "nodes")
+        edges = counted(receipt.affected_edges, "edge", "edges")
+        took = self.took(time.perf_counter() - started)
+        self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {nodes}, {edges}; {made}{took}")
+
+    def show(self, result: Result, seconds: float) -> None:
+        """A result in the mode of the session: on a terminal, as many rows as fit it."""
+        from omnigraph.cli.result_text import rows_on_screen
+        from omnigraph.wire.reads import result_json
+
+        if self.mode not in ("table", "kv"):
+            self.out.rows("", result, self.mode, lambda: result_json(result, revision=self.revision, as_of=None))
+            return
+        self._page(result, 0)
+        shown = min(len(result), rows_on_screen())
+        more = f", {shown:,} shown; .more shows the next" if shown < len(result) else ""
+        if not self.out.quiet:
+            count = f"{len(result):,} {'row' if len(result) == 1 else 'rows'}"
+            print(f"({count}{more}{self.took(seconds)})")
+
+    def show_more(self) -> None:
+        """The next page of the result that was shown last."""
+        if self.rest is None:
+            print("(no more rows)")
+            return
+        result, start = self.rest
+        self._page(result, start)
+        _, shown = self.rest or (result, len(result))
+        print(f"({start + 1:,} to {shown:,} of {len(result):,} rows)")
+
+    def _page(self, result: Result, start: int) -> None:
+        from omnigraph.cli.result_text import print_rows, rows_on_screen
+
+        table = result.to_arrow().slice(start, min(len(result), rows_on_screen()))
+        if len(result):
+            print_rows(table, self.out.column_width, wrap=self.out.wrap, as_lines=self.mode == "kv")
+        shown = start + table.num_rows
+        self.rest = (result, shown) if shown < len(result) else None
+
+    def took(self, seconds: float) -> str:
+        """How long something took, if that is to be shown."""
+        if not self.timing:
+            return ""
+        return f", {seconds * 1_000:.1f} ms" if seconds < 1 else f", {seconds:.2f} s"
+
+
+def _abandon() -> None:
+    raise KeyboardInterrupt
+
+
+def _wait_for_write() -> None:
+    print("waiting for the write: it ends as a whole, or not at all (Ctrl-C again to stop waiting)")

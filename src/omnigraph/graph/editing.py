@@ -1,0 +1,50 @@
+"""What an editor of queries needs: the words of the language, what may stand at a place, and whether a text is whole."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.query.completion import Completion, completions
+from omnigraph.language.query.statements import Statement, is_unfinished, moved, statements
+
+__all__ = [
+    "Catalog",
+    "Completion",
+    "Statement",
+    "completions",
+    "declarations",
+    "function_names",
+    "is_unfinished",
+    "keywords",
+    "moved",
+    "statements",
+]
+
+
+@cache
+def keywords() -> frozenset[str]:
+    from omnigraph.language.editor_tables import editor_tables
+
+    return frozenset(editor_tables()["queries"]["keywords"])
+
+
+@cache
+def function_names() -> frozenset[str]:
+    from omnigraph.language.editor_tables import editor_tables
+
+    return frozenset(each["name"] for each in editor_tables()["queries"]["functions"])
+
+
+def declarations(catalog: Catalog, type_name: str) -> str | None:
+    """A type as the schema declares it, a node type with the edges that touch it; None when there is no such type."""
+    from dataclasses import replace
+
+    from omnigraph.language.schema.printer import catalog_syntax, print_schema
+
+    if type_name not in catalog.nodes and type_name not in catalog.edges and type_name not in catalog.interfaces:
+        return None
+    edges = {edge.name for edge in catalog.edges.values() if type_name in (edge.source, edge.target)}
+    syntax = catalog_syntax(catalog)
+    shown = [each for each in syntax.declarations if each.name == type_name or each.name in edges]
+    return print_schema(replace(syntax, declarations=tuple(shown)))
