@@ -88,6 +88,9 @@ RIGHT: dict[str, Any] = {
     "b": "main",
     "source": "side",
     "commit_id": "nothing",
+    "commit": "main",
+    "branch": "side",
+    "to": "main",
     "rows": [],
     "frames": "Person",
     "sources": {},
@@ -162,7 +165,7 @@ def _call(method: Callable[..., Any], hostile: str, value: Any) -> None:
         required = parameter.default is inspect.Parameter.empty and name in RIGHT
         if name in ("target", "out"):
             given: Any = value if name == hostile else io.BytesIO()
-        elif name == "dry_run" and hostile == "schema":  # an empty text is a schema, of no types
+        elif name == "dry_run" and hostile in ("schema", "resolutions"):  # an empty text is a schema, of no types
             given = True
         elif name == hostile:
             given = value

@@ -35,8 +35,10 @@ class UndoMethods(GraphState):
         What was changed since conflicts as in a merge, and is settled as in a merge: "ours" is the branch, "theirs" the state before
         the commit. MergeConflicts when nobody settles it; nothing is published then.
 
-        >>> result = g.revert("main", actor="ada")
-        >>> assert g.entity("Person", "Cy")["age"] == 51
+        >>> draft = g.branches.create("draft")
+        >>> receipt = g.mutate("people.gq", {"name": "Ada", "age": 99}, name="grow", branch="draft")
+        >>> result = g.revert("draft", branch="draft", actor="ada")
+        >>> assert g.entity("Person", "Ada", revision="draft") == g.entity("Person", "Ada")
         """
         from omnigraph.merge import revert_commit
 
@@ -57,7 +59,8 @@ class UndoMethods(GraphState):
 
         What the branch held is still in its history. PreconditionFailed when somebody commits to the branch meanwhile.
 
-        >>> assert g.reset("main", "main~1", actor="ada").kind == "reset"
+        >>> assert g.reset("draft", "draft~1", actor="ada").kind == "reset"
+        >>> g.branches.delete("draft", force=True)
         """
         from omnigraph.merge import reset_branch
 

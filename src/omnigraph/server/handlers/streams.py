@@ -78,9 +78,10 @@ def _captured(call: Call) -> tuple[Iterator[bytes], str | None]:
 
 
 def _head(call: Call) -> str | None:
+    """The commit that the branch stands at; None where the caller may not know, or the branch is not there: the baseline says so."""
     try:
         return call.graph.commit(call.branch).id
-    except PolicyDenied:
+    except (PolicyDenied, CommitNotFound):
         return None
 
 
