@@ -6,8 +6,10 @@ acknowledged is lost, the graph is whole, and the space converges.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -66,15 +68,22 @@ class Crowd:
         for name in names:
             assert self.running[name].wait(timeout=600) == 0, name
 
-    def watch(self, *names: str) -> None:
-        """Files and bytes while these processes work."""
-        start = time.monotonic()
-        while any(self.running[name].poll() is None for name in names):
-            self.show(f"{time.monotonic() - start:4.0f} s later")
-            until = time.monotonic() + SHOW_EVERY_S
-            while time.monotonic() < until and any(self.running[name].poll() is None for name in names):
-                time.sleep(0.05)
-        self.finish(*names)
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Prints files and bytes again and again until the end of the block."""
+        start, is_over = time.monotonic(), threading.Event()
+
+        def watch() -> None:
+            while not is_over.wait(SHOW_EVERY_S):
+                self.show(f"after {time.monotonic() - start:.0f} s")
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     def stop_all(self) -> None:
         for process in self.running.values():
@@ -109,34 +118,35 @@ def crowd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crowd]:
 
 def run_beside_cleaners(crowd: Crowd, writers: int, commits: int, loads: int, engine: str) -> None:
     names = [f"writer{number}" for number in range(writers)]
-    for name in names:
-        crowd.start("write", name, commits)
-    crowd.start("load", "loader", loads, engine)
-    crowd.start("load", "loader1", loads, engine)
-    crowd.start("read", "reader")
-    crowd.start("clean", "cleaner1")
+    loaders = ["loader0", "loader1"]
     print()
-    crowd.wait_for(names[0], "inserted", commits // 4)
-    crowd.kill(names[0])
-    crowd.kill("cleaner1")
-    crowd.show("after the first kills")
-    crowd.start("clean", "cleaner2")
-    crowd.start("clean", "cleaner3")
-    crowd.wait_for(names[1], "inserted", commits // 2)
-    crowd.kill(names[1])
-    crowd.wait_for("loader1", "loading", 2)
-    crowd.kill("loader1")
-    crowd.show("half way")
-    crowd.watch(*names[2:], "loader")
-    crowd.show("writers are done")
-    (crowd.folder / "stop").touch()
-    crowd.finish("reader", "cleaner2", "cleaner3")
-    names += ["loader", "loader1"]
-    check_nothing_is_lost(crowd, names)
+    with crowd.watched():
+        for name in names:
+            crowd.start("write", name, commits)
+        for name in loaders:
+            crowd.start("load", name, loads, engine)
+        crowd.start("read", "reader")
+        crowd.start("clean", "cleaner1")
+        crowd.wait_for(names[0], "inserted", commits // 4)
+        crowd.kill(names[0])
+        crowd.kill("cleaner1")
+        crowd.show("after the first kills")
+        crowd.start("clean", "cleaner2")
+        crowd.start("clean", "cleaner3")
+        crowd.wait_for(names[1], "inserted", commits // 2)
+        crowd.kill(names[1])
+        crowd.wait_for(loaders[1], "loading", 2)
+        crowd.kill(loaders[1])
+        crowd.show("half way")
+        crowd.finish(*names[2:], loaders[0])
+        crowd.show("writers are done")
+        (crowd.folder / "stop").touch()
+        crowd.finish("reader", "cleaner2", "cleaner3")
+    check_nothing_is_lost(crowd, names + loaders)
     check_space_converges(crowd)
     print(f"  cleanups {sum(crowd.noted(f'cleaner{number}', 'files') for number in (1, 2, 3))}", end="")
     print(f", reads {crowd.noted('reader', 'read')}, gaps {crowd.noted('reader', 'gap')}", end="")
-    print(f", refused {sum(crowd.noted(name, 'refused') for name in names)}")
+    print(f", refused {sum(crowd.noted(name, 'refused') for name in names + loaders)}")
 
 
 def check_nothing_is_lost(crowd: Crowd, names: list[str]) -> None:

@@ -177,8 +177,8 @@ class Connection:
         import httpx
 
         unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-        told = str(error) or type(error).__name__
-        return ServerUnavailable(f"{what} from {self.url}: {told}", is_sent=not unsent)
+        reason = str(error) or type(error).__name__
+        return ServerUnavailable(f"{what} from {self.url}: {reason}", is_sent=not unsent)
 
     def _repeating(self, once: Callable[[], Reply], repeat: Repeat) -> Reply:
         pause = INITIAL_PAUSE_S

@@ -141,9 +141,9 @@ def _details(body: Mapping[str, Any], problem: Mapping[str, Any]) -> dict[str, A
             "expected": version["expected_published_dataset_version"],
             "actual": version["actual_published_dataset_version"],
         }
-    for member, name, told in _NAMED_IN_MEMBERS:
-        if told in (body.get(member) or {}):
-            details[name] = body[member][told]
+    for member, name, inner in _NAMED_IN_MEMBERS:
+        if inner in (body.get(member) or {}):
+            details[name] = body[member][inner]
     if "merge_conflicts" in body:
         details.setdefault("merge_conflicts", body["merge_conflicts"])
     return details

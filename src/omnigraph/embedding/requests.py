@@ -177,10 +177,10 @@ class JsonRequests:
     def _refused(self, refusal: urllib.error.HTTPError, key: str | None) -> Exception:
         said = f"status {refusal.code}"
         try:
-            told = _message(json.loads(refusal.read(CHUNK_BYTES)))
+            reason = _message(json.loads(refusal.read(CHUNK_BYTES)))
         except (ValueError, RecursionError, OSError, http.client.HTTPException):
-            told = ""
-        said += f": {told[:MAX_SAID]}" if told else ""
+            reason = ""
+        said += f": {reason[:MAX_SAID]}" if reason else ""
         if refusal.code in _RETRIED:
             return _Interrupted(said, self._asked_wait(refusal.headers.get("Retry-After")))
         hint = "see the provider's message; the model and the texts are what the schema and the data say"
@@ -219,8 +219,8 @@ class JsonRequests:
 def _message(body: Any) -> str:
     """What a refusal says: {"error": {"message": …}} or {"error": …}, or nothing that can be told."""
     error = body.get("error") if isinstance(body, dict) else None
-    told = error.get("message") if isinstance(error, dict) else error
-    return told if isinstance(told, str) else ""
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else ""
 
 
 def _without(text: str, key: str | None) -> str:

@@ -65,14 +65,14 @@ class IndexState:
 
         >>> assert person.indexes[0].to_json()["table"] == "node:Person"
         """
-        told: dict[str, str | int] = {
+        members: dict[str, str | int] = {
             "table": self.table_key,
             "column": self.column,
             "kind": self.kind,
             "covered_rows": self.covered_rows,
             "pending_rows": self.pending_rows,
         }
-        return told if self.reason is None else {**told, "reason": self.reason}
+        return members if self.reason is None else {**members, "reason": self.reason}
 
 
 def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexState]:

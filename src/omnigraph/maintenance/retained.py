@@ -156,8 +156,8 @@ def merge_bases(history: History, heads: Iterable[Entry]) -> Iterable[Commit]:
     for vector in vectors:
         parts[frozenset((name, seq) for name, seq in vector.items() if reached_by[name] > 1)] += 1
     shared = {part for part, count in parts.items() if count > 1}
-    for one, other in itertools.combinations([dict(part) for part in parts], 2):
-        shared.add(frozenset((name, min(one[name], other[name])) for name in one.keys() & other.keys()))
+    for left, right in itertools.combinations([dict(part) for part in parts], 2):
+        shared.add(frozenset((name, min(left[name], right[name])) for name in left.keys() & right.keys()))
     found: dict[str, Commit] = {}
     for part in shared:
         with contextlib.suppress(HistoryGap):

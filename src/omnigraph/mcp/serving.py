@@ -195,8 +195,8 @@ class Desk:
                     name=each.name,
                     description=each.description,
                     arguments=[
-                        protocol.PromptArgument(name=name, description=told, required=True)
-                        for name, told in each.arguments.items()
+                        protocol.PromptArgument(name=name, description=description, required=True)
+                        for name, description in each.arguments.items()
                     ],
                 )
                 for each in await self._prompts()
@@ -267,10 +267,14 @@ def _body_of(answer: Answer) -> Mapping[str, Any]:
 
 def _error_body(error: OmnigraphError) -> Mapping[str, Any]:
     """In the shape of the server's, for arguments that never reach it."""
-    told = error.to_json()
+    members = error.to_json()
     problem = {"code": error.code, "retry": error.retry, "outcome": error.outcome}
     code = "bad_request" if isinstance(error, UsageError) else "internal"
-    return {"error": error.message, "code": code, "problem": problem | ({"hint": told["hint"]} if error.hint else {})}
+    return {
+        "error": error.message,
+        "code": code,
+        "problem": problem | ({"hint": members["hint"]} if error.hint else {}),
+    }
 
 
 def _unknown_tool() -> MCPError:

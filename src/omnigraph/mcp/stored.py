@@ -63,8 +63,8 @@ def stored_tools(queries: Sequence[Mapping[str, Any]], taken: Collection[str]) -
             while name in used:
                 name = f"q_{name}"
             used.add(name)
-        told = [each.get("description"), each.get("instruction")]
-        description = "\n\n".join(text for text in told if text)
+        texts = [each.get("description"), each.get("instruction")]
+        description = "\n\n".join(text for text in texts if text)
         default = f"The stored {'mutation' if each['mutation'] else 'query'} '{each['name']}'."
         tools.append(StoredTool(name, each["name"], each["mutation"], description or default, tuple(each["params"])))
     return tools

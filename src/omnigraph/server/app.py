@@ -83,8 +83,8 @@ class Application:
         except ClientDisconnect:
             exchange.finish(CLIENT_GONE)
             return
-        told = {"X-Request-Id": exchange.request_id, **checked.cors_headers(request.headers, self.service.settings)}
-        response.raw_headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in told.items()]
+        added = {"X-Request-Id": exchange.request_id, **checked.cors_headers(request.headers, self.service.settings)}
+        response.raw_headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in added.items()]
         try:
             await response(scope, receive, exchange.counting(send))
         except OmnigraphError as error:  # in the middle of a stream: the connection is cut, and no line says why

@@ -25,10 +25,10 @@ def arrow_answer(result: Result, headers: Mapping[str, str]) -> Answer:
 
 
 def table_answer(
-    table: pa.Table, name: str, commit: str, headers: Mapping[str, str], told: Mapping[str, str] | None = None
+    table: pa.Table, name: str, commit: str, headers: Mapping[str, str], extra: Mapping[str, str] | None = None
 ) -> Answer:
     """Rows of a query, or of a part of one."""
-    known = {"Omnigraph-Query-Name": quote(name), "Omnigraph-Row-Count": str(table.num_rows), **(told or {})}
+    known = {"Omnigraph-Query-Name": quote(name), "Omnigraph-Row-Count": str(table.num_rows), **(extra or {})}
     pieces = _pieces(table, codec_of(headers.get("accept-encoding", "")))
     return Answer(pieces, media_type=ARROW, headers=known, commit=commit, rows=table.num_rows)
 

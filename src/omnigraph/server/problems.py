@@ -169,8 +169,8 @@ def _problem(error: OmnigraphError, row: Row) -> JsonObject:
     problem: JsonObject = {"code": error.code, "retry": error.retry, "outcome": error.outcome}
     if row.is_generic:
         return problem
-    told = error.to_json()
-    details = dict(told.get("details", {}))
+    value = error.to_json()
+    details = dict(value.get("details", {}))
     if isinstance(error, errors.LanguageError):
         problem |= {name: details.pop(name) for name in ("rule", "file", "line", "column") if details.get(name)}
         details = {}

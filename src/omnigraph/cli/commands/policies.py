@@ -177,12 +177,12 @@ def register(cli: click.Group) -> None:
             raise UsageError("who, and what?", hint="--actor and --action, or --matrix")
         if action not in ACTIONS:
             raise UsageError(f"'{action}' is not an action", hint=f"the actions: {', '.join(ACTIONS)}")
-        told = _told(decide(policies, actor, ask_of(action, branch, target_branch, query)))
-        out.show(told, "\n".join(f"{name}: {value}" for name, value in told.items()))
+        members = _decision_json(decide(policies, actor, ask_of(action, branch, target_branch, query)))
+        out.show(members, "\n".join(f"{name}: {value}" for name, value in members.items()))
 
 
-def _told(decision: Decision) -> dict[str, str]:
-    told = {
+def _decision_json(decision: Decision) -> dict[str, str]:
+    members = {
         "decision": "allow" if decision.allowed else "deny",
         "actor": decision.actor,
         "action": decision.ask.action,
@@ -192,4 +192,4 @@ def _told(decision: Decision) -> dict[str, str]:
         "message": decision.message,
         "nearest_rule": decision.nearest,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}

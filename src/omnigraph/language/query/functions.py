@@ -330,7 +330,7 @@ def common_type(
             values[place] = _fitted(value, type_)
             type_ = common_value_type([type_, _type(values[place])]) if value.value is not None else type_
         if type_ is None:
-            known = ", ".join(str(replace(_type(one), nullable=False)) for one in values)
+            known = ", ".join(str(replace(_type(value), nullable=False)) for value in values)
             hint = "all values of coalesce and case have one type; numbers may be mixed"
             raise checker.checking.refuse("T44", f"these values have no common type: {known}", expression.at, hint)
     assert type_ is not None

@@ -179,7 +179,7 @@ def _has_null(comparison: syntax.Comparison) -> bool:
 
 def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[str, ...]) -> Iterator[QueryFinding]:
     mentions = _mentions(body)
-    for binding in (one for part in (compiled.pattern, *compiled.pattern.optionals) for one in part.bindings):
+    for binding in (binding for part in (compiled.pattern, *compiled.pattern.optionals) for binding in part.bindings):
         if mentions.get(binding.variable) == 1:
             yield QueryFinding(
                 "info", "L204", f"nothing refers to ${binding.variable}; write $_ if that is meant", names
@@ -294,15 +294,15 @@ def _search_advice(
     query_name: str, body: syntax.ReadBody, compiled: plan.ReadPlan, catalog: Catalog
 ) -> Iterator[QueryFinding]:
     types = {binding.variable: binding.types for binding in compiled.pattern.bindings}
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for node, _ in syntax.walk(body):
         if not isinstance(node, syntax.Call) or not isinstance(node.arguments[0], syntax.PropertyAccess):
             continue
         access = node.arguments[0]
         for type_name in types.get(access.variable, ()):
             indexed = _indexed(catalog.nodes[type_name])
-            if access.name not in indexed and (type_name, access.name) not in told:
-                told.add((type_name, access.name))
+            if access.name not in indexed and (type_name, access.name) not in reported:
+                reported.add((type_name, access.name))
                 message = f"{node.function} on {type_name}.{access.name}, which has no @index, reads every row"
                 yield QueryFinding("warning", "L208", message, (query_name,), type_name, access.name)
 

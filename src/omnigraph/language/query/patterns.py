@@ -271,7 +271,7 @@ class _PatternChecker:
             properties = self._checking.catalog.edges[expansion.edge].properties
             known = properties.get(clause.weight)
             if known is None or not known.type.scalar.is_numeric or known.type.is_list:
-                numbers = [one for one, property_ in properties.items() if property_.type.scalar.is_numeric]
+                numbers = [name for name, property_ in properties.items() if property_.type.scalar.is_numeric]
                 message = f"{expansion.edge} has no number '{clause.weight}'"
                 raise self._checking.refuse("T15", message, clause.weight_at, suggestion(clause.weight, numbers))
         self._scope.paths.add(name)

@@ -205,7 +205,7 @@ class _Expressions:
         return f"{expression.function}({operand})"
 
     def _case(self, expression: syntax.CaseExpression) -> str:
-        parts = [f"when {self.text(one.condition)} then {self.text(one.value)}" for one in expression.branches]
+        parts = [f"when {self.text(branch.condition)} then {self.text(branch.value)}" for branch in expression.branches]
         if expression.otherwise is not None:
             parts.append(f"else {self.text(expression.otherwise)}")
         return f"case {' '.join(parts)} end"

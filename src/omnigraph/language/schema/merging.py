@@ -93,8 +93,8 @@ def merge_schemas(
     has_new_values: HasNewValues = lambda _side, _type, _property: False,
 ) -> SchemaMerge:
     """One of the two catalogs where the other adds nothing to it; else a new one, whose text is printed again."""
-    for one, other in ((ours, theirs), (theirs, ours)):
-        if any(base.hash == one.hash for base in bases) and not _loses(one, other):
+    for side, other in ((ours, theirs), (theirs, ours)):
+        if any(base.hash == side.hash for base in bases) and not _loses(side, other):
             return SchemaMerge(other)
     return _Merge(bases, ours, theirs, strategy, has_new_values).run()
 

@@ -34,8 +34,8 @@ def _node(node: DraftNode) -> Iterator[str]:
     yield f"// {_inline(node.table.origin)}: {_count(node.table.rows)}"
     keys = () if node.key is None else node.key.columns
     if node.key is None:
-        told = "their number is their id" if node.needs_id and node.table.id_column else "each gets a new id"
-        yield f"// No key: no column looks like one (--key {node.name}.column); rows have no name of their own, so {told}."
+        ids = "their number is their id" if node.needs_id and node.table.id_column else "each gets a new id"
+        yield f"// No key: no column looks like one (--key {node.name}.column); rows have no name of their own, so {ids}."
     if not node.properties:
         yield f"node {node.name} {{}}"
         return

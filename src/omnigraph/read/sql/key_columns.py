@@ -61,7 +61,10 @@ class _Scope:
         own = {clause.variable for clause in pattern.bindings} | {clause.edge_variable for clause in pattern.expansions}
         own |= {clause.path.variable for clause in pattern.expansions if clause.path is not None}
         keys = {name: key for name, key in self.keys.items() if name not in own}
-        for binding in (*pattern.bindings, *(one for optional in pattern.optionals for one in optional.bindings)):
+        for binding in (
+            *pattern.bindings,
+            *(binding for optional in pattern.optionals for binding in optional.bindings),
+        ):
             entities = [self.catalog.nodes[name] for name in binding.types]
             names = {entity.key[0] for entity in entities if entity.key and is_id(entity, entity.key[0])}
             if len(names) == 1 and all(entity.key and is_id(entity, entity.key[0]) for entity in entities):

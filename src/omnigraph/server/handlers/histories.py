@@ -47,8 +47,8 @@ def diff(call: Call) -> Answer:
     token = place.token(call, limit) if len(page) > limit else None
     shown = [change_json(change) for change in page[:limit]]
     if accepts(call.request.headers, ARROW):
-        told = headers | ({} if token is None else {NEXT_PAGE: token})
-        return table_answer(_change_table(shown), "diff", after, call.request.headers, told)
+        headers = headers | ({} if token is None else {NEXT_PAGE: token})
+        return table_answer(_change_table(shown), "diff", after, call.request.headers, headers)
     body = {**ends, "changes": shown, **present({"next_page_token": token})}
     return Answer(body, commit=after, rows=len(shown), headers=headers)
 
