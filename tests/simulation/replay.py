@@ -1,26 +1,46 @@
-"""Print what happens in the schedule of a seed: python tests/simulation/replay.py <seed> [<name of a broken rule>]"""
+"""Print what happens in the schedule of a seed, or the first schedule that notices each broken rule.
+
+python tests/simulation/replay.py <seed> [<name of a broken rule>]
+python tests/simulation/replay.py --rules [<name of a broken rule> ...]
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from simulation.broken_rules import RULES, broken
-from simulation.schedule import run
+from simulation.schedule import SCHEMA_SEEDS, first_failure, run, seeds_like
+
+BY_NAME = {rule.__name__: rule for rule in RULES}
 
 
-def main() -> None:
-    rules = {rule.__name__: rule for rule in RULES}
+def main(words: Sequence[str]) -> None:
+    if words[0] == "--rules":
+        find_rules(words[1:] or list(BY_NAME))
+        return
     trace: list[str] = []
-    with broken(rules[sys.argv[2]]) if len(sys.argv) > 2 else contextlib.nullcontext():
+    with broken(BY_NAME[words[1]]) if len(words) > 1 else contextlib.nullcontext():
         try:
-            run(int(sys.argv[1]), trace=trace)
+            run(int(words[0]), trace=trace)
         finally:
             print("\n".join(trace))
 
 
+def find_rules(names: Sequence[str]) -> None:
+    """As they stand in the table of rules."""
+    for name in names:
+        rule = BY_NAME[name]
+        with broken(rule):
+            failure = first_failure(seeds_like(RULES[rule]))
+        seed = "not noticed" if failure is None else f"{failure[0] % SCHEMA_SEEDS:_}"
+        start = "SCHEMA_SEEDS + " if RULES[rule] >= SCHEMA_SEEDS else ""
+        print(f"    {name}: {start}{seed},", flush=True)
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

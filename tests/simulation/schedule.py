@@ -25,6 +25,7 @@ SCHEMA_NAMES = [name for name, _ in SCHEMA_OPERATIONS]
 SCHEMA_WEIGHTS = [weight for _, weight in SCHEMA_OPERATIONS]
 SCHEMA_SEEDS = 10**12
 """Schedules of seeds from here on are about schema changes."""
+HUNTED_SEEDS = 60_000
 LONG_NAMES = ("append", "strict", "sweep", "look", "tag", "prepared", "recover", "long_write")
 LONG_WEIGHTS = (6.0, 1.0, 4.0, 1.0, 0.7, 0.7, 0.4, 0.5)
 LONG_ABSENCE = Weather(lost=0.005, slow=0.05, stall=0.08, sleep=0.8, wake=0.008)
@@ -182,6 +183,12 @@ def first_parents(model: Model, newest: Entry) -> list[str]:
 def require(holds: bool, what: str) -> None:
     if not holds:
         raise Violation(what)
+
+
+def seeds_like(seed: int) -> range:
+    """Where a broken rule is looked for: many schedules of the same kind."""
+    start = SCHEMA_SEEDS if seed >= SCHEMA_SEEDS else 0
+    return range(start, start + HUNTED_SEEDS)
 
 
 def first_failure(seeds: Iterable[int]) -> tuple[int, str] | None:
