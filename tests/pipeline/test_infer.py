@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import sqlite3
@@ -65,6 +66,89 @@ def test_types_are_those_that_every_value_has(tmp_path: Path) -> None:
     assert loaded(inferred, tmp_path / "g")[1].total_entities == 30
 
 
+WRITTEN = [
+    (["Yes", "NO", "yes"], "Bool", "yes/no", [True, False, True]),
+    (["Y", "n", "N/A"], "Bool?", "yes/no", [True, False, None]),
+    (["TRUE", "False"], "Bool", "yes/no", [True, False]),
+    (["8,400", "12", "-1,234,567"], "I64", "1,234.5", [8400, 12, -1234567]),
+    (["8,400.25", "12"], "F64", "1,234.5", [8400.25, 12.0]),
+    (["1.234,5", "-2,25"], "F64", "1.234,5", [1234.5, -2.25]),
+    (["1 234", "12\u00a0345"], "I64", "1 234,5", [1234, 12345]),
+    (["1'234.5", "7"], "F64", "1'234.5", [1234.5, 7.0]),
+    (["1", "NA", "-", "2"], "I64?", None, [1, None, None, 2]),
+    (["31.01.2026", "1.2.2026"], "Date", "%d.%m.%Y", ["2026-01-31", "2026-02-01"]),
+    (["01/31/2026", "02/01/2026"], "Date", "%m/%d/%Y", ["2026-01-31", "2026-02-01"]),
+    (["31/01/26", "01/02/26"], "Date", "%d/%m/%y", ["2026-01-31", "2026-02-01"]),
+    (["31-Jan-2026", "1-feb-2026"], "Date", "%d-%b-%Y", ["2026-01-31", "2026-02-01"]),
+    (["January 31, 2026", "May 1, 2026"], "Date", "%B %d, %Y", ["2026-01-31", "2026-05-01"]),
+    (["2026/01/31 23:59", "2026/02/01 0:05"], "DateTime", "%Y/%m/%d %H:%M", ["2026-01-31T23:59:00+00:00", "2026-02-01T00:05:00+00:00"]),
+    (["31.01.2026 1:05 PM", "?"], "DateTime?", "%d.%m.%Y %I:%M %p", ["2026-01-31T13:05:00+00:00", None]),
+    (["01/02/2026", "03/04/2026"], "String", None, ["01/02/2026", "03/04/2026"]),
+    (["31.02.2026", "01.02.2026"], "String", None, ["31.02.2026", "01.02.2026"]),
+    (["007", "1,234"], "String", None, ["007", "1,234"]),
+    (["99,999,999,999,999,999,999", "1"], "String", None, ["99,999,999,999,999,999,999", "1"]),
+    (["none", "some"], "String", None, ["none", "some"]),
+    (["1.2.3", "10.0.1"], "String", None, ["1.2.3", "10.0.1"]),
+]  # fmt: skip
+
+
+def test_values_are_read_as_people_write_them(tmp_path: Path) -> None:
+    longest = max(len(cells) for cells, *_ in WRITTEN)
+    columns = [[*cells, *[cells[0]] * (longest - len(cells))] for cells, *_ in WRITTEN]
+    header = "\t".join(["key", *(f"v{place}" for place in range(len(WRITTEN)))])
+    rows = ["\t".join([f"k{row}", *(column[row] for column in columns)]) for row in range(longest)]
+    inferred = infer_text(tmp_path, "\n".join([header, *rows]), key=["Thing.key"])
+    types, formats = types_of(catalog_of(inferred), "node:Thing"), inferred.map["sources"][0]["formats"]
+    graph, _ = loaded(inferred, tmp_path / "g")
+    entities = [graph.entity("Thing", f"k{row}") or {} for row in range(longest)]
+    for place, (cells, type, format, values) in enumerate(WRITTEN):
+        name = f"v{place}"
+        assert (types[name], formats.get(name)) == (type, format), cells
+        held = [entity[name] for entity in entities[: len(cells)]]
+        assert [each.isoformat() if isinstance(each, dt.date) else each for each in held] == values, cells
+
+
+def test_a_reference_may_be_missing_in_words(tmp_path: Path) -> None:
+    write(tmp_path / "ports.csv", "code\nA\nB\n")
+    write(tmp_path / "calls.csv", "id,port\n1,A\n2,N/A\n3,B\n")
+    inferred = og.infer_schema(tmp_path)
+    assert "'N/A' means none" in inferred.schema
+    assert loaded(inferred, tmp_path / "g")[1].loaded == {"node:Call": 3, "node:Port": 2, "edge:CallPort": 2}
+
+
+def test_objects_that_come_again_in_lists_are_shared(tmp_path: Path) -> None:
+    labels = [{"id": place, "name": f"l{place}"} for place in range(3)]
+    issues = [{"number": number, "labels": labels[: number % 4], "owner": labels[0]} for number in range(1, 9)]
+    inferred = infer_text(tmp_path, json.dumps(issues), "issues.json")
+    held = sum(len(issue["labels"]) for issue in issues)  # type: ignore[arg-type]  # a list
+    assert loaded(inferred, tmp_path / "g")[1].loaded == {
+        "node:Issue": 8, "node:Label": 3, "edge:IssueLabel": held, "edge:IssueOwner": 8
+    }  # fmt: skip
+
+
+def test_folders_that_stand_for_a_column_are_one(tmp_path: Path) -> None:
+    for day in (1, 2):
+        part = tmp_path / "lake" / "sales" / f"sold on=2026-01-0{day}"
+        part.mkdir(parents=True)
+        pq.write_table(pa.table({"sale": [f"s{day}"], "n": [day]}), part / "part-0000.parquet")
+    imported = og.import_data(tmp_path / "lake", tmp_path / "g", engine="local")
+    assert imported.graph is not None
+    assert types_of(catalog_of(imported.inferred), "node:Sale") == {"sale": "String", "n": "I64", "sold_on": "Date"}
+    assert str((imported.graph.entity("Sale", "s2") or {})["sold_on"]) == "2026-01-02"
+
+
+def test_other_files_of_a_folder_with_a_map_are_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write(folder / "things.csv", "a\n1\n")
+    inferred = og.infer_schema(folder)
+    write(folder / "README.md", "x")
+    graph = og.init(tmp_path / "g", inferred.schema, durability="process")
+    assert graph.load(folder, mode="append", map=inferred.map, engine="local").total_entities == 1
+    with pytest.raises(UsageError, match="the format of"):
+        graph.load(folder / "README.md", mode="append", map=inferred.map, engine="local")
+
+
 def test_a_key_and_references_to_it_make_an_edge(tmp_path: Path) -> None:
     write(tmp_path / "ports.csv", "LOCODE,Port Name\nA,Aah\nB,Bee\nC,Cee\n")
     write(tmp_path / "calls.csv", "id,port,note\n1,A,x\n2,B,x\n3,,x\n4,A,x\n")
@@ -87,7 +171,7 @@ def test_a_table_of_two_references_is_an_edge(tmp_path: Path) -> None:
     write(tmp_path / "knows.csv", "from,to,since\nAda,Bo,2020-01-01\n")
     catalog = catalog_of(og.infer_schema(tmp_path))
     assert (catalog.edges["Know"].source, types_of(catalog, "edge:Know")) == (
-        "Person" if "Person" in catalog.nodes else "People",
+        "Person",
         {"since": "Date"},
     )
 
@@ -109,7 +193,7 @@ def test_a_value_of_no_key_leaves_a_property(tmp_path: Path) -> None:
         ("a;b\n1;2\n3;4\n", {"a": "I64", "b": "I64"}),
         ("x,x,x\n1,2,\n3,4,5\n", {"x": "I64", "x_2": "I64", "x_3": "I64?"}),
         ("id,from,to,src,_rowid,match\n1,2,3,4,5,6\n", dict.fromkeys(["thing_id", "from_2", "to_2", "src_2", "rowid", "match"], "I64")),
-        ("größe,2nd,, \n1,2,3,4\n", {"gr_e": "I64", "n2_nd": "I64", "column_3": "I64", "column_4": "I64"}),
+        ("größe,2nd,, \n1,2,3,4\n", {"grosse": "I64", "n2_nd": "I64", "column_3": "I64", "column_4": "I64"}),
         ("A,a,a_2\n1,2,3\n", {"a": "I64", "a_2": "I64", "a_2_2": "I64"}),
         ('a\n"say ""hi""\nthere"\n"b // c"\n', {"a": "String"}),
     ],
@@ -252,23 +336,46 @@ def test_a_relationship_to_no_node_is_named(tmp_path: Path) -> None:
         og.infer_schema(tmp_path)
 
 
+KUZU = {
+    "schema.cypher": "CREATE NODE TABLE User (name STRING, zip STRING, age INT64, PRIMARY KEY(name));\n"
+    "CREATE NODE TABLE IF NOT EXISTS `City` (id SERIAL PRIMARY KEY, name STRING);\n"
+    "CREATE REL TABLE Follows (FROM User TO User, since INT64, MANY_MANY);\nCREATE REL TABLE LivesIn (FROM User TO City);\n",
+    "copy.cypher": 'COPY User FROM "users.csv" (header=true);\nCOPY Follows FROM "f.csv" (header=true);\n'
+    'COPY City FROM "c.csv";\nCOPY LivesIn FROM "LivesIn.csv" (header=false);\n',
+    "users.csv": "name,zip,age\nAda,1010,36\nBo,2020,28\n",
+    "f.csv": "a,b,since\nAda,Bo,2020\n",
+    "c.csv": "1,Paris\n2,Lyon\n",
+    "LivesIn.csv": "Ada,1\nBo,2\n",
+}
+
+
 def test_a_folder_of_kuzu_is_what_its_schema_says(tmp_path: Path) -> None:
-    write(
-        tmp_path / "schema.cypher",
-        "CREATE NODE TABLE User (name STRING, age INT64, PRIMARY KEY(name));\nCREATE REL TABLE Follows (FROM User TO User, since INT64);\n",
-    )
-    write(
-        tmp_path / "copy.cypher",
-        'COPY User FROM "users.csv" (header=true);\nCOPY Follows FROM "f.csv" (header=true);\n',
-    )
-    write(tmp_path / "users.csv", "name,age\nAda,36\nBo,28\n")
-    write(tmp_path / "f.csv", "a,b,since\nAda,Bo,2020\n")
+    for name, text in KUZU.items():
+        write(tmp_path / name, text)
     inferred = og.infer_schema(tmp_path)
     catalog = catalog_of(inferred)
-    assert catalog.nodes["User"].key == ("name",)
-    (edge,) = catalog.edges.values()
-    assert (edge.source, edge.target, list(edge.properties)) == ("User", "User", ["since"])
-    assert loaded(inferred, tmp_path / "g")[1].total_entities == 3
+    assert {name: node.key for name, node in catalog.nodes.items()} == {"User": ("name",), "City": ("city_id",)}
+    assert types_of(catalog, "node:User") == {"name": "String", "zip": "String", "age": "I64"}
+    assert {name: (each.source, each.target, list(each.properties)) for name, each in catalog.edges.items()} == {
+        "Follow": ("User", "User", ["since"]), "LivesIn": ("User", "City", [])
+    }  # fmt: skip
+    assert loaded(inferred, tmp_path / "g")[1].total_entities == 7
+
+
+def test_a_header_of_neo4j_may_be_a_file_of_its_own(tmp_path: Path) -> None:
+    for name, text in {
+        "movies-header.csv": "id:ID(M),title,year:int,:LABEL\n",
+        "movies-part1.csv": "007,Up,2009,Movie\n",
+        "movies-part2.csv": "008,It,,Movie\n",
+        "likes_header.csv": ":START_ID(M),:END_ID(M),:TYPE\n",
+        "likes.csv": "007,008,LIKES\n",
+    }.items():
+        write(tmp_path / name, text)
+    inferred = og.infer_schema(tmp_path)
+    assert types_of(catalog_of(inferred), "node:Movie") == {"movie_id": "String", "title": "String", "year": "I64?"}
+    graph, receipt = loaded(inferred, tmp_path / "g")
+    assert receipt.loaded == {"node:Movie": 2, "edge:Like": 1}
+    assert (graph.entity("Movie", "007") or {})["year"] == 2009
 
 
 SHOP = """
@@ -276,10 +383,16 @@ create table customers (id integer primary key, email text not null);
 create table products (sku text primary key, price real);
 create table orders (id integer primary key, customer_id integer references customers(id), placed text);
 create table order_items (order_id integer references orders(id), sku text references products, n integer, primary key (order_id, sku));
+create table parts (sku text, no integer, inside_sku text, inside_no integer, name varchar(9), is_new boolean, paid decimal(9, 2), primary key (sku, no), foreign key (inside_sku, inside_no) references parts (sku, no));
+create table managers (id integer primary key, manager_id integer references managers(id));
 insert into customers values (1, 'a@x'), (2, 'b@x');
 insert into products values ('p1', 9.5), ('p2', 3);
 insert into orders values (1, 1, '2026-01-01'), (2, null, '2026-01-02');
 insert into order_items values (1, 'p1', 2), (1, 'p2', 1);
+insert into parts values ('p1', 1, null, null, '12', true, 3);
+insert into parts values ('p1', 2, 'p1', 1, '34', false, 4.5);
+insert into managers values (1, null);
+insert into managers values (2, 1);
 """
 
 
@@ -294,13 +407,19 @@ def test_foreign_keys_and_join_tables_of_a_database_are_edges(kind: str, tmp_pat
     inferred = og.infer_schema(path)
     catalog = catalog_of(inferred)
     assert {name: node.key for name, node in catalog.nodes.items()} == {
-        "Customer": ("customer_id",), "Order": ("order_id",), "Product": ("sku",)
+        "Customer": ("customer_id",), "Order": ("order_id",), "Product": ("sku",), "Part": ("sku", "no"),
+        "Manager": ("manager_id",),
     }  # fmt: skip
     assert {name: (edge.source, edge.target) for name, edge in catalog.edges.items()} == {
-        "OrderCustomer": ("Order", "Customer"), "OrderItem": ("Order", "Product")
+        "OrderCustomer": ("Order", "Customer"), "OrderItem": ("Order", "Product"), "PartPart": ("Part", "Part"),
+        "ManagerManager": ("Manager", "Manager"),
+    }  # fmt: skip
+    assert types_of(catalog, "node:Part") == {
+        "sku": "String", "no": "I64", "name": "String", "is_new": "Bool", "paid": "F64"
     }  # fmt: skip
     assert loaded(inferred, tmp_path / "g")[1].loaded == {
-        "node:Customer": 2, "node:Order": 2, "node:Product": 2, "edge:OrderCustomer": 1, "edge:OrderItem": 2
+        "node:Customer": 2, "node:Order": 2, "node:Product": 2, "edge:OrderCustomer": 1, "edge:OrderItem": 2, "node:Part": 2,
+        "edge:PartPart": 1, "node:Manager": 2, "edge:ManagerManager": 1,
     }  # fmt: skip
 
 

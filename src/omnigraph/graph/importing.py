@@ -40,8 +40,11 @@ def infer_schema(
     """
     from omnigraph.pipeline.infer.inferring import infer
 
-    listed = [str(paths)] if isinstance(paths, str | Path) else list(paths)
-    return infer(listed, keys=key, sample=sample, options=storage_options)
+    return infer(_listed(paths), keys=key, sample=sample, options=storage_options)
+
+
+def _listed(paths: str | Path | Sequence[str]) -> list[str]:
+    return [str(paths)] if isinstance(paths, str | Path) else list(paths)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def import_data(
     graph = _made(str(uri), inferred, actor, storage_options, durability)
     try:
         receipt = graph.load(
-            list(inferred.files),
+            _listed(paths),
             mode="append",
             map=inferred.map,
             engine=engine,

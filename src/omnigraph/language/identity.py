@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from omnigraph.errors import RecordError, UsageError, ValueViolation
@@ -26,7 +26,7 @@ def node_id(node_type: NodeType, values: Mapping[str, object]) -> str:
         raise ValueViolation(
             f"key property {node_type.name}.{name} is empty", type_name=node_type.name, property=name, value=""
         )
-    return texts[0] if len(texts) == 1 else _array(texts)
+    return texts[0] if len(texts) == 1 else id_of_members(texts)
 
 
 def _member_text(node_type: NodeType, name: str, value: object) -> str:
@@ -41,7 +41,8 @@ def _member_text(node_type: NodeType, name: str, value: object) -> str:
         ) from None
 
 
-def _array(texts: list[str]) -> str:
+def id_of_members(texts: Sequence[str]) -> str:
+    """The id of a node whose key has several members, of their canonical texts."""
     return json.dumps(texts, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -73,4 +74,4 @@ def referenced_id(node_type: NodeType, reference: object) -> object:
     if not isinstance(members, list) or len(members) != len(types) or not all(isinstance(m, str) for m in members):
         return reference
     texts = [key_text(member, type) for member, type in zip(members, types, strict=True)]
-    return reference if texts == members else _array(texts)
+    return reference if texts == members else id_of_members(texts)

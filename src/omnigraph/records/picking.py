@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import UnreadableInput
 from omnigraph.language.catalog import EntityType, NodeType
+from omnigraph.language.identity import id_of_members
+from omnigraph.records.cell_formats import read_cells
 from omnigraph.values.csv_cells import cell_value
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -36,8 +38,8 @@ def column_names(header: list[str]) -> list[str]:
 class Picked:
     """Which rows and columns of a source are entities of one type. The columns that are not named are left out."""
 
-    columns: Mapping[str, str]
-    """By the property, or `id`, `from`, `to`: the column of the source."""
+    columns: Mapping[str, str | tuple[str, ...]]
+    """By the property, or `id`, `from`, `to`: the column of the source; several for an id of a key with several members."""
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Only rows that have one of these texts in a column."""
     separators: Mapping[str, str] = field(default_factory=dict)
@@ -46,11 +48,17 @@ class Picked:
     """Rows without a value for one of these are no entities of the type."""
     distinct: bool = False
     """Of several rows with the same key, the first."""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """By the property: how its cells are written (`cell_formats`)."""
+    nulls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the name in `columns`: texts that mean null."""
 
     @property
     def sources(self) -> list[str]:
         """The columns of the source that are needed."""
-        return list(dict.fromkeys([*self.columns.values(), *self.where]))
+        return list(
+            dict.fromkeys([*(name for each in self.columns.values() for name in members_of(each)), *self.where])
+        )
 
     def check(self, names: list[str], entity: EntityType) -> None:
         """UnreadableInput when the source lacks a column."""
@@ -62,6 +70,10 @@ class Picked:
                 type_name=entity.name,
                 hint=f"the columns are: {', '.join(name for name in names if name != '#')}",
             )
+
+
+def members_of(column: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (column,) if isinstance(column, str) else column
 
 
 class Picker:
@@ -80,7 +92,7 @@ class Picker:
         mask = self._mask(table)
         if mask is not None:
             table, lines = table.filter(mask), lines.filter(mask)
-        columns = [self._column(name, table.column(source)) for name, source in self._picked.columns.items()]
+        columns = [self._column(name, self._raw(name, table)) for name in self._picked.columns]
         picked = pa.Table.from_arrays(columns, names=self.names)
         return self._first_of_each(picked, lines) if self._picked.distinct else (picked, lines)
 
@@ -93,7 +105,7 @@ class Picker:
             for name, texts in self._picked.where.items()
         ]
         for name in self._picked.skip_empty:
-            held = _text(table.column(self._picked.columns[name]))
+            held = _text(self._raw(name, table))
             masks.append(pc.fill_null(pc.greater(pc.utf8_length(held), 0), False))
         if not masks:
             return None
@@ -102,9 +114,29 @@ class Picker:
             mask = pc.and_(mask, other)
         return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
 
+    def _raw(self, name: str, table: pa.Table) -> pa.ChunkedArray:
+        """The cells of a column, or of several as one id."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        source = self._picked.columns[name]
+        if not isinstance(source, str):
+            rows = zip(*(_text(table.column(member)).to_pylist() for member in source), strict=True)
+            return pa.chunked_array(
+                [pa.array([None if None in row else id_of_members(row) for row in rows], pa.string())]
+            )
+        column = table.column(source)
+        if name in self._picked.nulls:
+            column = _text(column)
+            means_null = pc.is_in(column, value_set=pa.array(self._picked.nulls[name], pa.string()))
+            column = pc.if_else(means_null, pa.scalar(None, pa.string()), column)
+        return column
+
     def _column(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         import pyarrow as pa
 
+        if name in self._picked.formats:
+            return read_cells(_text(column), self._picked.formats[name])
         property = self._entity.properties.get(name)
         if name in self._picked.separators and property is not None:
             separator = self._picked.separators[name]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.pipeline.infer.written_formats import boolean_format, date_formats, number_format, scalar_of_date
+from omnigraph.records.cell_formats import YES_NO, read_cells
 from omnigraph.values.columns import Doubtful, arrow_column, plain_values, text_column
 from omnigraph.values.csv_cells import cell_value
 from omnigraph.values.json_values import Unfit, typed_value
@@ -35,25 +37,58 @@ _TEXT_KINDS: tuple[tuple[str, tuple[Scalar, ...]], ...] = (
     (_DATE, (Scalar.DATE,)),
     (_INSTANT, (Scalar.DATETIME,)),
 )
+_FIRST_DATE = 3
+"""From there on the kinds are those of dates."""
+_DECLARED = "declared by the source"
+_NO_VALUE = frozenset(["n/a", "#n/a", "null", "nan", "-", "--", "?"])
+"""Words that people write where there is no value."""
+_NO_NUMBER = frozenset(["na", "none", "nil", "."])
+"""Words that mean it among numbers and dates."""
 KEY_SCALARS = (Scalar.STRING, Scalar.I64, Scalar.U64)
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A type and the reason for it."""
+    """A type and the reason for it. `format`: how the cells are written; `nulls`: texts among them that mean null."""
 
     type: PropertyType
     reason: str
+    format: str | None = None
+    nulls: tuple[str, ...] = ()
 
 
 class Column:
-    """The sampled values of a column. `is_text`: cells, whose type is what they spell; else the type of Arrow is known."""
+    """The sampled values of a column. `is_text`: cells, whose type is what they spell; else the type of Arrow is known.
 
-    def __init__(self, name: str, values: pa.Array, *, is_text: bool, separator: str | None = None) -> None:
+    `declared` is what the source itself says of cells; `is_words`, that they are texts and no numbers, though maybe dates.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        values: pa.Array,
+        *,
+        is_text: bool,
+        separator: str | None = None,
+        declared: Scalar | None = None,
+        is_words: bool = False,
+    ) -> None:
         self.name = name
         self.values = values
         self.is_text = is_text
         self.separator = separator
+        self.declared = declared
+        self.is_words = is_words
+
+    def with_values(self, values: pa.Array) -> Column:
+        return Column(
+            self.name,
+            values,
+            is_text=self.is_text,
+            separator=self.separator,
+            declared=self.declared,
+            is_words=self.is_words,
+        )
 
     @cached_property
     def present(self) -> pa.Array:
@@ -99,8 +134,8 @@ class Column:
     @cached_property
     def guess(self) -> Guess:
         guess = self._listed() if self.separator else self._of_text() if self.is_text else self._of_arrow()
-        nullable = bool(self.nulls) or not self.rows
-        return Guess(_with(guess.type, nullable=nullable), guess.reason)
+        nullable = bool(self.nulls or guess.nulls) or not self.rows
+        return replace(guess, type=_with(guess.type, nullable=nullable))
 
     def fits(self, type: PropertyType) -> bool:
         """Whether a load takes every value as one of this type."""
@@ -123,23 +158,77 @@ class Column:
     def _of_text(self) -> Guess:
         count = len(self.present)
         if not count:
-            return Guess(PropertyType(Scalar.STRING), "no value in the sample, so text")
+            scalar = self.declared or Scalar.STRING
+            return Guess(
+                PropertyType(scalar), "no value in the sample, so text" if self.declared is None else _DECLARED
+            )
+        if (guess := self._of_declaration()) is not None:
+            return guess
         if _matches(self.distinct, _DIGITS) and not _matches(self.distinct, _INTEGER):
             return self._words("digits with leading zeros are codes, so text")
-        for pattern, scalars in _TEXT_KINDS:
+        for pattern, scalars in _TEXT_KINDS[_FIRST_DATE if self.is_words else 0 :]:
             if _matches(self.distinct, pattern):
                 for scalar in scalars:
                     if self.fits(PropertyType(scalar)):
                         return Guess(PropertyType(scalar), f"{count:,} of {count:,} values are {scalar}")
                 return Guess(PropertyType(Scalar.STRING), f"not every value fits {scalars[-1]}, so text")
-        return self._list_of_text() or self._words(self._nearly())
+        return self._formatted() or self._list_of_text() or self._without_null_words() or self._words(self._nearly())
+
+    def _of_declaration(self) -> Guess | None:
+        """What the source says, if the values agree."""
+        if self.declared is Scalar.STRING:
+            return self._words("")
+        if self.declared is None:
+            return None
+        if self.fits(PropertyType(self.declared)):
+            return Guess(PropertyType(self.declared), _DECLARED)
+        is_boolean = self.declared is Scalar.BOOL and self.distinct_set <= {"0", "1"}
+        return Guess(PropertyType(Scalar.BOOL), _DECLARED, YES_NO) if is_boolean else None
+
+    def _formatted(self) -> Guess | None:
+        """Yes and no, numbers with separators, dates in other orders."""
+        texts, example = self.distinct, _shown(self.texts[0].as_py())
+        if boolean_format(self.distinct_set) is not None and not self.is_words:
+            return Guess(PropertyType(Scalar.BOOL), f"{' and '.join(sorted(self.distinct_set))}", YES_NO)
+        if not self.is_words and (number := number_format(texts)) is not None:
+            format, scalar = number
+            if not self.with_values(read_cells(texts, format)).fits(PropertyType(scalar)):
+                return None
+            return Guess(PropertyType(scalar), f"numbers written like {format}, such as {example}", format)
+        patterns = date_formats(texts)
+        if len(patterns) > 1:
+            said = f"dates such as {example}: nothing tells days from months, so text; say it in the map, as 'formats'"
+            return Guess(PropertyType(Scalar.STRING), said)
+        if patterns:
+            return Guess(
+                PropertyType(scalar_of_date(patterns[0])), f"dates like {patterns[0]}, such as {example}", patterns[0]
+            )
+        return None
+
+    def _without_null_words(self) -> Guess | None:
+        """What the other values are, when some are words for none."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for words, kinds in ((_NO_VALUE, "enum"), (_NO_VALUE | _NO_NUMBER, "number")):
+            held = tuple(sorted(word for word in self.distinct_set if word.strip().lower() in words))
+            if not held or len(held) == len(self.distinct):
+                continue
+            is_null = pc.is_in(self.values, value_set=pa.array(held, pa.string()))
+            rest = self.with_values(pc.if_else(is_null, pa.scalar(None, pa.string()), self.values)).guess
+            is_enum = rest.type.enum is not None
+            if rest.type.scalar is not Scalar.STRING or rest.type.is_list or (is_enum and kinds == "enum"):
+                count = pc.sum(is_null).as_py()
+                said = f"{count:,} of {self.rows:,} are {' or '.join(map(_shown, held))}, which is taken for null"
+                return replace(rest, reason=f"{rest.reason}; {said}", nulls=(*held, *rest.nulls))
+        return None
 
     def _nearly(self) -> str:
         """Why a column is text although most of it looks like something else."""
         import pyarrow.compute as pc
 
         count = len(self.texts)
-        for pattern, scalars in _TEXT_KINDS:
+        for pattern, scalars in () if self.is_words else _TEXT_KINDS:
             mask = pc.match_substring_regex(self.texts, pattern)
             hits = pc.sum(mask).as_py() or 0
             if hits >= MOSTLY * count:
@@ -173,8 +262,9 @@ class Column:
         items = [item for cell in self.present.to_pylist() for item in cell.split(self.separator)]
         import pyarrow as pa
 
-        inner = Column(self.name, pa.array(items, pa.string()), is_text=True).guess.type
-        return Guess(PropertyType(inner.scalar, is_list=True), f"items separated by '{self.separator}'")
+        inner = Column(self.name, pa.array(items, pa.string()), is_text=True, declared=self.declared).guess
+        scalar = inner.type.scalar if inner.format is None and not inner.nulls else Scalar.STRING
+        return Guess(PropertyType(scalar, is_list=True), f"items separated by '{self.separator}'")
 
     # ------------------------------------------------------------ columns of Arrow
 
@@ -189,6 +279,10 @@ class Column:
                 return self._words("")
             return Guess(PropertyType(scalar, is_list=is_list), f"a column of {kind}")
         return Guess(PropertyType(Scalar.STRING), f"a column of {kind}, as text")
+
+
+def means_no_value(word: str) -> bool:
+    return word.strip().lower() in _NO_VALUE
 
 
 def _with(type: PropertyType, *, nullable: bool) -> PropertyType:

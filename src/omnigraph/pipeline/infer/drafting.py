@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import UsageError
@@ -35,12 +35,14 @@ class DraftNode:
     """Whether edges refer to it although it has no key: its rows are told apart by their number."""
 
     @property
-    def id_column(self) -> str | None:
-        """The column that edges refer to."""
-        return self.key.columns[0] if self.key is not None and len(self.key.columns) == 1 else self.table.id_column
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that edges refer to: those of the key, or the one that tells rows apart. None when there is none."""
+        if self.key is not None:
+            return self.key.columns
+        return () if self.table.id_column is None else (self.table.id_column,)
 
     def sources(self) -> list[MappedSource]:
-        columns = {property.name: property.column.name for property in self.properties}
+        columns: dict[str, str | tuple[str, ...]] = {each.name: each.column.name for each in self.properties}
         if self.key is None and self.table.id_column is not None and (self.needs_id or not columns):
             columns["id"] = self.table.id_column
         return _sources(
@@ -54,34 +56,52 @@ class DraftEdge:
     table: FoundTable
     source_node: DraftNode
     target_node: DraftNode
-    ends: tuple[str, str]
+    ends: tuple[End, End]
     reason: str
+    nulls: tuple[str, ...] = ()
+    """Texts at its second end that mean that there is no edge."""
     properties: list[DraftProperty] = field(default_factory=list)
 
     def sources(self) -> list[MappedSource]:
-        columns = {"from": self.ends[0], "to": self.ends[1]}
+        columns = {"from": _end(self.ends[0]), "to": _end(self.ends[1])}
         columns |= {property.name: property.column.name for property in self.properties}
         skipped = tuple(
             end
-            for end, column in (("from", self.ends[0]), ("to", self.ends[1]))
-            if (held := self.table.columns.get(column)) is not None and (held.nulls or held.has_empty)
+            for end, names in (("from", self.ends[0]), ("to", self.ends[1]))
+            if any(
+                (held := self.table.columns.get(name)) is not None and (held.nulls or held.has_empty) for name in names
+            )
+            or (end == "to" and self.nulls)
         )
-        return _sources(self.table, self.name, columns, skipped, self.properties, distinct=False)
+        nulls = {"to": self.nulls} if self.nulls else {}
+        return _sources(self.table, self.name, columns, skipped, self.properties, distinct=False, nulls=nulls)
+
+
+End = tuple[str, ...]
+"""The columns that name the node at one end of an edge."""
+
+
+def _end(columns: End) -> str | tuple[str, ...]:
+    return columns[0] if len(columns) == 1 else columns
 
 
 def _sources(
     table: FoundTable,
     name: str,
-    columns: dict[str, str],
+    columns: dict[str, str | tuple[str, ...]],
     skip_empty: tuple[str, ...],
     properties: Sequence[DraftProperty],
     *,
     distinct: bool,
+    nulls: Mapping[str, tuple[str, ...]] | None = None,
 ) -> list[MappedSource]:
     separators = {each.name: each.column.separator for each in properties if each.column.separator is not None}
-    picked = Picked(columns, table.where, separators, skip_empty, distinct)
+    formats = {each.name: each.guess.format for each in properties if each.guess.format is not None}
+    nulls = {**(nulls or {}), **{each.name: each.guess.nulls for each in properties if each.guess.nulls}}
+    picked = Picked(columns, table.where, separators, skip_empty, distinct, formats, nulls)
     return [
-        MappedSource(file, name, picked, table.at, table.table, table.delimiter, table.encoding) for file in table.files
+        MappedSource(file, name, picked, table.at, table.table, table.delimiter, table.encoding, table.header)
+        for file in table.files
     ]
 
 
@@ -151,29 +171,54 @@ def _edges_of_node(
 ) -> list[DraftEdge]:
     """The node's own properties, and an edge for every column that refers to a node."""
     table = node.table
-    if node.key is not None and len(node.key.columns) > 1:
-        references = {}
-    if references and node.id_column is None and NUMBER not in table.columns:
+    if (references or table.composite_references) and not node.id_columns and NUMBER not in table.columns:
         table.id_column = NUMBER
     keys = () if node.key is None else node.key.columns
     edges: list[DraftEdge] = []
     for name, reference in references.items():
-        if node.id_column is None:
+        if not node.id_columns:
             continue
         node.needs_id = True
         target = nodes[id(reference.target)]
         wanted = type_name(f"{node.name} {' '.join(_edge_words(name, target))}")
-        edges.append(
-            DraftEdge(names.claim(wanted), table, node, target, (node.id_column, name), f"'{name}': {reference.reason}")
-        )
-    gone = {edge.ends[1] for edge in edges} - set(keys)
+        ends, reason = (node.id_columns, (name,)), f"'{name}': {reference.reason}"
+        edges.append(DraftEdge(names.claim(wanted), table, node, target, ends, reason, reference.nulls))
+    edges += _edges_of_several_columns(node, nodes, names)
+    gone = {name for edge in edges for name in edge.ends[1]} - set(keys)
     node.properties = _properties(table, gone, node.name, keys)
+    return edges
+
+
+def _edges_of_several_columns(node: DraftNode, nodes: dict[int, DraftNode], names: Names) -> list[DraftEdge]:
+    """Edges to nodes whose key has several members, as the source declares them."""
+    edges = []
+    for label, columns in node.table.composite_references:
+        of_file = [each for each in nodes.values() if each.table.label == label and each.table.file == node.table.file]
+        target = next(
+            (each for each in of_file if each.key is not None and set(each.key.columns) == set(columns)), None
+        )
+        if target is None or target.key is None or not node.id_columns:
+            continue
+        ends = (node.id_columns, tuple(columns[member] for member in target.key.columns))
+        shown = ", ".join(f"'{name}'" for name in ends[1])
+        edges.append(
+            DraftEdge(
+                names.claim(type_name(f"{node.name} {label}")),
+                node.table,
+                node,
+                target,
+                ends,
+                f"{shown}: declared by the source",
+            )
+        )
     return edges
 
 
 def _edge_words(column: str, target: DraftNode) -> list[str]:
     words = words_of(column)
-    key = words_of(target.id_column or "")
+    key = words_of(target.id_columns[0]) if len(target.id_columns) == 1 else []
+    if words == key:
+        return words_of(target.name)
     if key and len(words) > len(key) and words[-len(key) :] == key:
         words = words[: -len(key)]
     while len(words) > 1 and words[-1] in ("id", "key", "code", "ref", "fk", "uuid", "login", "no", "number"):
@@ -190,7 +235,7 @@ def _properties(table: FoundTable, gone: set[str], owner: str, keys: Sequence[st
         guess = column.guess
         if name in keys:
             guess = Guess(PropertyType(guess.type.scalar), guess.reason)
-        wanted = table.names.get(name) or property_name(name, owner)
+        wanted = property_name(table.names.get(name, name), owner)
         properties.append(DraftProperty(names.claim(wanted), column, guess))
     return properties
 
@@ -205,7 +250,7 @@ def _edge_of_table(
     source, target = (nodes[id(references[end].target)] for end in ends)
     reason = f"every row has keys of {source.name} in '{ends[0]}' and of {target.name} in '{ends[1]}'"
     name = names.claim(type_name(table.label))
-    edge = DraftEdge(name, table, source, target, ends, reason)
+    edge = DraftEdge(name, table, source, target, ((ends[0],), (ends[1],)), reason)
     edge.properties = _properties(table, set(ends), name)
     for node in (source, target):
         node.needs_id = True
@@ -217,9 +262,9 @@ def _containment(table: FoundTable, nodes: dict[int, DraftNode], names: Names) -
         return None
     by_place = {(each.table.file, place): each for each in nodes.values() for place in each.table.at or ("",)}
     source, target = (by_place.get((table.file, place)) for place in table.contains)
-    if source is None or target is None or source.id_column is None or target.id_column is None:
+    if source is None or target is None or not source.id_columns or not target.id_columns:
         return None
     source.needs_id = target.needs_id = True
-    ends = (PARENT + source.id_column, target.id_column)
+    ends = (tuple(PARENT + name for name in source.id_columns), target.id_columns)
     reason = f"each {target.name} stands in a list of {source.name}"
     return DraftEdge(names.claim(type_name(f"{source.name} {table.label}")), table, source, target, ends, reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.pipeline.infer.columns import Column
 from omnigraph.pipeline.load.databases import (
     DatabaseKind,
+    column_types,
     database_kind,
     foreign_keys,
     primary_key,
@@ -20,13 +21,14 @@ from omnigraph.pipeline.load.databases import (
     table_names,
     table_rows,
 )
-from omnigraph.pipeline.load.files import InputFile, find_files
+from omnigraph.pipeline.load.files import InputFile
 from omnigraph.pipeline.load.inputs import format_of
 from omnigraph.pipeline.load.mapped_rows import without_structs
 from omnigraph.pipeline.load.reading import parquet_batches
 from omnigraph.pipeline.load.text import kind_of
 from omnigraph.records.csv_rows import DELIMITERS, CsvReader
 from omnigraph.records.picking import column_names
+from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,12 +53,18 @@ class FoundTable:
     table: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    header: tuple[str, ...] = ()
+    """The columns of CSV that has no header of its own."""
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     distinct: bool = False
     key: tuple[str, ...] = ()
     """Columns that the source itself declares to be the key."""
+    known_by: str = "declared by the source"
+    """How the key and the references are known."""
     references: dict[str, str] = field(default_factory=dict)
     """Columns that the source itself declares to refer to another table: its label."""
+    composite_references: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    """The same of several columns together: the label, and by the members of its key the columns."""
     ends: tuple[str, str] | None = None
     """Columns that the source itself declares to be the ends of edges."""
     contains: tuple[str, str] | None = None
@@ -79,18 +87,20 @@ class FoundTable:
     def origin(self) -> str:
         """Where it is, for people."""
         place = f", table {self.table}" if self.table else f", at {', '.join(self.at)}" if any(self.at) else ""
-        return self.file + (f" and {len(self.parts)} more files like it" if self.parts else "") + place
+        more = len(self.parts)
+        return self.file + (f" and {more} more {'file' if more == 1 else 'files'} like it" if more else "") + place
 
 
-def found_tables(paths: list[str], options: Mapping[str, str] | None, sample: int | None) -> list[FoundTable]:
-    """The tables of all files, in the order of their names."""
+def found_tables(
+    files: Sequence[InputFile], sample: int | None, headers: Mapping[str, tuple[str, ...]]
+) -> list[FoundTable]:
+    """The tables of all files, in the order of their names. `headers`: the columns of CSV files without any, by address."""
     from omnigraph.pipeline.infer.nested import tables_of_documents
 
-    files = {file.address: file for path in paths for file in find_files(path, options)}
-    named = _short_names(list(files))
+    named = _short_names([file.address for file in files])
     tables: list[FoundTable] = []
-    for address, file in files.items():
-        name, start = named[address], _start(file)
+    for file in files:
+        name, start = named[file.address], _start(file)
         kind = database_kind(start)
         try:
             if kind is not None:
@@ -98,7 +108,7 @@ def found_tables(paths: list[str], options: Mapping[str, str] | None, sample: in
                 continue
             match format_of(file, None):
                 case "csv":
-                    tables.append(_table_of_csv(file, name, start, sample))
+                    tables.append(_table_of_csv(file, name, start, sample, headers.get(file.address, ())))
                 case "parquet":
                     tables.append(_table_of_parquet(file, name, sample))
                 case _:
@@ -120,7 +130,7 @@ def joined_parts(tables: list[FoundTable]) -> list[FoundTable]:
         stem = _NUMBERED.sub("", table.label)
         whole = (table.label, table.file) if table.table or table.at or table.id_column else (stem,)
         shape = tuple((name, column.is_text) for name, column in table.columns.items())
-        groups.setdefault((*whole, table.delimiter, table.encoding, shape), []).append(table)
+        groups.setdefault((*whole, table.delimiter, table.encoding, table.header, shape), []).append(table)
     return [_joined(group) for group in groups.values()]
 
 
@@ -174,20 +184,45 @@ def stem_of(file: str) -> str:
 # ---------------------------------------------------------------- CSV
 
 
-def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None) -> FoundTable:
+def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None, given: tuple[str, ...]) -> FoundTable:
     _refuse_kind(start)
     encoding = _encoding_of(start)
     delimiter = _delimiter_of(start.decode(encoding or "utf-8", "replace"))
     from omnigraph.pipeline.load.text import open_text
 
     with open_text(file, encoding or "utf-8") as stream:
-        reader = CsvReader(stream, delimiter or ",")
+        reader = CsvReader(stream, delimiter or ",", columns=given)
         header = column_names(reader.header)
         blocks = (table for table, _ in reader.blocks())
         rows, is_whole = _sampled(blocks, sample)
     columns = _columns(header, rows, is_text=True)
+    # What ends every line of some programs, or divides parts of a sheet, is a column without a name and without values.
+    unused = {f"column {place}" for place, title in enumerate(reader.header, 1) if not title.strip()}
+    left_out = {column for column in unused if column in columns and not len(columns[column].present)}
     count = 0 if rows is None else rows.num_rows
-    return FoundTable(name, stem_of(name), columns, count, is_whole, delimiter=delimiter, encoding=encoding)
+    table = FoundTable(
+        name, label_of(file), columns, count, is_whole, delimiter=delimiter, encoding=encoding, header=given
+    )
+    table.left_out = left_out if len(left_out) < len(columns) else set()
+    return _with_folders(table, file)
+
+
+def _with_folders(table: FoundTable, file: InputFile) -> FoundTable:
+    """With the columns that folders like `day=2026-11-15` stand for."""
+    import pyarrow as pa
+
+    for name, value in file.partitions.items():
+        chosen = column_names([*table.columns, name])[-1]
+        table.columns[chosen] = Column(chosen, pa.array([value] * table.rows, pa.string()), is_text=True)
+    return table
+
+
+def label_of(file: InputFile) -> str:
+    """The name of a file; of one that has only a number, that of its folder."""
+    if _NUMBERED.sub("", file.stem):
+        return stem_of(file.address)
+    above = [*file.address.split("/")[:-1]]
+    return next((folder for folder in reversed(above) if folder and "=" not in folder), "row")
 
 
 def _encoding_of(start: bytes) -> str | None:
@@ -264,7 +299,7 @@ def _table_of_parquet(file: InputFile, name: str, sample: int | None) -> FoundTa
         rows, is_whole = _sampled((without_structs(pa.Table.from_batches([batch])) for batch in batches), sample)
     whole = empty if rows is None else rows
     columns = _columns(column_names(whole.column_names), whole, is_text=False)
-    return FoundTable(name, stem_of(name), columns, whole.num_rows, is_whole)
+    return _with_folders(FoundTable(name, label_of(file), columns, whole.num_rows, is_whole), file)
 
 
 # ---------------------------------------------------------------- databases
@@ -285,11 +320,34 @@ def _tables_of_database(file: InputFile, name: str, kind: DatabaseKind, sample: 
             table=table,
         )
         found.key = primary_key(kind, path, table)
-        found.references = foreign_keys(kind, path, table)
+        for other, columns in foreign_keys(kind, path, table):
+            if len(columns) == 1:
+                found.references[next(iter(columns.values()))] = other
+            else:
+                found.composite_references.append((other, columns))
+        for column, type in column_types(kind, path, table).items():
+            if column in found.columns:
+                found.columns[column].declared, found.columns[column].is_words = _declared(type)
         tables.append(found)
     if not tables:
         raise UsageError(f"'{file.name}' has no tables", hint="give a database with tables, or files")
     return tables
+
+
+_DECLARED: tuple[tuple[str, Scalar], ...] = (
+    ("bool", Scalar.BOOL),
+    ("timestamp|datetime", Scalar.DATETIME),
+    ("date", Scalar.DATE),
+    ("decimal|numeric|real|float|double", Scalar.F64),
+)
+
+
+def _declared(type: str) -> tuple[Scalar | None, bool]:
+    """What a column of a database is declared as, where values alone could mislead; and whether it is text."""
+    scalar = next(
+        (scalar for pattern, scalar in _DECLARED if re.search(pattern, type) and not type.endswith("]")), None
+    )
+    return scalar, re.search("char|text|clob|string|uuid|enum", type) is not None
 
 
 def arrays(columns: Mapping[str, list[Any]]) -> dict[str, Column]:

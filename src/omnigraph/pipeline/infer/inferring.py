@@ -10,14 +10,15 @@ from typing import Any
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.infer.drafting import DraftEdge, DraftNode, draft
 from omnigraph.pipeline.infer.found_tables import found_tables, joined_parts
-from omnigraph.pipeline.infer.layouts import from_kuzu, from_neo4j
+from omnigraph.pipeline.infer.kuzu import FILES as KUZU_FILES
+from omnigraph.pipeline.infer.kuzu import Kuzu
+from omnigraph.pipeline.infer.layouts import from_neo4j, separate_headers
 from omnigraph.pipeline.infer.rendering import schema_text
-from omnigraph.pipeline.load.files import find_files
+from omnigraph.pipeline.load.files import InputFile, find_files
 from omnigraph.pipeline.load.mapping import ColumnMap
 
 SAMPLE_ROWS = 100_000
 _DATA = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".db", ".sqlite", ".sqlite3", ".duckdb")
-_KUZU = ("schema.cypher", "copy.cypher")
 
 
 @dataclass(frozen=True)
@@ -52,33 +53,33 @@ def infer(
     if sample < 0:
         raise UsageError("a sample has no negative number of rows", hint="--sample 0 looks at all of them")
     data, cypher = _files(paths, options)
-    tables = joined_parts(found_tables(data, options, sample or None))
-    if "schema.cypher" in cypher:
-        tables = from_kuzu(tables, cypher["schema.cypher"], cypher.get("copy.cypher", ""))
-    tables = [table for table in from_neo4j(tables) if table.columns or table.contains]
+    data, headers = separate_headers(data)
+    kuzu = Kuzu.of(cypher.get("schema.cypher", ""), cypher.get("copy.cypher", ""))
+    tables = joined_parts(found_tables(data, sample or None, {**headers, **kuzu.headers(data)}))
+    tables = [table for table in from_neo4j(kuzu.declared(tables)) if table.columns or table.contains]
     drafts = draft(tables, keys)
     text = schema_text(drafts, tables, sample or None)
     types: list[DraftNode | DraftEdge] = [*drafts.nodes, *drafts.edges]
     sources = tuple(source for each in types for source in each.sources())
-    files = tuple(address for address in data if any(source.is_of(address) for source in sources))
+    files = tuple(file.address for file in data if any(source.is_of(file.address) for source in sources))
     return InferredSchema(text, ColumnMap(sources=sources).to_json(), files)
 
 
-def _files(paths: Sequence[str], options: Mapping[str, str] | None) -> tuple[list[str], dict[str, str]]:
+def _files(paths: Sequence[str], options: Mapping[str, str] | None) -> tuple[list[InputFile], dict[str, str]]:
     """The files with data, and what a folder of Kuzu says of them. Other files of a folder are left alone."""
-    data: dict[str, None] = {}
+    data: dict[str, InputFile] = {}
     cypher: dict[str, str] = {}
     for path in paths:
         for file in find_files(path, options):
             name = file.address.rsplit("/", 1)[-1].lower()
-            if name in _KUZU:
+            if name in KUZU_FILES:
                 with file.open() as stream:
                     cypher[name] = stream.read().decode("utf-8", "replace")
             elif file.suffix in _DATA or file.name == path:
-                data[file.address] = None
+                data.setdefault(file.address, file)
     if not data:
         raise UsageError(
             f"there is no data in {', '.join(paths)}",
             hint="give CSV, JSON or Parquet files, or an SQLite or DuckDB file",
         )
-    return list(data), cypher
+    return list(data.values()), cypher

@@ -1,7 +1,8 @@
-"""Layouts that other graph databases import and export: headers of Neo4j's importer, and folders of Kuzu."""
+"""The layout of Neo4j's importer: headers that say what each column is, in the file or in one of their own."""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +10,14 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.infer.columns import Column
 from omnigraph.pipeline.infer.found_tables import FoundTable, stem_of
+from omnigraph.pipeline.load.files import InputFile
+from omnigraph.values.types import Scalar
 
 _FIELD = re.compile(r"^(?P<name>[^:]*):(?P<kind>[A-Za-z_]+)(\((?P<space>[^)]*)\))?(?P<array>\[\])?(\{.*\})?$")
 _ENDS = ("START_ID", "END_ID")
 _SEPARATOR = ";"
 _IGNORED = "IGNORE"
+MAX_HEADER_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def _node_tables(table: FoundTable, fields: Mapping[str, _Field]) -> list[FoundT
             part.where = {} if len(by_first) == 1 else part.where
         part.label = label
         if any(_SEPARATOR in text for text in texts):
-            part.columns[label_column] = replace_column(part.columns[label_column], _SEPARATOR)
+            part.columns[label_column] = declared_column(part.columns[label_column], Scalar.STRING, _SEPARATOR)
             part.left_out.discard(label_column)
             part.names[label_column] = "labels"
         found.append(part)
@@ -136,53 +140,78 @@ def _typed(table: FoundTable, fields: Mapping[str, _Field]) -> FoundTable:
             copy.left_out.add(column)
         elif field.name:
             copy.names[column] = re.sub(r"[^A-Za-z0-9_]", "_", field.name[:1].lower() + field.name[1:])
-        if field.is_array:
-            copy.columns[column] = replace_column(copy.columns[column], _SEPARATOR)
+        declared = KINDS.get(field.kind.lower())
+        if field.is_array or declared is not None:
+            copy.columns[column] = declared_column(
+                table.columns[column], declared, _SEPARATOR if field.is_array else None
+            )
     return copy
 
 
-def replace_column(column: Column, separator: str) -> Column:
-    return Column(column.name, column.values, is_text=column.is_text, separator=separator)
+KINDS = {
+    **dict.fromkeys(
+        ["byte", "short", "int", "integer", "long", "int64", "int32", "int16", "int8", "serial"], Scalar.I64
+    ),
+    **dict.fromkeys(["float", "double"], Scalar.F64),
+    **dict.fromkeys(["boolean", "bool"], Scalar.BOOL),
+    **dict.fromkeys(["datetime", "localdatetime", "timestamp"], Scalar.DATETIME),
+    **dict.fromkeys(["string", "char", "point", "time", "localtime", "duration", "uuid", "interval"], Scalar.STRING),
+    "date": Scalar.DATE,
+}
+"""What the types of Neo4j's importer, and of Kuzu, are here."""
+
+
+def declared_column(column: Column, declared: Scalar | None, separator: str | None) -> Column:
+    return Column(column.name, column.values, is_text=column.is_text, separator=separator, declared=declared)
 
 
 def _only(table: FoundTable, where: Mapping[str, tuple[str, ...]], mask: list[bool]) -> FoundTable:
     import pyarrow as pa
 
     keep = pa.array(mask, pa.bool_())
-    columns = {
-        name: Column(name, column.values.filter(keep), is_text=column.is_text, separator=column.separator)
-        for name, column in table.columns.items()
-    }
+    columns = {name: column.with_values(column.values.filter(keep)) for name, column in table.columns.items()}
     left_out, names = set(table.left_out), dict(table.names)
+    # A property that none of these has is one of the others.
+    left_out |= {
+        name for name, column in columns.items() if not len(column.present) and len(table.columns[name].present)
+    }
     return replace(table, columns=columns, rows=sum(mask), where=dict(where), left_out=left_out, names=names)
 
 
-# ---------------------------------------------------------------- Kuzu
+# ---------------------------------------------------------------- headers in files of their own
 
-_NODE_TABLE = re.compile(r"CREATE\s+NODE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?`?(\w+)`?\s*\((.*?)\)\s*;", re.I | re.S)
-_REL_TABLE = re.compile(r"CREATE\s+REL\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?`?(\w+)`?\s*\((.*?)\)\s*;", re.I | re.S)
-_PRIMARY = re.compile(r"PRIMARY\s+KEY\s*\(\s*`?(\w+)`?\s*\)", re.I)
-_FROM_TO = re.compile(r"FROM\s+`?(\w+)`?\s+TO\s+`?(\w+)`?", re.I)
-_COPY = re.compile(r"COPY\s+`?(\w+)`?(?:\s*\([^)]*\))?\s+FROM\s+['\"]([^'\"]+)['\"]", re.I)
+_HEADER = re.compile(r"[-_. ]*header[-_. ]*", re.IGNORECASE)
+_PART = re.compile(r"[-_. ]*(part)?[-_. ]*[0-9]*$", re.IGNORECASE)
 
 
-def from_kuzu(tables: Sequence[FoundTable], schema: str, copy: str) -> list[FoundTable]:
-    """Tables of a folder with Kuzu's `schema.cypher` (and `copy.cypher`) as it declares them: the first two columns of a
-    relationship table are its ends."""
-    label_of = {path.rsplit("/", 1)[-1].lower(): label for label, path in _COPY.findall(copy)}
-    keys = {name: _PRIMARY.search(body) for name, body in _NODE_TABLE.findall(schema)}
-    ends = {name: _FROM_TO.search(body) for name, body in _REL_TABLE.findall(schema)}
-    by_lower = {name.lower(): name for name in (*keys, *ends)}
-    found = []
-    for table in tables:
-        name = label_of.get(table.file.rsplit("/", 1)[-1].lower()) or by_lower.get(table.label.lower())
-        key, pair = keys.get(name or ""), ends.get(name or "")
-        table = replace(table, label=name or table.label)
-        columns = list(table.columns)
-        if key is not None and key[1] in columns:
-            table.key = (key[1],)
-        if pair is not None and len(columns) > 1:
-            table.ends = (columns[0], columns[1])
-            table.references = {columns[0]: pair[1], columns[1]: pair[2]}
-        found.append(table)
-    return found
+def separate_headers(files: Sequence[InputFile]) -> tuple[list[InputFile], dict[str, tuple[str, ...]]]:
+    """The files without those that are only a header, such as `movies-header.csv` for `movies.csv` or `movies-part1.csv`; and the
+    columns of each file that has its header elsewhere."""
+    headers: dict[tuple[str, str], tuple[str, ...]] = {}
+    for file in files:
+        if _HEADER.search(file.stem) and file.suffix == ".csv" and (columns := _lone_header(file)) is not None:
+            headers[_folder_of(file), _HEADER.sub("", file.stem).lower()] = columns
+    found: dict[str, tuple[str, ...]] = {}
+    kept = []
+    for file in files:
+        stem = file.stem.lower()
+        if _HEADER.search(stem) and (_folder_of(file), _HEADER.sub("", stem)) in headers:
+            continue
+        kept.append(file)
+        for name in (stem, _PART.sub("", stem)):
+            if (columns_of := headers.get((_folder_of(file), name))) is not None and file.suffix == ".csv":
+                found[file.address] = columns_of
+    return kept, found
+
+
+def _folder_of(file: InputFile) -> str:
+    return file.address.rpartition("/")[0]
+
+
+def _lone_header(file: InputFile) -> tuple[str, ...] | None:
+    """The columns in a file of one line that Neo4j's importer takes for a header."""
+    with file.open() as stream:
+        lines = stream.read(MAX_HEADER_BYTES).decode("utf-8-sig", "replace").splitlines()
+    columns = next(csv.reader(lines[:1]), [])
+    is_header = any((match := _FIELD.match(column)) and match["kind"].upper() in ("ID", *_ENDS) for column in columns)
+    return tuple(columns) if is_header and not any(line.strip() for line in lines[1:]) else None

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from omnigraph.language.schema.properties import EDGE_ENDS, ENTITY_COLUMNS, RESERVED_NAMES
 
+_IRREGULAR = {
+    "people": "person",
+    "children": "child",
+    "men": "man",
+    "women": "woman",
+    "movies": "movie",
+    "cookies": "cookie",
+}
+_IRREGULAR |= {word: word for word in ("series", "species", "news", "data")}
+_LETTERS = str.maketrans(
+    {"ß": "ss", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "Ae", "œ": "oe", "ł": "l", "Ł": "L", "đ": "d", "ı": "i"}
+)
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PLURAL_ENDINGS = (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"))
 MAX_NAME = 60
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a name in any style, in lower case; what is no ASCII letter or digit divides them."""
-    return [word.lower() for word in _WORD.findall(text)]
+    """The words of a name in any style, in lower case and without accents; what is no letter or digit then divides them."""
+    plain = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    return [word.lower() for word in _WORD.findall("".join(sign for sign in plain if not unicodedata.combining(sign)))]
 
 
 def singular(word: str) -> str:
     """The singular of an English plural, as far as its ending tells."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
     for ending, instead in _PLURAL_ENDINGS:
         if word.endswith(ending) and len(word) > len(ending) + 1:
             return word[: -len(ending)] + instead

@@ -15,8 +15,10 @@ from omnigraph.pipeline.load.text import UTF_8, open_text
 from omnigraph.records.documents import ITEMS, NUMBER, PARENT, Cells, documents, records_at
 from omnigraph.records.typed import Reject
 
-OBJECT_KEYS = ("id", "login", "key", "uuid", "code", "slug", "username", "email")
+OBJECT_KEYS = ("id", "login", "key", "uuid", "code", "slug", "username", "email", "number", "name", "title")
 """Members by which an object says which one it is."""
+_SURE_KEYS = ("id", "login", "uuid")
+"""Those that are keys even if no object comes again."""
 
 
 @dataclass
@@ -28,6 +30,8 @@ class _Place:
     lists: list[str] = field(default_factory=list)
     objects: dict[str, str] = field(default_factory=dict)
     """Dotted name of an object -> the name of its key."""
+    list_keys: dict[str, str] = field(default_factory=dict)
+    """Name of a list in which the same objects come again -> the name of their key."""
 
     @property
     def inner(self) -> list[str]:
@@ -72,6 +76,8 @@ def _places(found: list[tuple[int, object]], values: list[Mapping[str, Any]]) ->
             inside = [each for item in items if isinstance(item, list) for each in item]
             if any(inside) and all(isinstance(each, Mapping) for each in inside) and _all(items, list):
                 place.lists.append(member)
+                if (key := _key_of(inside)) is not None and _comes_again(inside, key):
+                    place.list_keys[member] = key
                 waiting.append((below + ITEMS, inside))
             elif objects and (key := _key_of(objects)) is not None and _all(items, Mapping):
                 place.objects[member] = key
@@ -87,17 +93,22 @@ def _key_of(objects: list[Mapping[str, Any]]) -> str | None:
     """The member that tells objects apart, when the same object comes again under it."""
     for key in OBJECT_KEYS:
         values = [each.get(key) for each in objects]
-        if not all(isinstance(value, str | int) and value not in ("", True, False) for value in values):
+        if not all(isinstance(value, str | int) and not isinstance(value, bool) and value != "" for value in values):
             continue
         by_key: dict[str, Mapping[str, Any]] = {}
         if all(by_key.setdefault(str(value), each) == each for value, each in zip(values, objects, strict=True)):
-            return key if len(by_key) < len(objects) or key in ("id", "login", "uuid") else None
+            is_one_of_many = 1 < len(by_key) <= len(objects) / 2 and len(objects[0]) > 1
+            return key if key in _SURE_KEYS or is_one_of_many else None
     return None
+
+
+def _comes_again(objects: list[Mapping[str, Any]], key: str) -> bool:
+    return len({str(each.get(key)) for each in objects}) < len(objects)
 
 
 def _alike(places: dict[str, _Place]) -> dict[str, str]:
     """Objects of the same members and key are of one type: the place that stands for each place."""
-    keys = {_joined(path, member): key for path, place in places.items() for member, key in place.objects.items()}
+    keys = {path: key for path in places if (key := _declared_key(places, path)) is not None}
     shapes: dict[tuple[object, ...], str] = {}
     merged = {path: path for path in places}
     for path, key in keys.items():
@@ -143,8 +154,14 @@ def _table(
         for name in record
         if name != NUMBER and not name.startswith((PARENT, *inside)) and name not in (*place.lists, *place.objects)
     )
+    # Where an object is missing, its own name stands for it.
+    for name in list(names):
+        is_object = any(other.startswith(f"{name}.") for other in names)
+        if is_object and all(record.get(name) is None for record in records):
+            names.pop(name)
     columns = arrays({name: [record.get(name) for record in records] for name in names})
     table = FoundTable(file, labels[path], columns, len(records), is_whole, at=at if at != ("",) else ())
+    table.known_by = "equal objects come again, with it in common"
     if key is not None:
         table.key, table.distinct = (key,), True
     table.id_column = NUMBER
@@ -156,10 +173,13 @@ def _table(
 
 
 def _declared_key(places: dict[str, _Place], path: str) -> str | None:
-    """The key of an object that lies in records as a member."""
+    """The key of objects that lie in records, as a member or in a list, and are shared by them."""
     for above, place in places.items():
         for member, key in place.objects.items():
             if _joined(above, member) == path:
+                return key
+        for member, key in place.list_keys.items():
+            if _joined(above, member) + ITEMS == path:
                 return key
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline.infer.columns import KEY_SCALARS, Column
+from omnigraph.pipeline.infer.columns import KEY_SCALARS, Column, means_no_value
 from omnigraph.pipeline.infer.found_tables import FoundTable
 from omnigraph.pipeline.infer.naming import property_name, type_name, type_words, words_of
 
@@ -47,6 +47,8 @@ class Reference:
     column: str
     target: FoundTable
     reason: str
+    nulls: tuple[str, ...] = ()
+    """Texts in it that mean that there is none."""
 
 
 def asked_keys(tables: Sequence[FoundTable], keys: Sequence[str]) -> dict[int, tuple[str, ...]]:
@@ -81,7 +83,7 @@ def key_of(table: FoundTable, asked: tuple[str, ...] | None, tables: Sequence[Fo
         _refuse_unfit(table, asked)
         return Key(asked, "asked for with --key")
     if table.key and _is_key(table, table.key):
-        return Key(table.key, "declared by the source")
+        return Key(table.key, table.known_by)
     if table.distinct:  # No other column is known to have a value once.
         return None
     ranked = sorted(
@@ -91,7 +93,10 @@ def key_of(table: FoundTable, asked: tuple[str, ...] | None, tables: Sequence[Fo
     )
     if not ranked:
         return None
-    best, what = ranked[0], f"all {table.rows:,} values are there and different"
+    best, what = (
+        ranked[0],
+        f"all {table.rows:,} values {'' if table.is_whole else 'of the sample '}are there and different",
+    )
     if best[0] >= _FIRST_RANK:
         referred = {name: _referring(table, name, tables) for _, _, name in ranked}
         chosen = max(ranked, key=lambda each: (len(referred[each[2]]), -each[0], -each[1]))
@@ -117,7 +122,8 @@ def _referring(table: FoundTable, name: str, tables: Sequence[FoundTable]) -> li
 
 def _can_be_key(column: Column) -> bool:
     type = column.guess.type
-    return column.is_unique and type.scalar in KEY_SCALARS and not type.is_list and not type.enum
+    is_plain = column.guess.format is None and not column.guess.nulls
+    return column.is_unique and is_plain and type.scalar in KEY_SCALARS and not type.is_list and not type.enum
 
 
 def _is_key(table: FoundTable, columns: tuple[str, ...]) -> bool:
@@ -125,6 +131,8 @@ def _is_key(table: FoundTable, columns: tuple[str, ...]) -> bool:
     held = [table.columns[name] for name in columns]
     if len(held) == 1:
         return _can_be_key(held[0])
+    if any(column.guess.format or column.guess.nulls for column in held):
+        return False
     if any(column.nulls or column.has_empty or column.guess.type.is_list for column in held) or not table.rows:
         return False
     rows = list(zip(*(column.texts.to_pylist() for column in held), strict=True))
@@ -173,11 +181,14 @@ def references_of(table: FoundTable, tables: Sequence[FoundTable], keys: dict[in
     return found
 
 
-def _matched(column: Column, target: FoundTable, keys: dict[int, Key]) -> bool:
+def _others(column: Column, target: FoundTable, keys: dict[int, Key]) -> tuple[str, ...] | None:
+    """The texts of a column that are no keys of a table and mean no value; None when it has others, or nothing else."""
     key = keys.get(id(target))
-    return (
-        key is not None and len(key.columns) == 1 and column.distinct_set <= target.columns[key.columns[0]].distinct_set
-    )
+    if key is None or len(key.columns) != 1:
+        return None
+    others = column.distinct_set - target.columns[key.columns[0]].distinct_set
+    fits = len(others) < len(column.distinct) and all(map(means_no_value, others))
+    return tuple(sorted(others)) if fits else None
 
 
 def _declared(
@@ -186,9 +197,9 @@ def _declared(
     label = table.references.get(name)
     called = [each for each in tables if each.label == label]
     target = next((each for each in called if each.file == table.file), called[0] if called else None)
-    if target is None or not _matched(column, target, keys):
+    if target is None or (others := _others(column, target, keys)) is None:
         return None
-    return Reference(name, target, "declared by the source")
+    return Reference(name, target, table.known_by, others)
 
 
 def _guessed(
@@ -203,7 +214,7 @@ def _guessed(
     best: tuple[int, FoundTable] | None = None
     for target in tables:
         key = keys.get(id(target))
-        if key is None or (target is table and is_key) or not _matched(column, target, keys):
+        if key is None or (target is table and is_key) or _others(column, target, keys) is None:
             continue
         strength = _strength(name, column, table, target, key.columns[0])
         if strength and not (is_key and strength < 3) and (best is None or strength > best[0]):
@@ -211,8 +222,11 @@ def _guessed(
     if best is None:
         return None
     target = best[1]
-    values = f"all {len(column.distinct):,} different values are keys of {type_name(target.label)}"
-    return Reference(name, target, values)
+    others = _others(column, target, keys) or ()
+    values = f"all {len(column.distinct) - len(others):,} different values are keys of {type_name(target.label)}"
+    if others:
+        values += f", {' and '.join(map(repr, others))} means none"
+    return Reference(name, target, values, others)
 
 
 def _strength(name: str, column: Column, table: FoundTable, target: FoundTable, key: str) -> int:
@@ -239,7 +253,11 @@ def ends_of(
     """The two columns that are the ends, when the rows of a table are edges."""
     if table.ends is not None:
         return table.ends if all(end in references for end in table.ends) else None
-    complete = [name for name in references if not table.columns[name].nulls and not table.columns[name].has_empty]
+    complete = [
+        name
+        for name, each in references.items()
+        if not table.columns[name].nulls and not table.columns[name].has_empty and not each.nulls
+    ]
     lower = {name.lower(): name for name in complete}
     for first, second in _ENDS:
         if first in lower and second in lower:

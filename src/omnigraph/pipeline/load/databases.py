@@ -71,22 +71,33 @@ def primary_key(kind: DatabaseKind, path: str, table: str) -> tuple[str, ...]:
     return tuple(name for row in _asked(kind, path, said, [table]) for name in row[0])
 
 
-def foreign_keys(kind: DatabaseKind, path: str, table: str) -> dict[str, str]:
-    """Columns that refer, each alone, to the key of another table: column -> table."""
+def foreign_keys(kind: DatabaseKind, path: str, table: str) -> list[tuple[str, dict[str, str]]]:
+    """What refers to the key of another table: that table, and by the members of its key the columns."""
+    found: list[tuple[list[str], str, list[str | None]]]
     if kind == "sqlite":
         rows = _asked(kind, path, f"PRAGMA foreign_key_list({quoted(table)})")
-        found = [([row[3]], row[2], [row[4]]) for row in rows if sum(other[0] == row[0] for other in rows) == 1]
+        groups = {row[0]: [other for other in rows if other[0] == row[0]] for row in sorted(rows)}
+        found = [([row[3] for row in group], group[0][2], [row[4] for row in group]) for group in groups.values()]
     else:
         said = (
             "SELECT constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints() "
             "WHERE table_name = ? AND constraint_type = 'FOREIGN KEY'"
         )
         found = [(list(row[0]), row[1], list(row[2])) for row in _asked(kind, path, said, [table])]
-    return {
-        names[0]: other
-        for names, other, targets in found
-        if len(names) == 1 and (targets == [None] or primary_key(kind, path, other) == tuple(targets))
-    }
+    references = []
+    for names, other, targets in found:
+        key = primary_key(kind, path, other)
+        members = list(key) if targets == [None] * len(key) else targets
+        if set(members) == set(key):
+            references.append((other, {str(member): name for member, name in zip(members, names, strict=True)}))
+    return references
+
+
+def column_types(kind: DatabaseKind, path: str, table: str) -> dict[str, str]:
+    """How the columns are declared, in lower case; of SQLite maybe as nothing."""
+    said = f"PRAGMA table_info({quoted(table)})" if kind == "sqlite" else f"DESCRIBE {quoted(table)}"
+    place = 1 if kind == "sqlite" else 0
+    return {str(row[place]): str(row[place + 1] or "").lower() for row in _asked(kind, path, said)}
 
 
 def _asked(kind: DatabaseKind, path: str, text: str, values: Sequence[object] = ()) -> list[Any]:

@@ -224,7 +224,9 @@ def find_inputs(
     found: dict[str, list[FoundRows]] = {}
     for source in _paths(sources):
         for file in _found_at(source, options, spool):
-            if file.address not in found:
+            # Other files of a folder are not what the map is about.
+            is_of_others = bool(mapped.sources) and file.name != source and not mapped.of_file(file.address)
+            if file.address not in found and not is_of_others:
                 found[file.address] = _rows_of(file, catalog, format, type, mapped)
     if not found:
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
@@ -339,7 +341,7 @@ def _splits(
     splits: list[Split] = []
     for rows in files:
         file, source = rows.file, rows.source
-        options = text if source is None else text.replaced(source.encoding, source.delimiter)
+        options = text if source is None else text.replaced(source.encoding, source.delimiter, source.header)
         if rows.format == "parquet" and file.size > limit and (groups := _row_groups(file, limit)):
             start = 0
             for numbers, size in groups:

@@ -36,6 +36,8 @@ class ColumnsReader:
             self._picker = Picker(split.source.picked, entity)
         targets = self._names if self._picker is None else self._picker.names
         folders = [split.names.get(name, name) for name in split.file.partitions]
+        if split.source is not None:
+            folders = [name for name, column in split.source.picked.columns.items() if column in split.file.partitions]
         self._rows = TabularReader(catalog, split.key, targets, split.fresh, text=text, text_names=folders)
 
     @property

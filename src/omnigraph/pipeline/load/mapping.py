@@ -14,16 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import UsageError
+from omnigraph.records.cell_formats import check_format
 from omnigraph.records.picking import Picked
 
 _MEMBERS = frozenset(
-    ["file", "type", "columns", "where", "separators", "skip_empty", "distinct", "at", "table", "delimiter", "encoding"]
+    [
+        *("file", "type", "columns", "where", "separators", "skip_empty", "distinct", "formats", "nulls"),
+        *("at", "table", "delimiter", "encoding", "header"),
+    ]
 )
 
 
 @dataclass(frozen=True)
 class MappedSource:
-    """Entities of one type in one file. `at`: their places in JSON; `table`: the one of a database."""
+    """Entities of one type in one file. `at`: their places in JSON; `table`: the one of a database; `header`: the columns of CSV
+    without a header."""
 
     file: str
     type: str
@@ -32,11 +37,15 @@ class MappedSource:
     table: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    header: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of a map file has it."""
         picked = self.picked
-        value: dict[str, Any] = {"file": self.file, "type": self.type, "columns": dict(picked.columns)}
+        value: dict[str, Any] = {"file": self.file, "type": self.type, "columns": {}}
+        value["columns"] = {
+            name: each if isinstance(each, str) else list(each) for name, each in picked.columns.items()
+        }
         members = {
             "at": list(self.at),
             "table": self.table,
@@ -44,8 +53,11 @@ class MappedSource:
             "separators": dict(picked.separators),
             "skip_empty": list(picked.skip_empty),
             "distinct": picked.distinct,
+            "formats": dict(picked.formats),
+            "nulls": {name: list(texts) for name, texts in picked.nulls.items()},
             "delimiter": self.delimiter,
             "encoding": self.encoding,
+            "header": list(self.header),
         }
         return value | {name: member for name, member in members.items() if member}
 
@@ -104,17 +116,23 @@ def _source(entry: object) -> MappedSource:
         if not isinstance(entry.get(name), str) or not entry[name]:
             raise UsageError(f"an entry of a map file needs '{name}'", hint='{"file": ..., "type": ..., "columns": {}}')
     what = f"the entry of {entry['type']} in {entry['file']}"
-    where = entry.get("where", {})
-    if not isinstance(where, Mapping):
-        raise _wrong(f"'where' of {what} is an object", where)
+    where = _object(entry.get("where", {}), f"'where' of {what}")
     picked = Picked(
-        _texts(entry.get("columns", {}), f"'columns' of {what}"),
+        _columns(entry.get("columns", {}), what),
         {str(name): _listed([texts] if isinstance(texts, str) else texts, what) for name, texts in where.items()},
         _texts(entry.get("separators", {}), f"'separators' of {what}"),
         _listed(entry.get("skip_empty", ()), what),
         bool(entry.get("distinct", False)),
+        _texts(entry.get("formats", {}), f"'formats' of {what}"),
+        {
+            str(name): _listed(texts, what)
+            for name, texts in _object(entry.get("nulls", {}), f"'nulls' of {what}").items()
+        },
     )
-    lacking = [name for name in picked.skip_empty if name not in picked.columns]
+    for format in picked.formats.values():
+        check_format(format)
+    named = (*picked.skip_empty, *picked.formats, *picked.nulls, *picked.separators)
+    lacking = [name for name in named if name not in picked.columns]
     if not picked.columns or lacking:
         raise UsageError(f"{what} has no columns" if not lacking else f"{what} has no column for '{lacking[0]}'")
     return MappedSource(
@@ -122,8 +140,22 @@ def _source(entry: object) -> MappedSource:
         entry["type"],
         picked,
         _listed(entry.get("at", ()), what),
-        *(_optional(entry, name, what) for name in ("table", "delimiter", "encoding")),
+        _optional(entry, "table", what),
+        _optional(entry, "delimiter", what),
+        _optional(entry, "encoding", what),
+        _listed(entry.get("header", ()), what),
     )
+
+
+def _columns(value: object, what: str) -> dict[str, str | tuple[str, ...]]:
+    """A column for each name; for an id several."""
+    found: dict[str, str | tuple[str, ...]] = {}
+    for name, column in _object(value, f"'columns' of {what}").items():
+        if isinstance(column, list | tuple) and name in ("id", "from", "to") and len(column) > 1:
+            found[name] = _listed(column, what)
+        else:
+            found |= _texts({name: column}, f"'columns' of {what}")
+    return found
 
 
 def _optional(entry: Mapping[str, Any], name: str, what: str) -> str | None:
@@ -133,13 +165,17 @@ def _optional(entry: Mapping[str, Any], name: str, what: str) -> str | None:
     return value
 
 
-def _texts(value: object, what: str) -> dict[str, str]:
+def _object(value: object, what: str) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
         raise _wrong(f"{what} is an object", value)
-    for name, text in value.items():
+    return value
+
+
+def _texts(value: object, what: str) -> dict[str, str]:
+    for name, text in _object(value, what).items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise _wrong(f"{what} has a name for each name", text)
-    return dict(value)
+    return dict(_object(value, what))
 
 
 def _listed(value: object, what: str) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from omnigraph.pipeline.load.text import (
 )
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
+from omnigraph.records.cell_formats import read_cells
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.encoding import json_lines
 from omnigraph.records.fresh_ids import FreshIds
@@ -257,30 +258,25 @@ class SplitReader:
             table = table.append_column(name, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
         return table
 
-    def _time_formats(self) -> dict[str, tuple[str, str]]:
-        """Columns of dates and instants that are written in a format of their own: that, and the one that readers know."""
+    def _time_formats(self) -> dict[str, str]:
+        """Columns of dates and instants that are written in a format of their own."""
         assert self.split.key is not None
         text, found = self.split.text, {}
         for name, property in self.target.catalog.tables[self.split.key].properties.items():
             for source in [column for column, own in self.split.names.items() if own == name] or [name]:
                 if property.type.scalar is Scalar.DATE and text.date_format:
-                    found[source] = (text.date_format, "%Y-%m-%d")
+                    found[source] = text.date_format
                 elif property.type.scalar is Scalar.DATETIME and text.time_format:
-                    found[source] = (text.time_format, "%Y-%m-%dT%H:%M:%SZ")
+                    found[source] = text.time_format
         return found
 
 
-def in_iso(table: pa.Table, formats: Mapping[str, tuple[str, str]]) -> pa.Table:
+def in_iso(table: pa.Table, formats: Mapping[str, str]) -> pa.Table:
     """The table with its dates and instants in ISO text. What is not in the format stays as it is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name, (format, iso) in formats.items():
+    for name, format in formats.items():
         if name in table.column_names:
-            raw = table.column(name)
-            known = pc.strptime(raw, format=format, unit="s", error_is_null=True).cast(pa.timestamp("s"))
             place = table.column_names.index(name)
-            table = table.set_column(place, name, pc.coalesce(pc.strftime(known, format=iso), raw))
+            table = table.set_column(place, name, read_cells(table.column(name), format))
     return table
 
 

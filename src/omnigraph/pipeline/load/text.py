@@ -54,13 +54,14 @@ class TextOptions:
         known = UTF_8 if encoding is None else _known_encoding(encoding)
         return cls(known, delimiter or ",", quote or '"', null, tuple(columns or ()), date_format, time_format)
 
-    def replaced(self, encoding: str | None, delimiter: str | None) -> TextOptions:
+    def replaced(self, encoding: str | None, delimiter: str | None, header: Sequence[str]) -> TextOptions:
         """The same, with what a file has of its own."""
         own = TextOptions.checked(encoding, delimiter, self.quote)
         return replace(
             self,
             encoding=self.encoding if encoding is None else own.encoding,
             delimiter=self.delimiter if delimiter is None else own.delimiter,
+            columns=tuple(header) or self.columns,
         )
 
     @property

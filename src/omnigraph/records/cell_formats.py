@@ -1,0 +1,94 @@
+"""Cells as people write them, as the cells that a load reads: yes and no, numbers with separators, dates in other orders.
+
+A format is `yes/no`, an example of a number (`1,234.5`, `1.234,5`, `1 234,5`, `1'234.5`), or a pattern of a date or an instant
+(`%d.%m.%Y %H:%M`, in UTC). What is not in the format stays as it is, and is refused later like any cell of another type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+YES_NO = "yes/no"
+NUMBERS = {"1,234.5": (",", "."), "1.234,5": (".", ","), "1 234,5": (" ", ","), "1'234.5": ("'", ".")}
+"""What stands between thousands and before decimals."""
+_YES = ("yes", "y", "true", "t", "on", "1")
+_NO = ("no", "n", "false", "f", "off", "0")
+_SPACES = "[ \u00a0\u202f]"
+FIRST_YEAR = 1000
+"""A year of fewer digits was written short."""
+
+
+def check_format(format: str) -> None:
+    """UsageError unless cells can be written in it."""
+    if format != YES_NO and format not in NUMBERS and not re.search("%[dmyYbBHM]", format):
+        raise UsageError(
+            f"'{format}' is not a format of cells",
+            hint=f"give {YES_NO}, one of {', '.join(NUMBERS)}, or a pattern such as %d.%m.%Y",
+        )
+
+
+def has_time(format: str) -> bool:
+    return "%H" in format or "%I" in format
+
+
+def read_cells(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
+    """Cells of text in a format as those that every load reads: `true`, `1234.5`, ISO dates and instants."""
+    import pyarrow.compute as pc
+
+    if format == YES_NO:
+        return _booleans(column)
+    if format in NUMBERS:
+        return _numbers(column, format)
+    known = parsed(column, format)
+    iso = "%Y-%m-%dT%H:%M:%SZ" if has_time(format) else "%Y-%m-%d"
+    return pc.coalesce(pc.strftime(known, format=iso), column)
+
+
+def parsed(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
+    """Instants in a pattern; null for what is not in it, and for days that no month has."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = pc.strptime(column, format=format, unit="s", error_is_null=True).cast(pa.timestamp("s"))
+    # The parser takes 31.02. for the third of March, and 26 for a year.
+    again = pc.equal(_plain(pc.strftime(known, format=format)), _plain(column))
+    is_it = pc.and_(again, pc.greater_equal(pc.year(known), FIRST_YEAR))
+    return pc.if_else(pc.fill_null(is_it, False), known, pa.scalar(None, pa.timestamp("s")))
+
+
+def _plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Without zeros before numbers, in small letters."""
+    import pyarrow.compute as pc
+
+    return pc.utf8_lower(pc.replace_substring_regex(column, pattern=r"\b0+([0-9])", replacement=r"\1"))
+
+
+def _booleans(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lower = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    yes, no = (pc.is_in(lower, value_set=pa.array(words)) for words in (_YES, _NO))
+    return pc.if_else(yes, "true", pc.if_else(no, "false", column))
+
+
+def number_pattern(format: str) -> str:
+    """What every number in this format matches."""
+    thousands, decimal = (_SPACES if sign == " " else re.escape(sign) for sign in NUMBERS[format])
+    return rf"^-?([0-9]{{1,3}}({thousands}[0-9]{{3}})+|[0-9]+)({decimal}[0-9]+)?$"
+
+
+def _numbers(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
+    import pyarrow.compute as pc
+
+    thousands, decimal = NUMBERS[format]
+    between = _SPACES if thousands == " " else re.escape(thousands)
+    without = pc.replace_substring_regex(column, pattern=between, replacement="")
+    plain = without if decimal == "." else pc.replace_substring(without, pattern=decimal, replacement=".")
+    return pc.if_else(pc.match_substring_regex(column, number_pattern(format)), plain, column)
