@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.tables.digests import name_index, version_file
+from omnigraph.tables.digests import local_folder, name_index, version_file
 from omnigraph.tables.searching import PARTITION_ROWS
 from omnigraph.tables.table import Fragment, Table
 
@@ -222,9 +223,11 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
     built = table.dataset.create_index_uncommitted(
         spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(plan.fragments), **options
     )
-    if spec.kind != "IVF_FLAT":
-        # Scalar and text segments are written in two steps; the second one makes them readable.
+    if spec.kind == "INVERTED":
+        # Text segments are written in two steps; the second one makes them readable, and forgets what the first one wrote.
+        staged = f"{local_folder(table.dataset)}/_indices/{built.uuid}/staging"
         built = table.dataset.merge_existing_index_segments([built])
+        shutil.rmtree(staged, ignore_errors=True)
     built = name_index(table.dataset, built)
     reach(Failpoint.TABLE_STAGED_DATA)
     return built
