@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         lint_schema,
         open,
     )
+    from omnigraph.graph.algorithms import GraphAlgorithms
     from omnigraph.graph.frames import GraphTables
     from omnigraph.history import Commit, CommitRef
     from omnigraph.language.catalog import (
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
         Statement,
         TypeSummary,
     )
+    from omnigraph.pipeline.algorithms.result import AlgorithmResult
     from omnigraph.pipeline.embed import EmbeddedProperty, EmbedReport
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
@@ -136,7 +138,9 @@ _HOMES = {
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt", "LoadRefusal"),
     "omnigraph.pipeline.progress": ("Status",),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
+    "omnigraph.graph.algorithms": ("GraphAlgorithms",),
     "omnigraph.graph.frames": ("GraphTables",),
+    "omnigraph.pipeline.algorithms.result": ("AlgorithmResult",),
     "omnigraph.maintenance.cleanup": ("Totals",),
     "omnigraph.maintenance.indexes": ("IndexState",),
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
@@ -152,6 +156,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NO_VALUE",
+    "AlgorithmResult",
     "Annotation",
     "Ask",
     "Baseline",
@@ -183,6 +188,7 @@ __all__ = [
     "Finding",
     "Gate",
     "Graph",
+    "GraphAlgorithms",
     "GraphBranches",
     "GraphRecovery",
     "GraphSnapshot",

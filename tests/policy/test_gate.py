@@ -29,6 +29,7 @@ TABLES = {
     og.GraphRecovery: access.RECOVERY,
     og.Transaction: access.TRANSACTION,
     og.GraphTables: access.FRAMES,
+    og.GraphAlgorithms: access.ALGORITHMS,
 }
 
 
@@ -119,6 +120,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "indexes": (lambda g, t: g.indexes("v1"), [og.Ask("read", branch="review")]),
     "lint": (lambda g, t: g.lint(QUERIES), READ_MAIN),
     "spark": (lambda g, t: g.spark("local"), READ_MAIN),
+    "algorithms": (lambda g, t: g.algorithms(revision="v1").pagerank("Knows"), [og.Ask("read", branch="review")]),
     "commit": (lambda g, t: g.commit(), READ_MAIN),
     "commits": (lambda g, t: g.commits(actor="bo"), READ_MAIN),
     "commit_changes": (lambda g, t: g.commit_changes("main"), [*READ_MAIN, *READ_MAIN]),

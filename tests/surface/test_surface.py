@@ -113,7 +113,18 @@ def test_the_parts_of_a_graph() -> None:
     def names(kind: type) -> list[str]:
         return sorted(name for name, _ in members(kind))
 
-    reading = ["blob", "entity", "explain", "export", "export_stream", "indexes", "query", "snapshot", "spark"]
+    reading = [
+        "algorithms",
+        "blob",
+        "entity",
+        "explain",
+        "export",
+        "export_stream",
+        "indexes",
+        "query",
+        "snapshot",
+        "spark",
+    ]
     writing = ["begin", "embed", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
     history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance", "revert", "reset"]

@@ -67,6 +67,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "InputColumns",
         "InputChoice",
         "GraphTables",
+        "GraphAlgorithms",
+        "AlgorithmResult",
         "Blob",
         "Cancellation",
     ),

@@ -232,7 +232,19 @@ GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(["close", "as_", "uri", "id", "branches", "tags", "recovery"], free),
     **dict.fromkeys(["query"], _revisions("read", "revision", "schema_of")),
     **dict.fromkeys(
-        ["explain", "entity", "blob", "blame", "history", "snapshot", "indexes", "lint", "spark", "commit"],
+        [
+            "explain",
+            "entity",
+            "blob",
+            "blame",
+            "history",
+            "snapshot",
+            "indexes",
+            "lint",
+            "spark",
+            "algorithms",
+            "commit",
+        ],
         _revisions("read", "revision"),
     ),
     "commits": commits_asks,
@@ -260,8 +272,11 @@ BRANCHES: Mapping[str, Asks] = {
 }
 TAGS: Mapping[str, Asks] = {"create": _create_tag, "delete": _delete_tag, "list": _main("read")}
 RECOVERY: Mapping[str, Asks] = dict.fromkeys(["list", "resume", "discard"], _graph("admin"))
-FRAMES: Mapping[str, Asks] = {"table": free, "diff": _revisions("read", "a", "b")}
+FRAMES: Mapping[str, Asks] = {"table": free, "algorithms": free, "diff": _revisions("read", "a", "b")}
 """Whoever has the tables of a snapshot was asked for it."""
+ALGORITHMS: Mapping[str, Asks] = dict.fromkeys(
+    ["pagerank", "connected_components", "label_propagation", "shortest_paths", "triangle_count"], free
+)
 TRANSACTION: Mapping[str, Asks] = {
     **dict.fromkeys(["branch", "receipt", "rollback"], free),
     **dict.fromkeys(["insert", "upsert", "insert_many", "update"], _statement),

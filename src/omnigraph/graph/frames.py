@@ -10,6 +10,7 @@ from omnigraph.graph.boundary import names_damage
 from omnigraph.views import View
 
 if TYPE_CHECKING:
+    from omnigraph.graph.algorithms import GraphAlgorithms
     from omnigraph.pipeline.spark.frames import DataFrame, SparkSession
 
 
@@ -39,6 +40,14 @@ class GraphTables:
         from omnigraph.pipeline.spark.frames import table_frame
 
         return table_frame(self._view, self._spark, type, columns, filter)
+
+    @property
+    def algorithms(self) -> GraphAlgorithms:
+        """Algorithms on this snapshot, in this process when the graph is small and on Spark otherwise; `to_spark()` of what they find
+        is a DataFrame of this session."""
+        from omnigraph.graph.algorithms import GraphAlgorithms
+
+        return GraphAlgorithms(self._view, caller=self._caller, session=self._spark)
 
     def diff(self, a: str, b: str, type: str | None = None) -> DataFrame:
         """What changed from one revision to another: op, type, id, and the entity before and after as JSON text. Of one

@@ -14,10 +14,11 @@ from omnigraph.graph.snapshots import GraphSnapshot, snapshot_of
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.texts import compiled_read
 from omnigraph.history import MAIN
-from omnigraph.pipeline.engines import Engine, session_of
+from omnigraph.pipeline.engines import AUTO, Engine, session_of
 from omnigraph.values.entities import Entity
 
 if TYPE_CHECKING:
+    from omnigraph.graph.algorithms import GraphAlgorithms
     from omnigraph.graph.frames import GraphTables
     from omnigraph.maintenance.indexes import IndexState
     from omnigraph.pipeline.choices import FileFormat, StreamFormat
@@ -146,6 +147,19 @@ class ReadMethods(GraphState):
                 "DataFrames of Spark need Spark", hint='engine="spark", a Spark master, or a Spark session'
             )
         return GraphTables(self._view(revision, as_of), session, self._caller)
+
+    def algorithms(
+        self, engine: Engine = AUTO, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
+    ) -> GraphAlgorithms:
+        """Graph algorithms at one snapshot: PageRank, connected components, label propagation, shortest paths, triangles.
+
+        `engine` "auto" works on up to 20,000,000 edges in this process, and on more on Spark. Every engine gives the same answer.
+
+        >>> ranks = g.algorithms().pagerank("Knows")
+        """
+        from omnigraph.graph.algorithms import GraphAlgorithms
+
+        return GraphAlgorithms(self._view(revision, as_of), engine, self._caller)
 
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None

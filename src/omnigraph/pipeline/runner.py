@@ -25,8 +25,8 @@ _SHOWN_EVERY_S = 1.0
 
 Piece = tuple[int, int, bytes]
 """Bucket, number of its source, and data that travels."""
-Join = Callable[[Iterable[tuple[int, Any]]], Result]
-"""What is done with the pieces of one bucket: number of the source, and data as something like bytes."""
+Join = Callable[[int, Iterable[tuple[int, Any]]], Result]
+"""What is done with a bucket and its pieces: number of the source, and data as something like bytes."""
 
 
 class Runner(Protocol):
@@ -100,7 +100,7 @@ class LocalRunner:
                         file.write(data)
 
             self.map(stage, put, tasks)
-            return self.map(stage, lambda path: join(_pieces_in(path)), sorted(Path(folder).iterdir()))
+            return self.map(stage, lambda path: join(int(path.name), _pieces_in(path)), sorted(Path(folder).iterdir()))
 
 
 @contextlib.contextmanager

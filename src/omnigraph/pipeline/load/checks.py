@@ -161,7 +161,7 @@ class _BucketChecks:
     tasks: tuple[CheckTask, ...]
     sources: tuple[Source, ...]
 
-    def __call__(self, pieces: Iterable[tuple[int, Any]]) -> list[CheckReport]:
+    def __call__(self, bucket: int, pieces: Iterable[tuple[int, Any]]) -> list[CheckReport]:
         held: dict[Source, list[pa.Table]] = {}
         for number, data in pieces:
             held.setdefault(self.sources[number], []).append(unpacked(data))

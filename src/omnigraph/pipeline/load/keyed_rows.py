@@ -133,7 +133,7 @@ def cut(task: Cut) -> Iterator[Piece]:
     order = np.argsort(buckets, kind="stable")
     ordered = rows.take(pa.array(order))
     for bucket, places in runs(buckets[order]):
-        yield bucket, task.number, _packed(ordered.slice(places.start, places.stop - places.start))
+        yield bucket, task.number, packed(ordered.slice(places.start, places.stop - places.start))
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def fragment_groups(target: Target, source: Source) -> list[tuple[int, tuple[int
     return [*groups]
 
 
-def _packed(rows: pa.Table) -> bytes:
+def packed(rows: pa.Table) -> bytes:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

@@ -168,13 +168,15 @@ def _cutting(
 
 def _joining(join: Join[Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run(batches: Iterator[Any]) -> Iterator[Any]:
+        held = list(batches)
         pieces = [
             (number.as_py(), data.as_buffer())
-            for batch in batches
+            for batch in held
             for number, data in zip(batch.column("source"), batch.column("data"), strict=True)
         ]
         if pieces:
-            yield _answer(0, lambda: join(pieces))
+            bucket: int = next(batch.column("bucket")[0].as_py() for batch in held if batch.num_rows)
+            yield _answer(0, lambda: join(bucket, pieces))
 
     return run
 

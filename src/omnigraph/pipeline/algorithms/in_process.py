@@ -1,0 +1,247 @@
+"""Algorithms over the compact form of a snapshot, in this process. SciPy does what it is known for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.deadlines import NEVER
+from omnigraph.errors import NotFound
+from omnigraph.extras import load_extra
+from omnigraph.pipeline.algorithms.definitions import (
+    Algorithm,
+    ConnectedComponents,
+    LabelPropagation,
+    PageRank,
+    ShortestPaths,
+    TriangleCount,
+)
+from omnigraph.pipeline.algorithms.projection import Projection, component_names, weights
+from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.scans import read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.pipeline.algorithms.kernels import Array, Block
+
+WEDGES_AT_ONCE = 16_000_000
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A projection as arrays: both ends of each edge as ordinals, and its weight."""
+
+    nodes: int
+    src: Array
+    dst: Array
+    weights: Array | None
+
+    def block(self, *, both_ways: bool = False) -> Block:
+        """What each node gathers from: the sources of its edges, or its neighbours."""
+        import numpy as np
+
+        from omnigraph.pipeline.algorithms.kernels import Block
+
+        near, far, values = self.dst, self.src, self.weights
+        if both_ways:
+            near, far = np.concatenate([self.dst, self.src]), np.concatenate([self.src, self.dst])
+            values = None if values is None else np.concatenate([values, values])
+        block = Block.of(near, far, values, self.nodes, self.nodes)
+        # All nodes are at hand: a neighbour's place is its ordinal.
+        return Block(block.starts, block.far[block.neighbours], block.values, np.arange(self.nodes))
+
+
+def run_in_process(projection: Projection, algorithm: Algorithm) -> tuple[pa.Table, int]:
+    """Rows of (type, id, value), by type and id, and the number of steps it took."""
+    import numpy as np
+    import pyarrow as pa
+
+    compact = Compact(projection.view)
+    indexes = [compact.nodes(name) for name in projection.types]
+    offsets = np.cumsum([0, *(len(index) for index in indexes)])
+    ends = compact.ends(projection.edge)
+    graph = Arrays(
+        int(offsets[-1]),
+        ends.src.astype(np.int64) + offsets[projection.source],
+        ends.dst.astype(np.int64) + offsets[projection.target],
+        _weights(projection),
+    )
+    steps = 1
+    match algorithm:
+        case PageRank():
+            values, steps = _pagerank(graph, algorithm)
+        case ConnectedComponents():
+            values = _components(graph)
+        case LabelPropagation():
+            values, steps = _labels(graph, algorithm)
+        case ShortestPaths():
+            sources = indexes[projection.source].ordinals(pa.array(list(algorithm.sources), pa.utf8()))
+            check_sources(
+                algorithm, projection, [id for id, at in zip(algorithm.sources, sources, strict=True) if at < 0]
+            )
+            values, steps = _distances(graph, sources.astype(np.int64) + offsets[projection.source])
+        case TriangleCount():
+            values = _triangles(graph)
+    ids = [index.ids for index in indexes]
+    column: Any = pa.array(values)
+    if isinstance(algorithm, ConnectedComponents | LabelPropagation):
+        names = [component_names(projection.types, place, each) for place, each in enumerate(ids)]
+        column = pa.concat_arrays(names).take(column)
+    elif isinstance(algorithm, ShortestPaths):
+        column = distance_column(values, is_hops=projection.weight is None)
+    types = pa.concat_arrays(
+        [pa.repeat(pa.scalar(name), len(each)) for name, each in zip(projection.types, ids, strict=True)]
+    )
+    return pa.table({"type": types, "id": pa.concat_arrays(ids), algorithm.column: column}), steps
+
+
+def check_sources(algorithm: ShortestPaths, projection: Projection, missing: list[str]) -> None:
+    if missing:
+        raise NotFound(f"there is no {projection.types[projection.source]} '{missing[0]}' to start from")
+
+
+def distance_column(distances: Array, *, is_hops: bool) -> pa.Array:
+    """Hops are integers; a node that no path leads to has null."""
+    import numpy as np
+    import pyarrow as pa
+
+    unreached = np.isinf(distances)
+    if not is_hops:
+        return pa.array(distances, mask=unreached)
+    return pa.array(np.where(unreached, 0, distances).astype(np.int64), mask=unreached)
+
+
+def _weights(projection: Projection) -> Array | None:
+    table = projection.view.table(projection.edge_key)
+    if projection.weight is None or table is None:
+        return None
+    return weights(read_table(table, ["id", projection.weight], None, NEVER), projection.edge, projection.weight)
+
+
+def _sparse() -> Any:
+    return load_extra("scipy.sparse", "running an algorithm in this process", extra="algorithms")
+
+
+def _pagerank(graph: Arrays, algorithm: PageRank) -> tuple[Array, int]:
+    import numpy as np
+
+    from omnigraph.pipeline.algorithms.kernels import shares
+
+    if not graph.nodes:
+        return np.zeros(0), 0
+    sparse = _sparse()
+    values = shares(graph.src, graph.weights, graph.nodes)
+    matrix = sparse.csr_matrix((values, (graph.dst, graph.src)), shape=(graph.nodes, graph.nodes))
+    share = np.zeros(graph.nodes)
+    total, steps = 0.0, 0
+    while True:
+        found = matrix @ (algorithm.damping * share + algorithm.rest(total, graph.nodes))
+        moved, sum_moved = float(np.abs(found - share).sum()), float(found.sum()) - total
+        share, total, steps = found, total + sum_moved, steps + 1
+        if algorithm.is_close(moved, sum_moved):
+            return algorithm.damping * share + algorithm.rest(total, graph.nodes), steps
+
+
+def _components(graph: Arrays) -> Array:
+    import numpy as np
+
+    sparse = _sparse()
+    csgraph = load_extra("scipy.sparse.csgraph", "running an algorithm in this process", extra="algorithms")
+    ones = np.ones(len(graph.src), np.int8)
+    matrix = sparse.coo_matrix((ones, (graph.src, graph.dst)), shape=(graph.nodes, graph.nodes))
+    _, labels = csgraph.connected_components(matrix, directed=False)
+    # SciPy numbers components as it meets them; the first node of each, in the order of ordinals, is its smallest.
+    _, firsts, places = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(firsts[places], np.int64)
+
+
+def _labels(graph: Arrays, algorithm: LabelPropagation) -> tuple[Array, int]:
+    import numpy as np
+
+    from omnigraph.pipeline.algorithms.kernels import voted
+
+    block = graph.block(both_ways=True)
+    labels = np.arange(graph.nodes)
+    for step in range(1, algorithm.rounds + 1):
+        found = voted(block, labels, labels, graph.nodes)
+        if np.array_equal(found, labels):
+            return labels, step
+        labels = found
+    return labels, algorithm.rounds
+
+
+def _distances(graph: Arrays, sources: Array) -> tuple[Array, int]:
+    """From the nearest source: level by level when every edge counts 1, by Dijkstra otherwise."""
+    import numpy as np
+
+    distances = np.full(graph.nodes, np.inf)
+    distances[sources] = 0
+    if graph.weights is not None:
+        csgraph = load_extra("scipy.sparse.csgraph", "running an algorithm in this process", extra="algorithms")
+        found = csgraph.dijkstra(_lightest(graph), indices=np.unique(sources), min_only=True)
+        return np.asarray(found), 1
+    from omnigraph.read.inputs.adjacency import Adjacency
+
+    order = np.argsort(graph.src, kind="stable")
+    starts = np.zeros(graph.nodes + 1, np.int64)
+    np.cumsum(np.bincount(graph.src, minlength=graph.nodes), out=starts[1:])
+    adjacency = Adjacency(starts, graph.dst[order])
+    frontier, step = np.unique(sources), 0
+    while len(frontier):
+        step += 1
+        _, reached = adjacency.expand(frontier)
+        frontier = np.unique(reached[np.isinf(distances[reached])])
+        distances[frontier] = step
+    return distances, step
+
+
+def _lightest(graph: Arrays) -> Any:
+    """The edges as a matrix. SciPy would add parallel ones up: of those the lightest is kept."""
+    import numpy as np
+
+    assert graph.weights is not None
+    pairs = graph.src * max(graph.nodes, 1) + graph.dst
+    order = np.lexsort((graph.weights, pairs))
+    firsts = order[np.concatenate([[True], np.diff(pairs[order]) != 0])] if len(order) else order
+    starts = np.zeros(graph.nodes + 1, np.int64)
+    np.cumsum(np.bincount(graph.src[firsts], minlength=graph.nodes), out=starts[1:])
+    matrix = (graph.weights[firsts], graph.dst[firsts], starts)
+    return _sparse().csr_matrix(matrix, shape=(graph.nodes, graph.nodes))
+
+
+def _triangles(graph: Arrays) -> Array:
+    """Every edge points to the end with more neighbours, which leaves few for each node; then pairs of them are matched."""
+    import numpy as np
+
+    counts = np.zeros(graph.nodes, np.int64)
+    pairs = np.unique(np.minimum(graph.src, graph.dst) * max(graph.nodes, 1) + np.maximum(graph.src, graph.dst))
+    low, high = np.divmod(pairs, max(graph.nodes, 1))
+    low, high = low[low != high], high[low != high]
+    if not len(low):
+        return counts
+    degrees = np.bincount(low, minlength=graph.nodes) + np.bincount(high, minlength=graph.nodes)
+    swapped = degrees[low] > degrees[high]
+    near, far = np.where(swapped, high, low), np.where(swapped, low, high)
+    shape = (graph.nodes, graph.nodes)
+    forward = _sparse().csr_matrix((np.ones(len(near), np.int64), (near, far)), shape=shape)
+    for rows, found in _matched(forward, forward):  # from the first node of a triangle to its last, by the middle one
+        counts[rows] += np.asarray(found.sum(axis=1)).ravel()
+        counts += np.asarray(found.sum(axis=0)).ravel()
+    for rows, found in _matched(forward.T.tocsr(), forward):  # from the middle one to the last, by the first
+        counts[rows] += np.asarray(found.sum(axis=1)).ravel()
+    return counts
+
+
+def _matched(left: Any, forward: Any) -> Iterator[tuple[slice, Any]]:
+    """Rows of the product of two matrices, where `forward` has an entry; so many rows at once that memory is bounded."""
+    import numpy as np
+
+    each = np.concatenate([[0], np.cumsum(np.diff(forward.indptr)[left.indices], dtype=np.int64)])
+    work = each[left.indptr]
+    start, nodes = 0, len(work) - 1
+    while start < nodes:
+        stop = max(int(np.searchsorted(work, work[start] + WEDGES_AT_ONCE, "right")) - 1, start + 1)
+        yield slice(start, stop), (left[start:stop] @ forward).multiply(forward[start:stop])
+        start = stop

@@ -1,0 +1,61 @@
+"""Files of a run that tasks hand to later tasks. They lie beside the graph, where every worker reaches them, and are no part of it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from omnigraph.pipeline.target import Address
+from omnigraph.storage import Store, open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.pipeline.algorithms.kernels import Array
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A folder of the graph's store. A task that is tried again writes the same files again."""
+
+    address: Address
+    folder: str
+
+    @property
+    def store(self) -> Store:
+        return _store(self.address.root, self.address.options)
+
+    def put(self, name: str, **arrays: Array) -> None:
+        import numpy as np
+
+        out = io.BytesIO()
+        np.savez(out, allow_pickle=False, **arrays)
+        self.store.put(f"{self.folder}/{name}", out.getvalue())
+
+    def get(self, name: str) -> dict[str, Array]:
+        import numpy as np
+
+        with np.load(io.BytesIO(self.store.get(f"{self.folder}/{name}")), allow_pickle=False) as held:
+            return {key: held[key] for key in held.files}
+
+    def put_rows(self, name: str, rows: pa.Table) -> None:
+        from omnigraph.pipeline.load.keyed_rows import packed
+
+        self.store.put(f"{self.folder}/{name}", packed(rows))
+
+    def get_rows(self, name: str) -> pa.Table:
+        from omnigraph.pipeline.load.keyed_rows import unpacked
+
+        return unpacked(self.store.get(f"{self.folder}/{name}"))
+
+    def remove(self, name: str = "") -> None:
+        """What lies below a name, or everything."""
+        self.store.delete_prefix(f"{self.folder}/{name}".rstrip("/"))
+
+
+@lru_cache(maxsize=4)
+def _store(root: str, options: tuple[tuple[str, str], ...]) -> Store:
+    # Nothing here outlives the run: it need not be synced.
+    return open_store(root, storage_options=dict(options) or None, durability="process")
