@@ -1,6 +1,8 @@
 # make setup | demo | test | lint | soak | bench : each one alone works on a fresh clone with only Python 3.11+.
 PYTHON ?= python3
 BIN := .venv/bin
+# Hundreds of processes of the tests load the same modules: where the environment forbids it, each would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup azurite mcp-typescript demo test suite lint soak bench clean
 
