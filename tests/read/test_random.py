@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from read.oracle import Oracle
 from omnigraph.errors import QueryError
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.functions import FUNCTIONS
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.values.json_values import json_value
 from omnigraph.views import View
@@ -31,6 +33,8 @@ node Person implements Named {
   big: I64?
   tags: [String]?
   note: String? @index
+  born: Date?
+  seen: DateTime?
 }
 node City implements Named {
   name: String @key
@@ -42,6 +46,29 @@ edge LivesIn: Person -> City
 NAMES = ["a", "b", "c", "d", "e"]
 CITIES = ["a", "x", "y"]
 SMALL = st.integers(-2, 3)
+FUNCTION_VALUES = (
+    ("abs(${}.rank)", "n"),
+    ("round(${}.score)", "n"),
+    ("floor(${}.score)", "n"),
+    ("ceil(${}.score)", "n"),
+    # Libraries of mathematics differ in the last digit.
+    *((f"round({text}, 6)", "n") for text in ("sqrt(${}.rank)", "ln(${}.rank)", "power(${}.score, ${}.rank)")),
+    ("length(${}.note)", "n"),
+    ("size(${}.tags)", "n"),
+    ('size(split(${}.note, " "))', "n"),
+    *((f"{name}(${{}}.{time})", "n") for name in ("year", "month", "day", "week") for time in ("born", "seen")),
+    ('duration(${}.born, ${}.seen, "week")', "n"),
+    ('duration(${}.seen, now(), "hour")', "n"),
+    ('month(date_trunc("week", ${}.born))', "n"),
+    ('day(date_add(${}.born, 1, "month"))', "n"),
+    ("day(${}.seen - 1 year)", "n"),
+    ("upper(${}.name)", "t"),
+    ("trim(substring(${}.note, 4))", "t"),
+    ('replace(${}.note, "e", "a")', "t"),
+    ('join(${}.tags, "a")', "t"),
+    ("lower(${}.note)", "t"),
+)
+"""Values of a person, by the functions of the language."""
 
 
 def _optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -62,6 +89,8 @@ def graphs(draw: st.DrawFn) -> list[dict[str, Any]]:
             "big": draw(_optional(st.sampled_from([0, 1, 2**53 + 1, -(2**63), 2**63 - 1]))),
             "tags": draw(_optional(st.lists(st.sampled_from(["p", "q"]), max_size=2))),
             "note": draw(_optional(st.sampled_from(["", "red fox", "the Red hen", "blue"]))),
+            "born": draw(_optional(st.sampled_from(["1999-12-31", "2020-02-29", "2021-01-03"]))),
+            "seen": draw(_optional(st.sampled_from(["2025-12-31T23:59:59.5Z", "2026-01-01T00:00:00Z"]))),
         }
         records.append({"type": "Person", "data": data})
     records += [{"type": "City", "data": {"name": name, "rank": draw(_optional(SMALL))}} for name in cities]
@@ -92,7 +121,17 @@ class Writer:
         if self.draw(st.integers(0, 2)) == 0:
             clauses.append(self.optional(people, cities))
         pattern = f"match {{ {' '.join(clauses)} }}"
+        if self.draw(st.integers(0, 7)) == 0:
+            return f"query q() {{ {pattern} {self.united(people)} }}"
         return f"query q() {{ {pattern} {self.returned(people, cities, edges)} }}"
+
+    def united(self, people: list[str]) -> str:
+        """Two columns of this read, and of a read of another kind of node."""
+        person = self.pick(people)
+        first = f"return {{ ${person}.name as name, {self.pick(['', 'abs'])}(${person}.rank) as rank }}"
+        second = f"match {{ $c: City  $c.rank {self.pick(['<', '>='])} {self.draw(SMALL)} }} return {{ $c.name as name, $c.rank as rank }}"
+        word = self.pick(["union", "union all"])
+        return f"{first} {word} {second} {self.ordered(['name', 'rank'])} {self.cut()}"
 
     def pick(self, items: Iterable[str]) -> str:
         return self.draw(st.sampled_from(list(items)))
@@ -147,15 +186,11 @@ class Writer:
             (f"${v}.{p}", k) for v in people for p, k in (("rank", "n"), ("score", "n"), ("name", "t"), ("tier", "e"))
         ]
         choices += [
-            (text.format(v), k)
+            (text.replace("${}", f"${v}").replace("${0}", f"${v}"), k)
             for v in people
             for text, k in (
+                *FUNCTION_VALUES,
                 ("coalesce(${}.rank, 0)", "n"),
-                ("abs(${}.rank)", "n"),
-                ("floor(${}.score)", "n"),
-                ("length(${}.note)", "n"),
-                ("size(${}.tags)", "n"),
-                ("upper(${}.name)", "t"),
                 ('case when ${0}.rank > 0 then "a" when ${0}.rank < 0 then "b" else "c" end', "t"),
             )
         ]
@@ -213,7 +248,9 @@ class Writer:
             return f"{sum_} {self.pick(['=', '!=', '<', '<=', '>', '>='])} {right}"
         if type_ == "e":
             return f'{left} {self.pick(["=", "!="])} "{self.pick(["free", "pro"])}"'
-        return f'{left} {self.pick(["=", "!=", "<", ">=", "starts_with", "contains"])} "{self.pick(NAMES)}"'
+        return (
+            f'{left} {self.pick(["=", "!=", "<", ">=", "starts_with", "ends_with", "contains"])} "{self.pick(NAMES)}"'
+        )
 
     def path(self, people: list[str]) -> str:
         """A path between two people, of whom one may be new, with a condition on it."""
@@ -397,6 +434,11 @@ def test_many_random_queries_on_random_graphs(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], texts: list[str]
 ) -> None:
     _explore(tmp_path_factory.mktemp("soak"), records, texts)
+
+
+def test_every_function_is_among_the_values() -> None:
+    called = {name for text, _ in FUNCTION_VALUES for name in re.findall(r"(\w+)\(", text)}
+    assert called >= FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("written", [queries(), counts_over_trees()])

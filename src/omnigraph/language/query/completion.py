@@ -20,6 +20,9 @@ _WORD = re.compile(r"(\w*)$")
 _STATEMENT = re.compile(r"\b(insert|update|delete)\s+(\w*)$")
 _PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]{0,2000})\)")
 
+WINDOW = 1_000
+"""Characters before the place that are looked at: the time of some patterns grows with the square of a text."""
+
 
 @dataclass(frozen=True)
 class Completion:
@@ -36,6 +39,7 @@ def completions(text: str, line: int, column: int, catalog: Catalog) -> list[Com
         [*lines[: max(line - 1, 0)], lines[line - 1][: max(column - 1, 0)] if line <= len(lines) else ""]
     )
     types = _types_of_variables(text, catalog)
+    before = before[-WINDOW:]
     if found := _AFTER_DOT.search(before):
         return _starting(found[2], _properties(types.get(found[1], ()), catalog))
     if found := _STATEMENT.search(before):

@@ -267,6 +267,8 @@ class ExpressionChecker:
         if name in self._columns:
             return self._columns[name]
         hint = self._owned(name) or "a property is written $variable.name"
+        if name == "distinct":
+            hint = "write return distinct { … }"
         if self.place in ("order", "having") and self._owned(name) is None:
             hint = suggestion(name, list(self._columns)) or "an order key is a column's alias or a property"
         raise self.checking.refuse("T6", f"unknown name '{name}'", word.at, hint)

@@ -143,6 +143,8 @@ OTHER_NAMES = {
     "char_length": "write length(text)",
     "strlen": "write length(text)",
     "substr": "write substring(text, start, count)",
+    "if": "write case when condition then a else b end",
+    "iif": "write case when condition then a else b end",
     "ifnull": "write coalesce(a, b)",
     "nvl": "write coalesce(a, b)",
     "isnull": "write $variable.property is null",

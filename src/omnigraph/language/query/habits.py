@@ -6,22 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from omnigraph.language.query.foreign_statements import edge_word, from_cypher, from_sql, text_literal
 from omnigraph.language.query.keywords import keywords
 
-_CYPHER_NODE = r"\(\s*(\w*)\s*(?::\s*(\w+))?\s*(?:\{[^}]*\})?\s*\)"
-_CYPHER_PATH = re.compile(
-    rf"{_CYPHER_NODE}\s*(<)?-\s*(?:\[\s*(\w*)\s*(?::\s*(\w+))?(\*[\d.]*)?[^\]]*\])?\s*-(>)?\s*{_CYPHER_NODE}"
-)
-_CYPHER_START = re.compile(r"\s*(?i:match)\s*(?=\()")
-_LONE_NODE = re.compile(_CYPHER_NODE)
-_SELECT = re.compile(
-    r"\s*select\s+(?P<columns>.+?)\s+from\s+(?P<table>\w+)(?:\s+(?:as\s+)?(?!where\b|order\b|limit\b|join\b)(?P<alias>\w+))?"
-    r"(?:\s+where\s+(?P<where>.+?))?(?=\s+(?:order|group|limit|having)\b|\s*;|\s*$)",
-    re.IGNORECASE | re.DOTALL,
-)
+_CYPHER_START = re.compile(r"\s*(?i:match\s*(?:\w+\s*=\s*\w*\s*)?\(|optional\s+match\b|create\s*\(|merge\s*\()")
 _ARROW = re.compile(r"(\$\w+)\s*(<)?-\s*\[?\s*\$?\w*\s*:\s*(\w+)[^\]$\n]*\]?\s*-\s*>?\s*(\$\w+)")
 _QUOTED = re.compile(r"'([^'\n]*)'")
 _BOUND = re.compile(r"\$(\w+)\s*:\s*[A-Z]")
+WINDOW = 1_000
+"""Characters before and after a mistake that are looked at: the time of some patterns grows with the square of a text."""
 _ELSEWHERE = {
     "LIKE": 'texts are compared with contains, starts_with and ends_with: $p.name contains "part"',
     "ILIKE": 'compare in lower case: lower($p.name) contains "part"',
@@ -38,7 +31,7 @@ _ELSEWHERE = {
 
 def habit(text: str, position: int, word: str) -> str | None:
     """What to write instead, when what stands at the position is a habit of another language."""
-    before, after = text[:position], text[position:]
+    before, after = text[max(0, position - WINDOW) : position], text[position : position + WINDOW]
     for answer in _ANSWERS:
         if (found := answer(before, after, word)) is not None:
             return found
@@ -51,58 +44,31 @@ def _variable(before: str, default: str = "p") -> str:
     return f"${names[0]}" if names else f"${default}"
 
 
-def _edge_word(name: str) -> str:
-    """`KNOWS` and `Knows` as `knows`, `WORKS_AT` as `worksAt`."""
-    first, *rest = name.split("_") if name.isupper() else [name]
-    return (first.lower() if first.isupper() else first[:1].lower() + first[1:]) + "".join(map(str.capitalize, rest))
-
-
-def _cypher(before: str, after: str, _word: str) -> str | None:
-    """`MATCH (a:Person)-[:KNOWS]->(b)`."""
-    start = _CYPHER_START.match(after)
-    pattern = after[start.end() :] if start is not None else after if re.search(r"(?i)match\s*$", before) else ""
-    path, node = _CYPHER_PATH.match(pattern), _LONE_NODE.match(pattern)
-    if path is not None:
-        left, left_type, back, edge_name, edge, hops, _forward, right, right_type = path.groups()
-        ends = [f"${left or 'a'}", f"${right or 'b'}"]
-        clauses = [f"{name}: {type_}" for name, type_ in zip(ends, (left_type, right_type), strict=True) if type_]
-        word = (f"${edge_name}:" if edge_name else "") + _edge_word(edge or "edge") + ("{1,3}" if hops else "")
-        source, target = reversed(ends) if back else ends
-        return f"write match {{ {'  '.join([*clauses, f'{source} {word} {target}'])} }}"
-    if node is not None:
-        return f"write match {{ ${node[1] or 'p'}: {node[2] or 'Type'} }}"
-    return None
-
-
-def _select(_before: str, after: str, _word: str) -> str | None:
-    """`SELECT name FROM Person WHERE age > 3`."""
-    found = _SELECT.match(after)
-    if found is None:
+def _statement(before: str, after: str, _word: str) -> str | None:
+    """`MATCH (a:Person)-[:KNOWS]->(b)`, `SELECT name FROM Person`."""
+    begun = re.search(r"(?i)\b(?:optional\s+)?match\s*$", before)
+    if begun is not None and after.startswith("("):
+        before, after = before[: begun.start()], begun[0] + after
+    said = _until_closed(after) if "{" in before else after
+    body = from_cypher(said) if _CYPHER_START.match(said) else from_sql(said)
+    if body is None:
         return None
-    alias = found["alias"] or found["table"][0].lower()
-    columns = [column.strip().rpartition(".")[2] for column in found["columns"].split(",")]
-    shown = [
-        f"${alias}" if column == "*" else f"${alias}.{column}" for column in columns if re.fullmatch(r"\w+|\*", column)
-    ]
-    condition = ""
-    if found["where"] is not None and (
-        simple := re.match(r"(?:\w+\.)?(\w+)\s*(<>|[<>=!]+)\s*(.+)", found["where"].strip())
-    ):
-        op = {"<>": "!=", "==": "="}.get(simple[2], simple[2])
-        condition = f"  ${alias}.{simple[1]} {op} {_QUOTED.sub(lambda m: _text(m[1]), simple[3])}"
-    type_ = found["table"][:1].upper() + found["table"][1:]
-    return (
-        f"write query q() {{ match {{ ${alias}: {type_}{condition} }} return {{ {', '.join(shown) or f'${alias}'} }} }}"
-    )
+    return f"write {body}" if "{" in before else f"write query q() {{ {body} }}"
 
 
-def _text(inner: str) -> str:
-    return '"' + inner.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _until_closed(text: str) -> str:
+    """Up to the brace that closes what was open before the text."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "{") - (character == "}")
+        if depth < 0:
+            return text[:place]
+    return text
 
 
 def _quotes(_before: str, after: str, _word: str) -> str | None:
     found = _QUOTED.match(after)
-    return None if found is None else f"texts stand in double quotes: {_text(found[1])}"
+    return None if found is None else f"texts stand in double quotes: {text_literal(found[1])}"
 
 
 def _operators(before: str, after: str, _word: str) -> str | None:
@@ -120,13 +86,17 @@ def _operators(before: str, after: str, _word: str) -> str | None:
     return None
 
 
-def _arrow(before: str, after: str, _word: str) -> str | None:
-    """`$a -[:knows]-> $b`."""
+def _arrow(before: str, after: str, word: str) -> str | None:
+    """`$a -[:knows]-> $b`, `$a -> $b`, `$a KNOWS $b`."""
+    left, right = re.search(r"(\$\w+)\s*-?\s*$", before), re.match(r"(\w+|>)\s*(\$\w+)", after)
+    if left is not None and right is not None and (right[1] == ">" or word[:1].isupper()):
+        edge = "knows" if right[1] == ">" else edge_word(right[1])
+        return f"an edge is written by its name, with a small first letter: {left[1]} {edge} {right[2]}"
     for found in _ARROW.finditer(before + after):
         if found.start() <= len(before) <= found.end():
             source, back, edge, target = found.groups()
             ends = (target, source) if back else (source, target)
-            return f"write {ends[0]} {_edge_word(edge)} {ends[1]}"
+            return f"write {ends[0]} {edge_word(edge)} {ends[1]}"
     return None
 
 
@@ -162,15 +132,14 @@ def _clauses(before: str, after: str, word: str) -> str | None:
 
 
 def _without_sign(before: str, after: str, _word: str) -> str | None:
-    """`p.name` without its `$`."""
+    """`p.name` and `p: Person` without their `$`."""
     name = re.search(r"(?<![\w$.])([a-z_]\w*)$", before)
-    property_ = re.match(r"\.(\w+)", after)
-    return None if name is None or property_ is None else f"a variable starts with $: ${name[1]}.{property_[1]}"
+    rest = re.match(r"\.\w+|:\s*[A-Z]\w*", after)
+    return None if name is None or rest is None else f"a variable starts with $: ${name[1]}{rest[0]}"
 
 
 _ANSWERS: tuple[Callable[[str, str, str], str | None], ...] = (
-    _cypher,
-    _select,
+    _statement,
     _quotes,
     _star,
     _operators,
