@@ -1,8 +1,9 @@
 """The code blocks of a Markdown page, and running them as the page says.
 
 ```pg file=x.pg        written to a file; must compile. Also ```gq file=, ```jsonl file=
-```gq                  compiled against the last schema of the page
+```gq                  compiled against the last schema of the page; with graph=NAME against that of the graph in this folder
 ```sh                  run with bash -eu
+```text output         what the commands before it print
 ```python              run in one namespace per page
 ```sh spark            the same, in the tests that have Spark
 ```text                for the reader only
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omnigraph import open as open_graph
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import lint_queries
 from omnigraph.language.schema.compiler import compile_schema
@@ -39,6 +41,10 @@ class Block:
         return next((word.removeprefix("file=") for word in self.words if word.startswith("file=")), None)
 
     @property
+    def graph(self) -> str | None:
+        return next((word.removeprefix("graph=") for word in self.words if word.startswith("graph=")), None)
+
+    @property
     def on_spark(self) -> bool:
         return "spark" in self.words
 
@@ -51,7 +57,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
 
 @dataclass
 class Runner:
-    """Follows one page from top to bottom in a folder of its own."""
+    """Follows one page from top to bottom in a folder of its own, in which the examples of the repository are at hand."""
 
     page: Path
     folder: Path
@@ -59,6 +65,10 @@ class Runner:
     catalog: Catalog | None = None
     namespace: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    printed: str = ""
+
+    def __post_init__(self) -> None:
+        (self.folder / "examples").symlink_to(Path(__file__).parents[2] / "examples")
 
     def run(self, block: Block) -> None:
         if block.file is not None:
@@ -67,7 +77,11 @@ class Runner:
             case "pg":
                 self.catalog = compile_schema(block.text, f"{self.page.name}:{block.line}")
             case "gq":
+                if block.graph is not None:
+                    self.catalog = open_graph(self.folder / block.graph).schema
                 self._check(block)
+            case "text" if "output" in block.words:
+                assert self.printed.rstrip() == block.text.rstrip(), f"{self.page.name}:{block.line}"
             case "sh":
                 self._shell(block)
             case "python":
@@ -92,5 +106,6 @@ class Runner:
             ["bash", "-c", script], cwd=self.folder, env=start, capture_output=True, text=True, check=False
         )
         assert ran.returncode == 0, f"{self.page.name}:{block.line}\n{ran.stdout}\n{ran.stderr}"
+        self.printed = ran.stdout
         pairs = saved.read_bytes().decode().split("\0")
         self.environment = dict(pair.split("=", 1) for pair in pairs if "=" in pair)

@@ -280,7 +280,8 @@ def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
     rejected = [f"rejected: {counted(sum(each.count for each in receipt.refusals), 'record', 'records')}"]
     for each in receipt.refusals:
         where = f" ({', '.join(each.places)}{', ...' if each.count > len(each.places) else ''})" if each.places else ""
-        rejected.append(f"  {each.count:,} x {each.message}{where}")
+        of = f"{each.type_name}: " if each.type_name and each.type_name not in each.message else ""
+        rejected.append(f"  {each.count:,} x {of}{each.message}{where}")
     if all(each.can_be_set_aside for each in receipt.refusals):
         advice = "correct the data or the schema, or set these records aside with --rejects FILE"
     else:

@@ -1,0 +1,67 @@
+"""A stranger's folder: the commands of docs/own-data.md for five data sets, from files to ten answers each, with their times.
+
+    python bench/own_data_walk.py
+
+Each command is a process of its own, as at a terminal. The times are those of this machine at this moment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SETS = {"shipping": "data/shipping", "movies": "data/movies", "shop": "data/shop.sqlite", "issues": "data/issues.json"}
+SETS["events"] = "data/events"
+_QUERIES = re.compile(r"^```gq file=(\w+)\.gq[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run(command: list[str], folder: Path) -> tuple[float, str]:
+    start = time.monotonic()
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{ran.stderr}")
+    return time.monotonic() - start, ran.stdout
+
+
+def main() -> None:
+    page = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
+    queries = dict(_QUERIES.findall(page))
+    with tempfile.TemporaryDirectory(prefix="omnigraph-own-data-") as place:
+        folder = Path(place)
+        run([sys.executable, str(ROOT / "examples" / "own_data" / "make_data.py"), "data"], folder)
+        for name, source in SETS.items():
+            (folder / f"{name}.gq").write_text(queries[name], encoding="utf-8")
+            seconds, said = run(["omnigraph", "import", source, f"./{name}"], folder)
+            print(
+                f"\n{seconds:6.1f} s  omnigraph import {source} ./{name}    ({said.splitlines()[0].split(' into ')[0]})",
+                flush=True,
+            )
+            total = seconds
+            for question in re.findall(r"^query (\w+)", queries[name], re.MULTILINE):
+                command = [
+                    "omnigraph",
+                    "query",
+                    question,
+                    "--store",
+                    f"./{name}",
+                    "--query",
+                    f"{name}.gq",
+                    "--format",
+                    "csv",
+                ]
+                seconds, answer = run(command, folder)
+                total += seconds
+                rows = answer.count("\n") - 1
+                print(f"{seconds:6.1f} s  {' '.join(command)}    ({rows} {'row' if rows == 1 else 'rows'})", flush=True)
+            print(f"{total:6.1f} s  from the files to ten answers: {name}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
