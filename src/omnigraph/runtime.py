@@ -82,11 +82,21 @@ class ByteCache:
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._bytes -= dropped
 
+    def replace(self, key: Hashable, value: Sized) -> None:
+        """Hold a value in place of the one that is held."""
+        with self._lock:
+            held = self._values.pop(key, None)
+            self._bytes -= 0 if held is None else held[1]
+        self.put(key, value)
+
+    def drop(self, is_unwanted: Callable[[Hashable], bool]) -> None:
+        with self._lock:
+            for key in [key for key in self._values if is_unwanted(key)]:
+                self._bytes -= self._values.pop(key)[1]
+
     def forget(self, root: str) -> None:
         """Drop what belongs to one graph. The second member of every key is the address that it belongs to."""
-        with self._lock:
-            for key in [key for key in self._values if _is_below(key, root)]:
-                self._bytes -= self._values.pop(key)[1]
+        self.drop(lambda key: _is_below(key, root))
 
     def clear(self) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from omnigraph.history import Entry, History, Prepared, TableState
 from omnigraph.history.leases import LEASES
 from omnigraph.history.recovery import recovery_key
 from omnigraph.history.retention import GRACE_S
+from omnigraph.maintenance.adjacency import needed_adjacency
 from omnigraph.maintenance.kinds import Kind, is_first_version, kind_of, table_of
 from omnigraph.maintenance.reachable import READ_THREADS, Reachable, side_by_side
 from omnigraph.maintenance.retained import Chains, Policy, References, Retained, listed_chains
@@ -144,6 +145,7 @@ class Cleaner:
         doomed = {branch: tuple(positions) for branch in chains if (positions := retained.doomed(branch))}
         reach = Reachable(self.tables.files_of, self.threads)
         self._mark(reach, chains, doomed, references)
+        reach.objects |= needed_adjacency(self.place.store, [info.key for info in listed], reach.needs)
         needed_tables = self._declared_tables(reach)
         garbage: list[ObjectInfo] = []
         young = [chains[branch][position] for branch in chains for position in retained.young(branch)]

@@ -6,7 +6,17 @@ import re
 from typing import Literal
 
 Kind = Literal[
-    "commits", "data", "deletions", "indexes", "versions", "transactions", "log", "prepared", "staging", "leases"
+    "commits",
+    "data",
+    "deletions",
+    "indexes",
+    "adjacency",
+    "versions",
+    "transactions",
+    "log",
+    "prepared",
+    "staging",
+    "leases",
 ]
 """In the words of a report: entries of chains, parts of tables, segments of the log, plans, scratch of running work."""
 
@@ -19,6 +29,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     ("data", rf"{_TABLE}/data/[0-9a-f]{{20,}}(?:-[0-9a-f]{{16}})?\.lance(?:#[0-9]+)?"),
     ("deletions", rf"{_TABLE}/_deletions/[0-9]+-[0-9]+-[0-9]+\.(?:arrow|bin)(?:#[0-9]+)?"),
     ("indexes", rf"{_TABLE}/_indices/{_UUID}/.+"),
+    ("adjacency", rf"{_TABLE}/_adjacency/[0-9]+-[0-9a-f]{{16}}\.adj"),
     ("versions", rf"{_TABLE}/_versions/(?:d?[0-9]+\.manifest(?:#[0-9]+)?|latest_version_hint\.json)"),
     ("transactions", rf"{_TABLE}/_transactions/[0-9]+-{_UUID}\.txn(?:#[0-9]+)?"),
     ("log", rf"history/{_ID}(?:\.ancestry|\.keys)?\.json"),

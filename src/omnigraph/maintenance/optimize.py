@@ -16,6 +16,7 @@ from omnigraph.errors import Contention, ExpectedVersionMismatch
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.language.catalog import EdgeType
+from omnigraph.maintenance.adjacency import refresh_adjacency
 from omnigraph.maintenance.health import TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged, Table
@@ -140,6 +141,8 @@ def maintain(
         entry, view = repository.head(branch)
         planned = [_planned(view, key, rewrite, purge) for key in view.catalog.tables if view.table(key) is not None]
         needed = [work for work in planned if work.is_needed]
+        if not dry_run and not needed:
+            refresh_adjacency(repository, view)
         if dry_run or not needed:
             return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
         try:
@@ -152,6 +155,7 @@ def maintain(
                 raise
             continue
         after = repository.view(repository.history.revisions.snapshot(commit.ref))
+        refresh_adjacency(repository, after)
         return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key)) for work in planned))
     return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
 

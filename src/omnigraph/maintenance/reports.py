@@ -82,7 +82,7 @@ class CleanupReport:
 @dataclass(frozen=True)
 class TypeStorage:
     """What one type takes up. `live_bytes` are those of the branch's head, `history_bytes` those that other kept commits need
-    beside, `reclaimable_bytes` those that none does.
+    beside, `adjacency_bytes` those of files that only make reads faster, `reclaimable_bytes` those that none needs.
 
     >>> person = next(each for each in g.storage().types if each.type == "node:Person")
     >>> assert person.rows >= 3
@@ -94,6 +94,7 @@ class TypeStorage:
     deleted_rows: int
     live_bytes: int
     history_bytes: int
+    adjacency_bytes: int
     reclaimable_bytes: int
     indexes: tuple[IndexState, ...]
 
@@ -240,10 +241,12 @@ def _type_storage(view: View, key: str, survey: Survey, bytes_in: Mapping[str, M
     state, table = view.state(key), view.table(key)
     files = None if state is None else survey.reach.states.get(state)
     live = set() if files is None else {*files.keys, *files.indexes}
-    live_bytes = history_bytes = reclaimable = 0
+    live_bytes = history_bytes = adjacency_bytes = reclaimable = 0
     for name, size in bytes_in.get(view.path(key), {}).items():
         if name in live or is_first_version(name):
             live_bytes += size
+        elif name in survey.reach.objects and kind_of(name) == "adjacency":
+            adjacency_bytes += size
         elif name in survey.reach.objects or name in survey.reach.folders:
             history_bytes += size
         else:
@@ -255,6 +258,7 @@ def _type_storage(view: View, key: str, survey: Survey, bytes_in: Mapping[str, M
         0 if table is None else sum(stored_rows(table).values()) - table.rows,
         live_bytes,
         history_bytes,
+        adjacency_bytes,
         reclaimable,
         tuple(index_state(view, [key])),
     )

@@ -20,6 +20,7 @@ from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import Output, RelationalQuery
 from omnigraph.read.strategies import Answer, Mode, Read, answer
 from omnigraph.read.union import united
+from omnigraph.tables.adjacency.segment import SegmentLostError
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.entities import Value
 from omnigraph.values.literals import Constant
@@ -55,13 +56,23 @@ def run_read(
         ]
         return united_result(plan, results, arguments, started)
     read = Read(view, plan, arguments, mode)
+    while True:
+        try:
+            return _answered(read, started)
+        except SegmentLostError as lost:
+            # Stored adjacency is derived: the read goes on without it, each segment at most once.
+            view.repository.tables.adjacency.forget(lost.key)
+            read = Read(view, plan, arguments, mode)
+
+
+def _answered(read: Read, started: float) -> Result:
     answered = answer(read)
     reading_ended = time.perf_counter()
     table = _evaluated(answered, read.arguments)
     engine_ended = time.perf_counter()
-    final = table if answered.prepared is None else finish(view, answered.prepared.query, table)
+    final = table if answered.prepared is None else finish(read.view, answered.prepared.query, table)
     timing = Timing(reading_ended - started, engine_ended - reading_ended, time.perf_counter() - started)
-    return Result(final, plan, view.snapshot.commit, timing)
+    return Result(final, read.plan, read.view.snapshot.commit, timing)
 
 
 def united_result(plan: ReadPlan, parts: Sequence[Result], arguments: Arguments, started: float) -> Result:
@@ -110,10 +121,13 @@ def finish(view: View, query: RelationalQuery, table: pa.Table) -> pa.Table:
 
 def _column(view: View, query: RelationalQuery, output: Output, table: pa.Table) -> pa.ChunkedArray | pa.Array:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     column = table.column(output.value)
     if output.is_key and query.keys == "ordinal":
-        column = pa.chunked_array([Compact(view).nodes(output.types[0]).ids.take(_joined(column))])
+        ordinals = _joined(column)
+        ids = Compact(view).nodes(output.types[0]).ids_at(pc.fill_null(ordinals, 0).to_numpy(zero_copy_only=False))
+        column = pa.chunked_array([pc.if_else(ordinals.is_valid(), ids, None) if ordinals.null_count else ids])
     if output.is_entity:
         kinds = None if output.type_column is None else _joined(table.column(output.type_column)).cast(pa.utf8())
         return objects(view, output.types, _joined(column).cast(pa.utf8()), kinds)

@@ -48,6 +48,15 @@ class LocalStore(Store):
         except OSError as error:
             raise typed_os_error(error, "read", key, self.uri) from error
 
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        try:
+            with open(self._path(key), "rb", buffering=0) as file:
+                return [os.pread(file.fileno(), length, offset) for offset, length in spans]
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise self._missing(key) from error
+        except OSError as error:
+            raise typed_os_error(error, "read", key, self.uri) from error
+
     def put(self, key: str, data: bytes) -> None:
         with self._typed("write", key):
             self._write(key, data, os.replace)

@@ -60,6 +60,14 @@ class ObjectStore(Store):
         with self._typed("read", checked_key(key)):
             return bytes(obstore.get_range(self._client, key, start=start, length=length))
 
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        if len(spans) <= 1:
+            return [self.get_range(key, offset, length) for offset, length in spans]
+        starts, lengths = [offset for offset, _ in spans], [length for _, length in spans]
+        with self._typed("read", checked_key(key)):
+            # Spans that lie close together are read with one request, others side by side.
+            return [bytes(data) for data in obstore.get_ranges(self._client, key, starts=starts, lengths=lengths)]
+
     def put(self, key: str, data: bytes) -> None:
         with self._typed("write", checked_key(key)):
             obstore.put(self._client, key, data)

@@ -53,6 +53,11 @@ class Store(abc.ABC):
         can meet `ObjectExists` for its own object: only reading it back tells.
         """
 
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """The bytes at each (offset, length); fewer where the object ends before. `ObjectMissing` when there is none."""
+        data = self.get(key)
+        return [data[offset : offset + length] for offset, length in spans]
+
     def chunks(self, key: str) -> Iterator[bytes]:
         """The object as a stream of pieces. `ObjectMissing` when there is none, at the first piece."""
         yield self.get(key)

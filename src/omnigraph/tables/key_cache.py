@@ -7,7 +7,7 @@ are kept whole, so that folding them needs no reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 MAX_FRAGMENT_ROWS = 32 * 1024
@@ -111,3 +112,7 @@ class KeyCache:
     def put(self, path: str, content: Content, keys: FragmentKeys) -> None:
         if len(keys.offsets) <= MAX_FRAGMENT_ROWS:
             self._cache.put(("keys", self._root, path, content), keys)
+
+    def deleted(self, path: str, content: Content, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The places of a fragment's deleted rows."""
+        return self._cache.get(("deleted", self._root, path, content), make)

@@ -30,7 +30,7 @@ class SortedKeys:
         import pyarrow.compute as pc
 
         order = np.asarray(pc.sort_indices(column)).astype(np.int32)
-        return cls(column, order, _prefixes(column)[order])
+        return cls(column, order, prefixes(column)[order])
 
     @property
     def nbytes(self) -> int:
@@ -41,7 +41,7 @@ class SortedKeys:
         """For each wanted key the run of places (from, to) in `order` that have it; an empty one for none."""
         import numpy as np
 
-        first = np.array([_prefix(key) for key in wanted], np.uint64)
+        first = np.array([prefix(key.encode()) for key in wanted], np.uint64)
         lows = np.searchsorted(self.prefixes, first, "left").tolist()
         highs = np.searchsorted(self.prefixes, first, "right").tolist()
         return [self._run(*bounds) for bounds in zip(wanted, lows, highs, strict=True)]
@@ -65,13 +65,13 @@ class SortedKeys:
         return np.sort(np.concatenate(found)) if found else self.order[:0]
 
 
-def _prefix(key: str) -> int:
+def prefix(key: bytes) -> int:
     """The first eight bytes of a text as one number, most significant first; missing bytes count as zero."""
-    return int.from_bytes(key.encode()[:8].ljust(8, b"\0"), "big")
+    return int.from_bytes(key[:8].ljust(8, b"\0"), "big")
 
 
-def _prefixes(column: pa.Array) -> np.ndarray:
-    """`_prefix` of each text of a column."""
+def prefixes(column: pa.Array, skipped: int = 0) -> np.ndarray:
+    """`prefix` of each text of a column, after so many bytes, which every one of them has."""
     import numpy as np
     import pyarrow as pa
 
@@ -81,8 +81,9 @@ def _prefixes(column: pa.Array) -> np.ndarray:
         return np.zeros(len(column), np.uint64)
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     padded = np.concatenate([np.frombuffer(data, np.uint8)[: ends[-1]], np.zeros(8, np.uint8)])
-    words = np.lib.stride_tricks.sliding_window_view(padded, 8)[ends[:-1]].view(">u8").astype(np.uint64).ravel()
-    missing = (8 * (8 - np.minimum(np.diff(ends), 8))).astype(np.uint64)
+    begins = ends[:-1] + skipped
+    words = np.lib.stride_tricks.sliding_window_view(padded, 8)[begins].view(">u8").astype(np.uint64).ravel()
+    missing = (8 * (8 - np.minimum(ends[1:] - begins, 8))).astype(np.uint64)
     # A shift by all 64 bits is undefined; an empty text has no first bytes at all.
     kept = np.where(missing < 64, words >> np.minimum(missing, 63), 0)
     return np.asarray(kept << np.minimum(missing, 63), np.uint64)

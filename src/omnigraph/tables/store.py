@@ -6,15 +6,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import Damaged, StorageDenied, StorageTransient
 from omnigraph.runtime import Runtime
-from omnigraph.storage import open_store, storage_options_for, sync_files
+from omnigraph.storage import Durability, Store, open_store, storage_options_for, sync_files
 from omnigraph.storage.options import scheme_of
 from omnigraph.storage.store import ObjectInfo
 from omnigraph.tables import staging
+from omnigraph.tables.adjacency.index import AdjacencyIndex
 from omnigraph.tables.digests import digest_of, version_digest, version_file
 from omnigraph.tables.files import TableFiles, files_of
 from omnigraph.tables.key_cache import KeyCache
@@ -70,6 +72,19 @@ class Tables:
         self._keys = KeyCache(self.runtime.cache, self.root)
         self._checked: set[tuple[str, str]] = set()
         """Deletion files that held what their names say."""
+
+    @cached_property
+    def store(self) -> Store | None:
+        """Where the files of tables are; None for tables in memory."""
+        if self._memory is not None:
+            return None
+        durability: Durability = "disk" if self._durable else "process"
+        return open_store(self.root, storage_options=self._options, durability=durability)
+
+    @cached_property
+    def adjacency(self) -> AdjacencyIndex:
+        """Ids as numbers and edges as arrays, at any version."""
+        return AdjacencyIndex(self.root, self.runtime.cache, self.store)
 
     @property
     def options(self) -> dict[str, str]:
@@ -154,7 +169,8 @@ class Tables:
 
     def _sizes(self, path: str) -> SizeOf:
         if self._folder is None:
-            store = open_store(self.root, storage_options=self._options)
+            store = self.store
+            assert store is not None, "tables in memory have no files"
             return sizes_in(path, store.list(path)).get
         folder = self._folder / path
 

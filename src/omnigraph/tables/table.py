@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
-from omnigraph.tables.digests import deletion_path
+from omnigraph.tables.digests import deletion_path, local_folder
 from omnigraph.tables.fragment_columns import OFFSET
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
@@ -16,6 +16,7 @@ from omnigraph.tables.layout import KEY_COLUMNS, ColumnMap, Layout
 from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 ROW_ADDRESS = "_rowaddr"
@@ -120,6 +121,41 @@ class Table:
     def fragments(self) -> tuple[Fragment, ...]:
         return tuple(_fragment(fragment.metadata) for fragment in self.dataset.get_fragments())
 
+    @cached_property
+    def stored_rows(self) -> dict[int, int]:
+        """By fragment: how many rows its files hold, deleted ones included."""
+        return {fragment.fragment_id: fragment.physical_rows for fragment in self.dataset.get_fragments()}
+
+    def deleted_offsets(self, fragment: Fragment) -> np.ndarray:
+        """The places, in the files of a fragment, of the rows that this version does not have; ascending."""
+        import numpy as np
+
+        if fragment.deletions == "":
+            return np.zeros(0, np.int64)
+        if self.keys is None:
+            return self._read_deleted(fragment)
+        return self.keys.deleted(self.path, fragment.content, lambda: self._read_deleted(fragment))
+
+    def _read_deleted(self, fragment: Fragment) -> np.ndarray:
+        import numpy as np
+        import pyarrow as pa
+
+        folder = local_folder(self.dataset)
+        if folder is not None and fragment.deletions.endswith(".arrow"):
+            with translated(self.path), pa.ipc.open_file(f"{folder}/{fragment.deletions}") as file:
+                return np.sort(file.read_all().column(0).to_numpy()).astype(np.int64)
+        addresses = self.read([], fragments=[fragment.id], with_address=True).column(0).to_numpy().astype(np.int64)
+        is_deleted = np.ones(self.stored_rows[fragment.id], bool)
+        is_deleted[addresses & ((1 << OFFSET_BITS) - 1)] = False
+        return np.flatnonzero(is_deleted)
+
+    def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
+        """Whole fragments as their files have them, with the rows that this version has deleted."""
+        with translated(self.path):
+            return (
+                self.scan(columns, fragments=fragments, with_row_id=True, with_deleted=True).read_all().select(columns)
+            )
+
     def count(self, filter: str) -> int:
         return int(self.dataset.count_rows(self.stored_filter(filter)))
 
@@ -131,10 +167,12 @@ class Table:
         fragments: Iterable[int] | None = None,
         with_address: bool = False,
         with_row_id: bool = False,
+        with_deleted: bool = False,
         batch_rows: int | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """A stream of batches. `fragments` limits the scan to these fragment ids; order is that of the fragments."""
+        """A stream of batches. `fragments` limits the scan to these fragment ids; order is that of the fragments.
+        `with_deleted`: rows that this version has deleted come too, without a row id, which must be asked for."""
         chosen = None if fragments is None else [self.dataset.get_fragment(id) for id in fragments]
         mapped, names = self.columns, None if columns is None else list(columns)
         if mapped is not None:
@@ -146,6 +184,7 @@ class Table:
             fragments=chosen,
             with_row_address=with_address,
             with_row_id=with_row_id,
+            include_deleted_rows=with_deleted,
             batch_size=batch_rows,
             limit=limit,
             scan_in_order=True,

@@ -105,7 +105,7 @@ def storage_json(report: StorageReport) -> JsonObject:
 
 
 def type_storage_json(each: TypeStorage) -> JsonObject:
-    """{type, rows, fragments, deleted_rows, live_bytes, history_bytes, reclaimable_bytes, indexes}."""
+    """{type, rows, fragments, deleted_rows, live_bytes, history_bytes, adjacency_bytes, reclaimable_bytes, indexes}."""
     return {
         "type": each.type,
         "rows": each.rows,
@@ -113,6 +113,7 @@ def type_storage_json(each: TypeStorage) -> JsonObject:
         "deleted_rows": each.deleted_rows,
         "live_bytes": each.live_bytes,
         "history_bytes": each.history_bytes,
+        "adjacency_bytes": each.adjacency_bytes,
         "reclaimable_bytes": each.reclaimable_bytes,
         "indexes": [index.to_json() for index in each.indexes],
     }

@@ -116,7 +116,7 @@ def _register_storage(cli: click.Group) -> None:
 
         \b
         JSON: {branch, reclaimable_bytes, types: [{type, rows, fragments, deleted_rows, live_bytes, history_bytes,
-               reclaimable_bytes, indexes: [{table, column, kind, covered_rows, pending_rows}]}], kept: [{name, commits,
+               adjacency_bytes, reclaimable_bytes, indexes: [{table, column, kind, covered_rows, pending_rows}]}], kept: [{name, commits,
                files_alone, bytes_alone}], history: {files, bytes}}
         """
         from omnigraph.wire.health import storage_json
@@ -133,11 +133,12 @@ def _register_storage(cli: click.Group) -> None:
                 "deleted": each.deleted_rows,
                 "live": each.live_bytes,
                 "history": each.history_bytes,
+                "adjacency": each.adjacency_bytes,
                 "reclaimable": each.reclaimable_bytes,
                 "unindexed": max((index.pending_rows for index in each.indexes), default=0),
             }
             for each in report.types
         ]
-        columns = ["type", "rows", "fragments", "deleted", "live", "history", "reclaimable", "unindexed"]
+        columns = ["type", "rows", "fragments", "deleted", "live", "history", "adjacency", "reclaimable", "unindexed"]
         out.table(rows, columns, value=None)
         _show_kept(out, report.kept)

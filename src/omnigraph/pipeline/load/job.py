@@ -34,6 +34,7 @@ from omnigraph.history import (
     WriteKey,
     check_attribution,
 )
+from omnigraph.maintenance.adjacency import refresh_after
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.engines import AUTO, Engine, choose_engine, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
@@ -297,6 +298,7 @@ class LoadJob:
             key: (rebase.checked or checked).count(self.view.entity(key).id, rows, self.mode)
             for key, rows in incoming.items()
         }
+        refresh_after(self.repository, commit, [of_type.rows for of_type in report.types.values()])
         created = plan.opening is not None and commit.ref.opens_branch
         return replace(
             receipt,

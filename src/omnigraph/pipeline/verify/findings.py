@@ -37,6 +37,7 @@ ObjectKind = Literal[
     "data",
     "deletions",
     "index",
+    "adjacency",
     "type",
     "other",
 ]
@@ -128,6 +129,7 @@ _TABLE_FOLDERS: dict[str, ObjectKind] = {
     "data": "data",
     "_deletions": "deletions",
     "_indices": "index",
+    "_adjacency": "adjacency",
 }
 RESTORE = "restore this file from a backup"
 LOST_DATA = (
@@ -154,6 +156,8 @@ def action_for(file: str) -> str:
     match object_kind(file):
         case "segment" | "ancestry" | "write_keys" | "watermark" | "index":
             return "'omnigraph repair --yes' rebuilds it"
+        case "adjacency":
+            return "nothing is lost, and reads do without it: 'omnigraph optimize' writes it again"
         case "tag":
             return f"{RESTORE}, or 'omnigraph tag delete {name}' and tag the commit again"
         case "plan":

@@ -16,6 +16,8 @@ from omnigraph.history.envelope import read_as, required, unseal
 from omnigraph.history.schemas import Schemas
 from omnigraph.history.write_keys import decode_keys
 from omnigraph.language.catalog_json import catalog_from_json
+from omnigraph.maintenance.adjacency import adjacency_fault
+from omnigraph.maintenance.kinds import kind_of
 from omnigraph.maintenance.reachable import plan_states
 from omnigraph.pipeline.engines import Engine, runner_of
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
@@ -23,9 +25,10 @@ from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Address
 from omnigraph.pipeline.verify.chains import ChainFacts, RetainedCommit, ranges, read_range, whole_commit
 from omnigraph.pipeline.verify.files import FilesReport, foreign_files, verify_files
-from omnigraph.pipeline.verify.findings import Finding, VerifyReport, damaged_object, object_kind
+from omnigraph.pipeline.verify.findings import Finding, VerifyReport, action_for, damaged_object, object_kind
 from omnigraph.pipeline.verify.rows import RowsReport, verify_rows
 from omnigraph.storage import ObjectInfo
+from omnigraph.tables.adjacency.segment import is_there
 from omnigraph.tables.verifying import MISSING
 from omnigraph.views import Repository
 
@@ -115,6 +118,7 @@ class Verification:
         if self.repository.tables.has_files:
             self.files = verify_files(self.address, self.facts, self.listed, self.repository.store, self.runner)
             self.findings += self._still_retained(self.files.findings)
+            self.findings += self._damaged_adjacency()
         if all:
             self.findings += self._foreign()
         if deep:
@@ -129,6 +133,22 @@ class Verification:
             is_deep=deep,
             findings=tuple(self.findings),
         )
+
+    def _damaged_adjacency(self) -> list[Finding]:
+        """Of the tables that were looked at."""
+        store = self.repository.store
+        keys = [
+            info.key
+            for path in sorted({state.path for state in self.facts.states()})
+            for info in self.listed.get(path, ())
+            if kind_of(info.key) == "adjacency"
+        ]
+        faults = ((key, adjacency_fault(store, key)) for key in keys)
+        return [
+            Finding("content", "adjacency", key, fault, action_for(key))
+            for key, fault in faults
+            if fault is not None and is_there(store, key)
+        ]
 
     # ------------------------------------------------------------ what is looked at
 

@@ -17,7 +17,8 @@ from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask
 from omnigraph.expressions.usage import variables
 from omnigraph.language.query.plan import Direction, Expansion, Expression, Pattern, PropertyRef
-from omnigraph.read.inputs.adjacency import Adjacency, Compact
+from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.tables.adjacency.csr import Adjacency
 from omnigraph.tables.ascending import distinct
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Counting:
         self._narrow()
 
     def size(self, variable: str) -> int:
-        return len(self.compact.nodes(self.types[variable]))
+        return self.compact.nodes(self.types[variable]).size
 
     def count(self, variable: str) -> int:
         """How many numbers a variable has."""
@@ -147,8 +148,11 @@ class Counting:
         type_name, few = self.types[variable], self.few.get(variable)
 
         def cells(_: str, name: str) -> pa.Array:
+            if name == "id":
+                nodes = self.compact.nodes(type_name)
+                return nodes.ids(np.arange(nodes.size) if few is None else few)
             column = self.compact.column(type_name, name)
-            return column if few is None else column.take(few)
+            return column.whole if few is None else column.take(few)
 
         interpreter = Interpreter(self.arguments, self.count(variable), cells)
         try:
@@ -156,6 +160,9 @@ class Counting:
         except ArithmeticOverflow:
             # Perhaps only in rows that other conditions leave out: the engine will say.
             raise NotFactored from None
+        live = self.compact.nodes(type_name).live
+        if live is not None:
+            truths.append(live if few is None else live[few])
         return np.asarray(np.logical_and.reduce(truths))
 
     def _keep(self, variable: str, holds: np.ndarray) -> None:
@@ -204,9 +211,8 @@ class Counting:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        cells = self.compact.column(self.types[operand.variable], operand.column)
-        if operand.variable in self.few:
-            cells = cells.take(self.few[operand.variable])
+        column = self.compact.column(self.types[operand.variable], operand.column)
+        cells = column.take(self.few[operand.variable]) if operand.variable in self.few else column.whole
         if weight == "present":
             return np.asarray(pc.is_valid(cells)).astype(np.int64)
         numbers = np.asarray(pc.fill_null(cells.cast(pa.int64()), 0))
@@ -244,7 +250,7 @@ class Counting:
         self.arguments.deadline.check()
         near, far, adjacency = self.few.get(way.near), self.few.get(way.far), self.adjacency(way)
         nodes = places if near is None else near[places]
-        if int((adjacency.starts[nodes + 1] - adjacency.starts[nodes]).sum()) > most:
+        if int(adjacency.counts(nodes).sum()) > most:
             raise NotFactored
         owners, ends = _among(*adjacency.expand(nodes), far)
         behind = self.message(way.far, way.near)
@@ -260,14 +266,8 @@ class Counting:
         return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
 
     def _gathered_whole(self, way: Branch, behind: np.ndarray | None) -> np.ndarray:
-        import numpy as np
-
         adjacency = self.adjacency(way)
-        if behind is None:
-            return np.diff(adjacency.starts)
-        running = np.zeros(len(adjacency.targets) + 1, np.int64)
-        np.cumsum(behind[adjacency.targets], out=running[1:])
-        return np.asarray(running[adjacency.starts[1:]] - running[adjacency.starts[:-1]])
+        return adjacency.degrees if behind is None else adjacency.sums(behind)
 
 
 def _among(places: np.ndarray, ordinals: np.ndarray, few: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.errors import ResourceExhausted
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
-from omnigraph.language.query.plan import UNBOUNDED
+from omnigraph.language.query.plan import UNBOUNDED, Expansion
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals, reachable
 from omnigraph.read.inputs.scans import read_table
 from omnigraph.read.sql.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.ascending import distinct
 from omnigraph.views import View
 
@@ -64,14 +65,22 @@ class _Dense:
         import pyarrow as pa
 
         type_name = node.types[0]
+        nodes = self.compact.nodes(type_name)
         if node.computed:
             # Search looks at the rows that the conditions leave, and only at those.
             rows = sources.read_nodes(self.view, node, self.arguments)
-            ordinals = self.compact.nodes(type_name).ordinals(rows.column(KEY))
-            return rows.set_column(0, KEY, pa.array(ordinals))
-        keys = pa.array(np.arange(len(self.compact.nodes(type_name)), dtype=np.int32))
-        columns = {column.alias: self.compact.column(type_name, column.stored) for column in node.columns}
-        return pa.table({KEY: keys, **columns})
+            numbers = nodes.numbers(rows.column(KEY).combine_chunks())
+            return rows.set_column(0, KEY, pa.array(nodes.ordinals(numbers)))
+        living = nodes.living
+        columns = {column.alias: self._cells(type_name, nodes, column.stored, living) for column in node.columns}
+        return pa.table({KEY: pa.array(np.arange(len(living), dtype=np.int32)), **columns})
+
+    def _cells(self, type_name: str, nodes: Nodes, name: str, living: np.ndarray) -> pa.Array:
+        """A column in the order of ordinals."""
+        if name == "id":
+            return nodes.ids(living)
+        column = self.compact.column(type_name, name)
+        return column.whole if nodes.is_plain else column.take(living)
 
     def _hop(self, hop: HopInput) -> None:
         import pyarrow as pa
@@ -82,22 +91,40 @@ class _Dense:
             self.choices.append(InputChoice(hop_name(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
             return
         if expansion.max_hops == 1:
-            adjacency = self.compact.neighbours(expansion.edge, expansion.direction)
-            pairs = (adjacency.sources, adjacency.targets)
+            found = self.compact.pairs(expansion.edge, expansion.direction)
+            pairs = self._ordinals(expansion, found.src, found.dst)
         else:
-            found = self._reach(hop)
-            if found is None and expansion.max_hops == UNBOUNDED:
+            reached = self._reach(hop)
+            if reached is None and expansion.max_hops == UNBOUNDED:
                 message = f"{hop_name(hop)} may reach more than {MAX_PAIRS:,} pairs of nodes"
                 hint = f"bind one end by a condition, or give an upper end: {{{expansion.min_hops},6}}"
                 raise ResourceExhausted(message, hint=hint)
-            if found is None:
-                ends = self.compact.ends(expansion.edge)
-                self.relations[hop.edges] = pa.table({"src": pa.array(ends.src), "dst": pa.array(ends.dst)})
+            if reached is None:
+                src, dst = self._edge_ends(expansion.edge)
+                self.relations[hop.edges] = pa.table({"src": pa.array(src), "dst": pa.array(dst)})
                 self.choices.append(InputChoice(hop_name(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
                 return
-            pairs = found
+            pairs = self._ordinals(expansion, *reached)
         self.relations[hop.name] = pa.table({SOURCE: pa.array(pairs[0]), TARGET: pa.array(pairs[1])})
         self.choices.append(InputChoice(hop_name(hop), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges"))
+
+    def _ordinals(self, expansion: Expansion, near: np.ndarray, far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of numbers, as the expansion sees them, in the order of ids."""
+        type_ = self.view.catalog.edges[expansion.edge]
+        ends = (type_.target, type_.source) if expansion.direction == "in" else (type_.source, type_.target)
+        first, second = (self.compact.nodes(name) for name in ends)
+        return first.ordinals(near), second.ordinals(far)
+
+    def _edge_ends(self, edge: str) -> tuple[np.ndarray, np.ndarray]:
+        """Both ends of every edge; -1 for one that is not there."""
+        import numpy as np
+
+        type_, ends = self.view.catalog.edges[edge], self.compact.ends(edge)
+        both = []
+        for name, numbers in ((type_.source, ends.src), (type_.target, ends.dst)):
+            ordinals = self.compact.nodes(name).ordinals(numbers)
+            both.append(np.where(numbers < 0, -1, ordinals).astype(np.int32))
+        return both[0], both[1]
 
     def _reach(self, hop: HopInput) -> tuple[np.ndarray, np.ndarray] | None:
         """Breadth first from the end with fewer nodes; None when there would be too many pairs."""
@@ -107,17 +134,17 @@ class _Dense:
         type_ = self.view.catalog.edges[expansion.edge]
         nodes = self.compact.nodes(type_.source)
         frontiers = [self._frontier(name, type_.source) for name in (hop.source, hop.target)]
-        sizes = [len(nodes) if frontier is None else len(frontier) for frontier in frontiers]
+        sizes = [nodes.rows if frontier is None else len(frontier) for frontier in frontiers]
         end = 0 if sizes[0] <= sizes[1] else 1
-        if sizes[end] * self._reached(hop, len(nodes)) > MAX_PAIRS:
+        if sizes[end] * self._reached(hop, nodes.rows) > MAX_PAIRS:
             return None
         frontier = frontiers[end]
-        start = np.arange(len(nodes), dtype=np.int32) if frontier is None else frontier
+        start = np.sort(nodes.living) if frontier is None else frontier
         flipped: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
         direction = expansion.direction if end == 0 else flipped[expansion.direction]
         adjacency = self.compact.neighbours(expansion.edge, direction)
         first, second = reachable(
-            adjacency, start, expansion.min_hops, expansion.max_hops, max(len(nodes), 1), self.arguments.deadline
+            adjacency, start, expansion.min_hops, expansion.max_hops, max(nodes.size, 1), self.arguments.deadline
         )
         return (first, second) if end == 0 else (second, first)
 
@@ -141,16 +168,16 @@ class _Dense:
         table = self.view.table(f"node:{type_name}")
         if filter_text is None or table is None:
             return None
-        ordinals = self.compact.nodes(type_name).ordinals(
+        numbers = self.compact.nodes(type_name).numbers(
             read_table(table, ["id"], filter_text, self.arguments.deadline).column("id").combine_chunks()
         )
-        return distinct(ordinals)
+        return distinct(numbers)
 
     def _edges(self, hop: HopInput) -> pa.Table:
         """Every edge, with its ends as ordinals."""
         import pyarrow as pa
 
-        ends = self.compact.ends(hop.expansion.edge)
+        src, dst = self._edge_ends(hop.expansion.edge)
         table = self.view.table(hop.table_key)
         names = list(dict.fromkeys(["id", *(column.stored for column in hop.columns)]))
         rows = (
@@ -158,6 +185,6 @@ class _Dense:
             if table is None
             else read_table(table, names, None, self.arguments.deadline)
         )
-        arrays = {"src": pa.array(ends.src), "dst": pa.array(ends.dst), "id": rows.column("id")}
+        arrays = {"src": pa.array(src), "dst": pa.array(dst), "id": rows.column("id")}
         arrays |= {column.alias: rows.column(column.stored) for column in hop.columns}
         return pa.table(arrays)

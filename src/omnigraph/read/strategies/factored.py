@@ -235,6 +235,9 @@ class _Factored:
         import pyarrow as pa
 
         matches = self._matches()
+        is_unique = self._is_unique(matches)
+        if is_unique:
+            matches = self._foremost(matches)
         arrays = {}
         for place, projection in enumerate(self.plan.projections):
             expression = projection.expression
@@ -244,12 +247,30 @@ class _Factored:
                 continue
             assert isinstance(expression, EntityRef | PropertyRef)
             nodes = self._nodes(expression.variable, matches)
+            type_name = self.form.types[expression.variable]
             if outputs[place].is_key:
-                arrays[f"c{place}"] = pa.array(nodes)
+                arrays[f"c{place}"] = pa.array(self.compact.nodes(type_name).ordinals(nodes))
             else:
-                cells = self.compact.column(self.form.types[expression.variable], _stored(expression))
-                arrays[f"c{place}"] = cells.take(nodes)
-        return self.form.groupings[self._is_unique(matches)].run(pa.table(arrays), self._cut(), self.arguments.deadline)
+                arrays[f"c{place}"] = self.compact.column(type_name, _stored(expression)).take(nodes)
+        return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
+
+    def _foremost(self, matches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Of matches that are each a group, those that can be among the rows wanted, if counts decide that first: the columns of
+        the others need not be read."""
+        import numpy as np
+
+        offset, limit = self._cut()
+        key = self.plan.order[0] if self.plan.order else None
+        if limit is None or key is None or not isinstance(key.expression, Aggregate):
+            return matches
+        wanted = offset + limit
+        if key.expression.function != "count" or not 0 < wanted < len(next(iter(matches.values()))):
+            return matches
+        counts = self._measures(key.expression, matches)[1]
+        place = len(counts) - wanted if key.descending else wanted - 1
+        last = np.partition(counts, place)[place]
+        kept = np.flatnonzero(counts >= last if key.descending else counts <= last)
+        return {variable: places[kept] for variable, places in matches.items()}
 
     def _is_unique(self, matches: dict[str, np.ndarray]) -> bool:
         """Is each match a group of its own? So it is when its nodes are all named, or one is that is in no other match."""

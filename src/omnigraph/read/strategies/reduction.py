@@ -327,13 +327,13 @@ class _Reduction:
         type_ = self.view.catalog.edges[expansion.edge]
         near, far = (type_.target, type_.source) if direction == "in" else (type_.source, type_.target)
         near_nodes, far_nodes = self.compact.nodes(near), self.compact.nodes(far)
-        frontier = near_nodes.ordinals(pa.array(ids, pa.utf8()))
+        frontier = near_nodes.numbers(pa.array(ids, pa.utf8()))
         frontier = distinct(frontier[frontier >= 0])
         adjacency = self.compact.neighbours(expansion.edge, direction)
         first, second = reachable(
-            adjacency, frontier, expansion.min_hops, expansion.max_hops, max(len(far_nodes), 1), self.arguments.deadline
+            adjacency, frontier, expansion.min_hops, expansion.max_hops, max(far_nodes.size, 1), self.arguments.deadline
         )
-        ends = [near_nodes.ids.take(pa.array(first)), far_nodes.ids.take(pa.array(second))]
+        ends = [near_nodes.ids(first), far_nodes.ids(second)]
         return pa.table(dict(zip(_names(end), ends, strict=True)))
 
     def _pairs_by_lookup(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:

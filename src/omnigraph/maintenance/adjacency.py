@@ -1,0 +1,97 @@
+"""Stored adjacency follows large changes of a graph: loads, merges and optimize write it, reads do without where it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from omnigraph.history import Commit
+from omnigraph.maintenance.kinds import kind_of, table_of
+from omnigraph.runtime import ByteCache
+from omnigraph.storage import Store
+from omnigraph.tables.adjacency.building import MIN_ROWS, EdgeTable, store_adjacency
+from omnigraph.tables.adjacency.segment import Header, Segment, SegmentLostError, open_segment
+from omnigraph.views import Repository, View
+
+
+def refresh_adjacency(repository: Repository, view: View, min_rows: int = MIN_ROWS) -> list[str]:
+    """Write what a state lacks; the keys of what was written. Nothing is done for tables in memory."""
+    store = repository.tables.store
+    if store is None:
+        return []
+    tables = {key: table for key in view.catalog.tables if (table := view.table(key)) is not None}
+    nodes = {key.partition(":")[2]: table for key, table in tables.items() if key.startswith("node:")}
+    edges = [
+        EdgeTable(table, type_.source, type_.target)
+        for name, type_ in sorted(view.catalog.edges.items())
+        if (table := tables.get(f"edge:{name}")) is not None
+    ]
+    return store_adjacency(repository.tables.adjacency, store, nodes, edges, min_rows)
+
+
+def refresh_after(repository: Repository, commit: Commit, changed: Collection[int]) -> None:
+    """The same for a commit, if it changed many rows of a type."""
+    if max(changed, default=0) >= MIN_ROWS:
+        refresh_adjacency(repository, repository.view(repository.history.revisions.snapshot(commit.ref)))
+
+
+# ---------------------------------------------------------------- what is still of use
+
+
+@dataclass(frozen=True)
+class _Stored:
+    key: str
+    table: str
+    header: Header
+
+    @property
+    def files(self) -> frozenset[str]:
+        return frozenset(file for covered in self.header.covers for file in covered.files)
+
+
+def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str], bool]) -> set[str]:
+    """Of stored segments, those that reads of kept commits may use: at least half of their rows are in files that are needed, and
+    no other covers these too. One that cannot be read is of no use."""
+    stored = [
+        _Stored(key, table, segment.header)
+        for key in keys
+        if kind_of(key) == "adjacency" and (table := table_of(key)) and (segment := _opened(store, key)) is not None
+    ]
+    useful = [each for each in stored if _is_useful(each, is_needed)]
+    edges = [each for each in useful if each.header.kind == "edges" and not _is_superseded(each, useful)]
+    numbering = {name for each in edges for name in each.header.numbered_by}
+    nodes = [
+        each
+        for each in useful
+        if each.header.kind == "nodes" and (each.key.rsplit("/", 1)[1] in numbering or not _is_superseded(each, useful))
+    ]
+    return {each.key for each in (*edges, *nodes)}
+
+
+def _opened(store: Store, key: str) -> Segment | None:
+    try:
+        return open_segment(key, store, ByteCache(0), "")
+    except SegmentLostError:
+        return None
+
+
+def _is_useful(stored: _Stored, is_needed: Callable[[str], bool]) -> bool:
+    covers = stored.header.covers
+    needed = sum(c.rows for c in covers if all(is_needed(f"{stored.table}/data/{file}") for file in c.files))
+    return 0 < sum(c.rows for c in covers) <= 2 * needed
+
+
+def _is_superseded(stored: _Stored, others: Iterable[_Stored]) -> bool:
+    return any(
+        other.table == stored.table and other.header.kind == stored.header.kind and stored.files < other.files
+        for other in others
+    )
+
+
+def adjacency_fault(store: Store, key: str) -> str | None:
+    """What is wrong with a stored segment."""
+    try:
+        open_segment(key, store, ByteCache(0), "").check()
+    except SegmentLostError:
+        return "its content does not have the checksums that it was written with"
+    return None

@@ -1,0 +1,77 @@
+"""What a version has of the fragments that something was made from: all of it but some rows, and some fragments besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.tables.adjacency.segment import Arrays, Covered
+from omnigraph.tables.table import Fragment, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Cover:
+    """`gone`: covered rows that the version lacks, ascending. Rows are counted through all covered fragments, in their order."""
+
+    gone: np.ndarray
+    rest: tuple[Fragment, ...]
+    """Fragments of the version that are not covered."""
+    present: tuple[tuple[int, int, Fragment], ...]
+    """Fragments that are: from which row to which, and as the version has them."""
+
+    @property
+    def changed_rows(self) -> int:
+        """How far the version is from what was covered."""
+        return len(self.gone) + sum(fragment.rows for fragment in self.rest)
+
+    @property
+    def is_exact(self) -> bool:
+        return len(self.gone) == 0 and not self.rest
+
+
+def covers_of(table: Table) -> tuple[Covered, ...]:
+    return tuple(
+        Covered(fragment.files, fragment.deletions, table.stored_rows[fragment.id]) for fragment in table.fragments
+    )
+
+
+def cover(table: Table, covers: Sequence[Covered], arrays: Arrays) -> Cover:
+    """`arrays` has the covered rows that were deleted before, as `deleted`."""
+    import numpy as np
+
+    by_files = {fragment.files: fragment for fragment in table.fragments}
+    gone: list[np.ndarray] = []
+    present: list[tuple[int, int, Fragment]] = []
+    first = 0
+    for covered in covers:
+        last = first + covered.rows
+        fragment = by_files.get(covered.files)
+        newly = None if fragment is None else _newly_deleted(table, fragment, covered, first, arrays)
+        if fragment is None or newly is None:
+            gone.append(np.setdiff1d(np.arange(first, last), arrays.whole("deleted"), assume_unique=True))
+        else:
+            gone.append(newly)
+            present.append((first, last, fragment))
+            del by_files[covered.files]
+        first = last
+    rest = tuple(fragment for fragment in table.fragments if fragment.files in by_files)
+    return Cover(np.concatenate(gone) if gone else np.zeros(0, np.int64), rest, tuple(present))
+
+
+def _newly_deleted(table: Table, fragment: Fragment, covered: Covered, first: int, arrays: Arrays) -> np.ndarray | None:
+    """The rows that were deleted since; None when others have come back."""
+    import numpy as np
+
+    if fragment.deletions == covered.deletions:
+        return np.zeros(0, np.int64)
+    now = table.deleted_offsets(fragment) + first
+    if covered.deletions == "":
+        return now
+    before = arrays.whole("deleted")
+    before = before[np.searchsorted(before, first) : np.searchsorted(before, first + covered.rows)]
+    newly = np.setdiff1d(now, before, assume_unique=True)
+    return newly if len(newly) + len(before) == len(now) else None

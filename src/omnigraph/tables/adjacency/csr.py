@@ -1,0 +1,263 @@
+"""Neighbours of each number, and small changes on top of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from omnigraph.tables.adjacency.segment import Arrays, HeldArrays
+from omnigraph.tables.ascending import distinct
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FEW = 2_048
+"""Of so few numbers the neighbours are read by blocks of what is stored."""
+
+
+@dataclass(frozen=True)
+class Csr:
+    """Neighbours of number i: `targets[starts[i]:starts[i + 1]]`, ascending. Numbers past the end have none."""
+
+    arrays: Arrays
+    starts: str = "starts"
+    targets: str = "targets"
+    nodes: int = 0
+    edges: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.arrays.nbytes if isinstance(self.arrays, HeldArrays) else 0
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        import numpy as np
+
+        return np.diff(self.arrays.whole(self.starts))
+
+    def bounds(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the neighbours of each number begin, and how many there are."""
+        import numpy as np
+
+        starts = self.arrays.held(self.starts)
+        if starts is None and len(numbers) > FEW:
+            starts = self.arrays.whole(self.starts)
+        if starts is not None:
+            if self.nodes == 0:
+                return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+            inside = np.minimum(numbers, self.nodes - 1)
+            first = starts[inside].astype(np.int64)
+            return first, np.where(numbers < self.nodes, starts[inside + 1] - first, 0)
+        first, counts = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+        known = np.flatnonzero(numbers < self.nodes)
+        listed = numbers[known].tolist()
+        pairs = self.arrays.slices(self.starts, listed, [number + 2 for number in listed])
+        if pairs:
+            ends = np.array(pairs, np.int64)
+            first[known], counts[known] = ends[:, 0], ends[:, 1] - ends[:, 0]
+        return first, counts
+
+    def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(place in `numbers`, neighbour) for every neighbour of every number, in order."""
+        import numpy as np
+
+        first, counts = self.bounds(numbers)
+        owners = np.repeat(np.arange(len(numbers), dtype=np.int64), counts)
+        targets = self.arrays.held(self.targets)
+        if targets is None and len(numbers) <= FEW:
+            parts = self.arrays.slices(self.targets, first.tolist(), (first + counts).tolist())
+            return owners, np.concatenate(parts) if parts else np.zeros(0, np.int32)
+        targets = self.arrays.whole(self.targets) if targets is None else targets
+        if len(numbers) == 1:
+            return owners, targets[first[0] : first[0] + counts[0]]
+        ends = np.cumsum(counts)
+        within = np.arange(len(owners), dtype=np.int64) - np.repeat(ends - counts, counts)
+        return owners, targets[np.repeat(first, counts) + within]
+
+
+def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, each: bool) -> tuple[Csr, bool]:
+    """Neighbours from pairs of ends, each as often as it comes or once; and whether a pair came more than once."""
+    import numpy as np
+
+    width = max(width, 1)
+    keys = np.sort(near.astype(np.int64) * width + far)
+    repeated = bool(len(keys)) and bool(np.any(keys[1:] == keys[:-1]))
+    if repeated and not each:
+        keys = distinct(keys)
+    sources = keys // width
+    targets = (keys - sources * width).astype(np.int32)
+    starts = np.zeros(nodes + 1, np.int32)
+    np.cumsum(np.bincount(sources, minlength=nodes), out=starts[1:])
+    return Csr(HeldArrays({"starts": starts, "targets": targets}), nodes=nodes, edges=len(targets)), repeated
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Numbers whose neighbours are others than those below: ascending, with all that they have."""
+
+    numbers: np.ndarray
+    csr: Csr
+    """Neighbours by place among `numbers`."""
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.numbers.nbytes) + self.csr.nbytes
+
+
+class Adjacency:
+    """Neighbours of each of `size` numbers at one version."""
+
+    def __init__(
+        self, below: Csr, size: int, width: int, patch: Patch | None = None, *, is_alone: bool = False
+    ) -> None:
+        self.below = below
+        self._is_alone = is_alone
+        self.size = size
+        self.width = width
+        """More than any number that is stored as a neighbour."""
+        self.patch = patch
+
+    @property
+    def nbytes(self) -> int:
+        """Of what nothing else holds."""
+        own = self.below.nbytes if self._is_alone else 0
+        return own + 8 * self.size + (0 if self.patch is None else self.patch.nbytes)
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """How many neighbours each number has."""
+        import numpy as np
+
+        found = np.zeros(self.size, np.int64)
+        length = min(self.size, self.below.nodes)
+        found[:length] = self.below.degrees[:length]
+        if self.patch is not None:
+            kept = self._patched_below(self.size)
+            found[self.patch.numbers[:kept]] = self.patch.csr.degrees[:kept]
+        return found
+
+    def _patched_below(self, size: int) -> int:
+        """How many numbers of the patch are below a number."""
+        import numpy as np
+
+        return 0 if self.patch is None else int(np.searchsorted(self.patch.numbers, size))
+
+    def counts(self, numbers: np.ndarray) -> np.ndarray:
+        """The same of some numbers."""
+        if self.patch is None:
+            return self.below.bounds(numbers)[1]
+        places, is_patched = self._patched(numbers)
+        counts = self.below.bounds(numbers)[1]
+        counts[is_patched] = self.patch.csr.bounds(places[is_patched])[1]
+        return counts
+
+    def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(place in `numbers`, neighbour) for every neighbour of every number, in order."""
+        import numpy as np
+
+        if self.patch is None:
+            return self.below.expand(numbers)
+        places, is_patched = self._patched(numbers)
+        if not is_patched.any():
+            return self.below.expand(numbers)
+        plain, changed = np.flatnonzero(~is_patched), np.flatnonzero(is_patched)
+        owners, targets = self.below.expand(numbers[plain])
+        more, others = self.patch.csr.expand(places[changed])
+        owners, targets = np.concatenate([plain[owners], changed[more]]), np.concatenate([targets, others])
+        order = np.argsort(owners, kind="stable")
+        return owners[order], targets[order]
+
+    def _patched(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The places of numbers in the patch, and which of them are in it."""
+        import numpy as np
+
+        assert self.patch is not None
+        places = np.searchsorted(self.patch.numbers, numbers)
+        places[places == len(self.patch.numbers)] = 0
+        return places, self.patch.numbers[places] == numbers
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """For each number the sum of its neighbours' values, which are whole numbers."""
+        import numpy as np
+
+        found = np.zeros(self.size, np.int64)
+        length = min(self.size, self.below.nodes)
+        if len(values) < self.width:  # Nodes that this version does not have, and no edge of it leads to.
+            values = np.concatenate([values, np.zeros(self.width - len(values), values.dtype)])
+        found[:length] = _sums(self.below, values)[:length]
+        if self.patch is not None:
+            kept = self._patched_below(self.size)
+            found[self.patch.numbers[:kept]] = _sums(self.patch.csr, values)[:kept]
+        return found
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(number, neighbour) of every pair, in order."""
+        import numpy as np
+
+        if self.patch is None and self.below.nodes <= self.size:
+            sources = np.repeat(np.arange(self.below.nodes, dtype=np.int32), self.below.degrees)
+            return sources, self.below.arrays.whole(self.below.targets)
+        owners, targets = self.expand(np.arange(self.size))
+        return owners.astype(np.int32), targets
+
+
+def _sums(csr: Csr, values: np.ndarray) -> np.ndarray:
+    """Small numbers are gathered and added in as few bytes as they need: that is most of the time it takes."""
+    import numpy as np
+
+    starts, targets = csr.arrays.whole(csr.starts), csr.arrays.whole(csr.targets)
+    highest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+    for small in (np.int8, np.int16, np.int32):
+        if highest <= np.iinfo(small).max:
+            values = values.astype(small)
+            break
+    total = np.int32 if highest * len(targets) <= np.iinfo(np.int32).max else np.int64
+    running = np.zeros(len(targets) + 1, total)
+    np.cumsum(values[targets], out=running[1:])
+    return np.asarray(running[starts[1:]] - running[starts[:-1]])
+
+
+def patched(
+    below: Csr,
+    size: int,
+    removed: tuple[np.ndarray, np.ndarray],
+    added: tuple[np.ndarray, np.ndarray],
+    width: int,
+    *,
+    each: bool,
+    listed: Callable[[], Csr],
+) -> Adjacency:
+    """Neighbours without some pairs and with some more. `listed` has every pair as often as an edge makes it; `below`, which the
+    result stands on, may have it once."""
+    import numpy as np
+
+    if len(removed[0]) + len(added[0]) == 0:
+        return Adjacency(below, size, width)
+    width = max(width, 1)
+    numbers = distinct(np.concatenate([removed[0], added[0]]).astype(np.int64))
+    owners, targets = listed().expand(numbers)
+    keys = np.sort(owners * width + targets)
+    minus = np.sort(np.searchsorted(numbers, removed[0]).astype(np.int64) * width + removed[1])
+    plus = np.searchsorted(numbers, added[0]).astype(np.int64) * width + added[1]
+    kept = np.concatenate([_without(keys, minus), plus])
+    kept = np.sort(kept) if each else distinct(kept)
+    places = kept // width
+    starts = np.zeros(len(numbers) + 1, np.int32)
+    np.cumsum(np.bincount(places, minlength=len(numbers)), out=starts[1:])
+    arrays = HeldArrays({"starts": starts, "targets": (kept - places * width).astype(np.int32)})
+    return Adjacency(below, size, width, Patch(numbers, Csr(arrays, nodes=len(numbers), edges=len(kept))))
+
+
+def _without(keys: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """Ascending keys without as many of each as `minus` has; all of them are there."""
+    import numpy as np
+
+    if len(minus) == 0:
+        return keys
+    # The n-th of equal keys in `minus` takes the n-th of them away.
+    nth = np.arange(len(minus)) - np.searchsorted(minus, minus, "left")
+    kept = np.ones(len(keys), bool)
+    kept[np.searchsorted(keys, minus, "left") + nth] = False
+    return np.asarray(keys[kept])

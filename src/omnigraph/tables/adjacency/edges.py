@@ -1,0 +1,292 @@
+"""An edge table at one version: neighbours in either direction, and both ends of each edge."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.tables.adjacency.cover import Cover, cover, covers_of
+from omnigraph.tables.adjacency.csr import Adjacency, Csr, csr_of, patched
+from omnigraph.tables.adjacency.nodes import Nodes
+from omnigraph.tables.adjacency.numbering import Numbering
+from omnigraph.tables.adjacency.segment import Arrays, Header, HeldArrays
+from omnigraph.tables.table import Fragment, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+Direction = Literal["out", "in", "both"]
+_serials = itertools.count()
+READ_ROWS = 8_000_000
+"""Edges whose ends are in memory as texts at the same time."""
+
+
+@dataclass(frozen=True)
+class EndNumbers:
+    """Both ends of some edges, in the order of their rows."""
+
+    src: np.ndarray
+    dst: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.src.nbytes + self.dst.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+class EdgeBase:
+    """The edges of some fragments: both ends by row (-1 for a deleted one), and neighbours both ways.
+
+    Arrays: `src`, `dst`, `deleted`, and for `out` and `in` `_starts` and `_targets`, where each edge counts.
+    """
+
+    def __init__(self, header: Header, arrays: Arrays, nodes: tuple[int, int]) -> None:
+        self.header = header
+        self.arrays = arrays
+        self.nodes = nodes
+        """How many numbers the sources and the targets had."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.arrays.nbytes
+
+    def listed(self, direction: Direction) -> Csr:
+        """A neighbour for each edge that leads there."""
+        nodes = self.nodes[0 if direction == "out" else 1]
+        return Csr(self.arrays, f"{direction}_starts", f"{direction}_targets", nodes, self.header.count)
+
+    @cached_property
+    def _once(self) -> dict[str, Csr]:
+        return {}
+
+    def once(self, direction: Direction) -> Csr:
+        """Each neighbour once."""
+        import numpy as np
+
+        listed = self.listed(direction)
+        if not self.header.has_parallel:
+            return listed
+        if direction not in self._once:
+            degrees = listed.degrees
+            near = np.repeat(np.arange(len(degrees), dtype=np.int32), degrees)
+            far = self.arrays.whole(f"{direction}_targets")
+            self._once[direction] = csr_of(near, far, len(degrees), _width(far), each=False)[0]
+        return self._once[direction]
+
+    def rows(self, rows: np.ndarray) -> EndNumbers:
+        """Both ends of some covered rows."""
+        if len(rows) <= 1024 and self.arrays.held("src") is None:
+            import numpy as np
+
+            firsts = rows.tolist()
+            lasts = [row + 1 for row in firsts]
+            ends = [self.arrays.slices(name, firsts, lasts) for name in ("src", "dst")]
+            src, dst = (np.concatenate(parts) if parts else np.zeros(0, np.int32) for parts in ends)
+            return EndNumbers(src, dst)
+        return EndNumbers(self.arrays.whole("src")[rows], self.arrays.whole("dst")[rows])
+
+
+def _width(far: np.ndarray) -> int:
+    return int(far.max()) + 1 if len(far) else 1
+
+
+class Edges:
+    """One version of an edge table, in the numbers of its nodes."""
+
+    def __init__(
+        self,
+        base: EdgeBase,
+        found: Cover,
+        rest: Sequence[EndNumbers],
+        source: Nodes,
+        target: Nodes,
+        fragments: Sequence[Fragment],
+    ) -> None:
+        import numpy as np
+
+        self.serial = next(_serials)
+        self.base = base
+        self.cover = found
+        self.source, self.target = source, target
+        self._fragments = fragments
+        self._by_fragment = dict(zip(found.rest, rest, strict=True))
+        self._added = EndNumbers(
+            *(
+                np.concatenate([np.zeros(0, np.int32), *(getattr(ends, name) for ends in rest)])
+                for name in ("src", "dst")
+            )
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return self._added.nbytes + int(self.cover.gone.nbytes)
+
+    @cached_property
+    def _removed(self) -> EndNumbers:
+        return self.base.rows(self.cover.gone)
+
+    def neighbours(self, direction: Direction, *, each: bool) -> Adjacency:
+        """Of every node that lives; once, or for `each` edge that leads there."""
+        if direction == "both" or not self._is_sound:
+            return self._assembled(direction, each)
+        return self._composed(direction, each)
+
+    def _composed(self, direction: Literal["out", "in"], each: bool) -> Adjacency:
+        removed, added = self._removed, self._added
+        minus, plus = (removed.src, removed.dst), (added.src, added.dst)
+        base = self.base
+        size, width = self.source.size, max(self.target.size, base.nodes[1])
+        if direction == "in":
+            minus, plus = minus[::-1], plus[::-1]
+            size, width = self.target.size, max(self.source.size, base.nodes[0])
+        below = base.listed(direction) if each else base.once(direction)
+        return patched(below, size, minus, plus, width, each=each, listed=lambda: base.listed(direction))
+
+    @cached_property
+    def _is_sound(self) -> bool:
+        """Does every edge join two nodes that live? Every write sees to that; a damaged graph may be otherwise."""
+        import numpy as np
+
+        ways: tuple[tuple[Literal["out", "in"], Nodes, np.ndarray], ...] = (
+            ("out", self.source, self._added.src),
+            ("in", self.target, self._added.dst),
+        )
+        for _, nodes, added in ways:
+            if len(added) and int(added.max()) >= nodes.size:
+                return False
+        for (direction, nodes, _), known in zip(ways, self.base.nodes, strict=True):
+            dead = np.arange(nodes.size, max(known, nodes.size))
+            if nodes.live is not None:
+                dead = np.concatenate([np.flatnonzero(~nodes.live), dead])
+            if len(dead) and self._composed(direction, each=True).counts(dead).any():
+                return False
+        return True
+
+    def _assembled(self, direction: Direction, each: bool) -> Adjacency:
+        """From every edge, without those that join nothing."""
+        import numpy as np
+
+        ends = self.ends()
+        near, far, size = ends.src, ends.dst, self.source.size
+        present = (near >= 0) & (far >= 0)
+        near, far, width = near[present], far[present], self.target.size
+        if direction == "in":
+            near, far, size, width = far, near, width, size
+        elif direction == "both":
+            near, far = np.concatenate([near, far]), np.concatenate([far, near])
+        return Adjacency(csr_of(near, far, size, width, each=each)[0], size, width, is_alone=True)
+
+    def ends(self) -> EndNumbers:
+        """Both ends of every edge, in the order of a scan; -1 for a node that the version does not have."""
+        import numpy as np
+
+        covered = {fragment: (first, last) for first, last, fragment in self.cover.present}
+        parts: list[EndNumbers] = []
+        for fragment in self._fragments:
+            if fragment not in covered:
+                parts.append(self._by_fragment[fragment])
+                continue
+            first, last = covered[fragment]
+            src, dst = (self.base.arrays.whole(name)[first:last] for name in ("src", "dst"))
+            gone = self.cover.gone
+            gone = gone[np.searchsorted(gone, first) : np.searchsorted(gone, last)] - first
+            kept = src >= 0
+            kept[gone] = False
+            parts.append(EndNumbers(src, dst) if kept.all() else EndNumbers(src[kept], dst[kept]))
+        whole = [np.concatenate([np.zeros(0, np.int32), *(getattr(p, name) for p in parts)]) for name in ("src", "dst")]
+        return EndNumbers(_living(whole[0], self.source), _living(whole[1], self.target))
+
+
+def _living(numbers: np.ndarray, nodes: Nodes) -> np.ndarray:
+    """The same numbers, -1 for those that the version does not have."""
+    import numpy as np
+
+    if nodes.live is None and (len(numbers) == 0 or int(numbers.max()) < nodes.size):
+        return numbers
+    known = numbers < nodes.size
+    inside = np.where(known, numbers, 0)
+    lives = known if nodes.live is None else known & nodes.live[inside]
+    return np.where(lives, numbers, -1).astype(np.int32)
+
+
+NumberEnds = Callable[[Table, Sequence[Fragment], Numbering, Numbering], list[EndNumbers]]
+"""The ends of the rows of some fragments; ids that have no number get one."""
+
+
+def edges_at(
+    table: Table, base: EdgeBase, source: Nodes, target: Nodes, number_ends: NumberEnds, most_changed: int
+) -> Edges | None:
+    """The version on top of what is covered; None when it is too far from that."""
+    found = cover(table, base.header.covers, base.arrays)
+    if found.changed_rows > most_changed:
+        return None
+    rest = number_ends(table, found.rest, source.numbering, target.numbering)
+    rows = base.header.count - len(found.gone) + sum(len(ends) for ends in rest)
+    return Edges(base, found, rest, source, target, table.fragments) if rows == table.rows else None
+
+
+def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_by: tuple[str, ...] = ()) -> EdgeBase:
+    """From the ends of every stored row of a version, -1 for deleted ones."""
+    import numpy as np
+
+    live = ends.src >= 0
+    src, dst = (ends.src, ends.dst) if live.all() else (ends.src[live], ends.dst[live])
+    out, has_parallel = csr_of(src, dst, sizes[0], sizes[1], each=True)
+    back, _ = csr_of(dst, src, sizes[1], sizes[0], each=True)
+    arrays = {
+        "deleted": np.flatnonzero(~live).astype(np.int32),
+        "out_starts": out.arrays.whole("starts"),
+        "in_starts": back.arrays.whole("starts"),
+        "out_targets": out.arrays.whole("targets"),
+        "in_targets": back.arrays.whole("targets"),
+        "src": ends.src,
+        "dst": ends.dst,
+    }
+    header = Header("edges", covers_of(table), len(src), numbered_by, has_parallel=has_parallel)
+    return EdgeBase(header, HeldArrays(arrays), sizes)
+
+
+def stored_ends(table: Table, source: Numbering, target: Numbering) -> EndNumbers:
+    """Both ends of every stored row of a version, in the order of its fragments; -1 for rows that it has deleted."""
+    import numpy as np
+
+    total = sum(table.stored_rows[fragment.id] for fragment in table.fragments)
+    src, dst = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
+    first = 0
+    for group in _groups(table):
+        rows = table.read(["src", "dst"], fragments=[fragment.id for fragment in group])
+        kept = []
+        for fragment in group:
+            stored = table.stored_rows[fragment.id]
+            kept.append(first + np.delete(np.arange(stored), table.deleted_offsets(fragment)))
+            first += stored
+        places = np.concatenate(kept)
+        src[places] = source.numbers(_whole(rows.column("src")), add=True)
+        dst[places] = target.numbers(_whole(rows.column("dst")), add=True)
+    return EndNumbers(src, dst)
+
+
+def _groups(table: Table) -> list[list[Fragment]]:
+    groups: list[list[Fragment]] = []
+    rows = 0
+    for fragment in table.fragments:
+        if not groups or rows + fragment.rows > READ_ROWS:
+            groups.append([])
+            rows = 0
+        groups[-1].append(fragment)
+        rows += fragment.rows
+    return groups
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -1,0 +1,267 @@
+"""The adjacency of a graph's tables at any version: what is stored, what is held, and what has to be made.
+
+A numbering of a node table, and the edges that some fragments have in it, serve every version that is not far from them: small
+commits, branches and older states. What is too far gets others: stored ones that fit, or new ones in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import StorageError
+from omnigraph.runtime import ByteCache
+from omnigraph.storage import Store
+from omnigraph.tables.adjacency.cover import covers_of
+from omnigraph.tables.adjacency.edges import EdgeBase, Edges, EndNumbers, edge_base, edges_at, stored_ends
+from omnigraph.tables.adjacency.nodes import Nodes, NumberedColumn, base_column, nodes_at
+from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
+from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
+from omnigraph.tables.table import Fragment, Table, fragment_of_address
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+FOLDER = "_adjacency"
+CHANGED_SHARE = 8
+"""A version may differ from what is covered in one row of so many, or in `CHANGED_ROWS`."""
+CHANGED_ROWS = 4_096
+TRIED = 4
+"""Stored segments that are opened to find one that fits."""
+
+
+class AdjacencyIndex:
+    """Thread-safe: whatever two threads make at the same time is made twice, and either is right."""
+
+    def __init__(self, root: str, cache: ByteCache, store: Store | None) -> None:
+        self._root = root
+        self._cache = cache
+        self._store = store
+        """None: nothing is stored."""
+        self._lost: set[str] = set()
+        """Segments that could not be read."""
+        self._listed: dict[str, tuple[object, list[str]]] = {}
+
+    def forget(self, key: str) -> None:
+        """A segment cannot be read: go on without it, and without what stands on it."""
+        self._lost.add(key)
+        self._cache.drop(lambda known: _stands_on(known, self._root))
+
+    def has_written(self, path: str) -> None:
+        """A segment of a table was stored."""
+        self._listed.pop(path, None)
+
+    # ------------------------------------------------------------ nodes
+
+    def nodes(self, table: Table) -> Nodes:
+        return self._cache.get(("nodes", self._root, table.path, table.version), lambda: self._make_nodes(table))
+
+    def _make_nodes(self, table: Table) -> Nodes:
+        key = ("numbering", self._root, table.path)
+        numbering: Numbering | None = self._cache.find(key)
+        if numbering is not None and (nodes := self._nodes_in(table, numbering)) is not None:
+            return nodes
+        for segment in self.segments(table, "nodes"):
+            numbering = Numbering(SortedIds(segment.header, segment, segment.name))
+            if (nodes := self._nodes_in(table, numbering)) is not None:
+                self._cache.replace(key, numbering)
+                return nodes
+        numbering = Numbering(ids_of(table))
+        self._cache.replace(key, numbering)
+        nodes = nodes_at(table, numbering, self.number_rows, table.rows)
+        assert nodes is not None, "a numbering covers the version that it was made from"
+        return nodes
+
+    def _nodes_in(self, table: Table, numbering: Numbering) -> Nodes | None:
+        most = _most_changed(len(numbering.base))
+        return None if numbering.arrivals > most else nodes_at(table, numbering, self.number_rows, most)
+
+    def number_rows(self, table: Table, fragments: Sequence[Fragment], numbering: Numbering) -> list[np.ndarray]:
+        """The numbers of the rows of some fragments."""
+        made = self._by_fragment(("numbers", self._root, table.path, numbering.serial), table, fragments, ["id"])
+        return [
+            self._cache.get(key, lambda rows=rows: numbering.numbers(rows().column("id"), add=True))  # type: ignore[misc]
+            for key, rows in made
+        ]
+
+    def column(self, table: Table, nodes: Nodes, name: str) -> NumberedColumn:
+        import pyarrow as pa
+
+        if name == "id":
+            arrived = pa.array(nodes.numbering.arrived(nodes.size), pa.utf8())
+            texts = (
+                pa.concat_arrays([nodes.numbering.base.texts, arrived]) if len(arrived) else nodes.numbering.base.texts
+            )
+            return NumberedColumn(texts, nodes.moved[0][:0], arrived[:0], nodes.size)
+        key = (
+            self._root,
+            table.path,
+            nodes.numbering.serial,
+            table.column_identity(name),
+            tuple(first for first, _, _ in nodes.cover.present),
+        )
+        base = self._cache.get(("base column", *key), lambda: base_column(table, nodes, name))
+        rest = [fragment for fragment, _ in nodes.rest]
+        if not rest:
+            return NumberedColumn(base, nodes.moved[0], pa.array([], base.type), nodes.size)
+        made = self._by_fragment(("cells", *key[:2], key[3]), table, rest, [name])
+        cells = [self._cache.get(at, lambda rows=rows: rows().column(name)) for at, rows in made]  # type: ignore[misc]
+        moved, order = nodes.moved
+        values = pa.concat_arrays(cells).take(pa.array(order))
+        return NumberedColumn(base, moved, values, nodes.size)
+
+    # ------------------------------------------------------------ edges
+
+    def edges(self, table: Table, source: Nodes, target: Nodes, versions: object) -> Edges:
+        """`versions`: those of the node tables."""
+        ends = (source.numbering.serial, source.size, target.numbering.serial, target.size)
+        key = ("edges", self._root, table.path, table.version, versions, ends)
+        return self._cache.get(key, lambda: self._make_edges(table, source, target))
+
+    def _make_edges(self, table: Table, source: Nodes, target: Nodes) -> Edges:
+        key = ("edge base", self._root, table.path, source.numbering.serial, target.numbering.serial)
+        base: EdgeBase | None = self._cache.find(key)
+        if base is not None and (edges := self._edges_on(table, base, source, target)) is not None:
+            return edges
+        names = (source.numbering.base.name, target.numbering.base.name)
+        for segment in self.segments(table, "edges") if all(names) else ():
+            if segment.header.numbered_by != names:
+                continue
+            base = EdgeBase(segment.header, segment, (len(source.numbering.base), len(target.numbering.base)))
+            if (edges := self._edges_on(table, base, source, target)) is not None:
+                self._cache.replace(key, base)
+                return edges
+        ends = stored_ends(table, source.numbering, target.numbering)
+        base = edge_base(table, ends, (source.numbering.size, target.numbering.size))
+        self._cache.replace(key, base)
+        made = edges_at(table, base, source, target, self.number_ends, table.rows)
+        assert made is not None, "edges cover the version that they were made from"
+        return made
+
+    def _edges_on(self, table: Table, base: EdgeBase, source: Nodes, target: Nodes) -> Edges | None:
+        return edges_at(table, base, source, target, self.number_ends, _most_changed(base.header.count))
+
+    def is_at_hand(self, table: Table, source: Nodes, target: Nodes) -> bool:
+        """Is there something that the edges of a version can stand on, without reading all of them?"""
+        serials = (source.numbering.serial, target.numbering.serial)
+        if ("edge base", self._root, table.path, *serials) in self._cache:
+            return True
+        names = (source.numbering.base.name, target.numbering.base.name)
+        return all(names) and any(segment.header.numbered_by == names for segment in self.segments(table, "edges"))
+
+    def number_ends(
+        self, table: Table, fragments: Sequence[Fragment], source: Numbering, target: Numbering
+    ) -> list[EndNumbers]:
+        key = ("ends", self._root, table.path, source.serial, target.serial)
+        made = self._by_fragment(key, table, fragments, ["src", "dst"])
+
+        def numbered(rows: Any) -> EndNumbers:
+            read = rows()
+            return EndNumbers(
+                source.numbers(read.column("src"), add=True), target.numbers(read.column("dst"), add=True)
+            )
+
+        return [self._cache.get(at, lambda rows=rows: numbered(rows)) for at, rows in made]  # type: ignore[misc]
+
+    # ------------------------------------------------------------ reading
+
+    def _by_fragment(
+        self, key: tuple[Any, ...], table: Table, fragments: Sequence[Fragment], columns: list[str]
+    ) -> list[tuple[tuple[Any, ...], Any]]:
+        """For each fragment the key of what is held of it, and a function that gives its rows: read together, once."""
+        keys = [(*key, fragment.content) for fragment in fragments]
+        missing = [fragment for fragment, at in zip(fragments, keys, strict=True) if at not in self._cache]
+        read: dict[int, pa.RecordBatch] = {}
+
+        def rows_of(fragment: Fragment) -> pa.RecordBatch:
+            if not read:
+                read.update(_rows_by_fragment(table, missing if fragment in missing else [fragment], columns))
+            if fragment.id not in read:
+                read.update(_rows_by_fragment(table, [fragment], columns))
+            return read[fragment.id]
+
+        return [(at, lambda fragment=fragment: rows_of(fragment)) for fragment, at in zip(fragments, keys, strict=True)]
+
+    def segments(self, table: Table, kind: str) -> Iterator[Segment]:
+        """Stored segments of a table, those first that cover about as many rows as the version has."""
+        if self._store is None:
+            return
+        names = self._names(table)
+        tried = 0
+        for name in sorted(names, key=lambda name: (abs(_rows_in(name) - table.rows), name)):
+            key = f"{table.path}/{FOLDER}/{name}"
+            if key in self._lost or tried == TRIED:
+                continue
+            tried += 1
+            try:
+                segment = self._opened(key, self._store)
+            except SegmentLostError:
+                self._lost.add(key)
+                continue
+            if segment.header.kind == kind:
+                yield segment
+
+    def _opened(self, key: str, store: Store) -> Segment:
+        return self._cache.get(("segment", self._root, key), lambda: open_segment(key, store, self._cache, self._root))
+
+    def _names(self, table: Table) -> list[str]:
+        """What is stored of a table; listed again for each of its versions that asks."""
+        known = self._listed.get(table.path)
+        if known is not None and known[0] == table.version:
+            return known[1]
+        assert self._store is not None
+        try:
+            found = [info.key.rsplit("/", 1)[1] for info in self._store.list(f"{table.path}/{FOLDER}")]
+        except StorageError:
+            return []
+        names = [name for name in found if _rows_in(name) >= 0]
+        self._listed[table.path] = (table.version, names)
+        return names
+
+
+def _most_changed(rows: int) -> int:
+    return max(rows // CHANGED_SHARE, CHANGED_ROWS)
+
+
+def _rows_in(name: str) -> int:
+    """How many rows a segment covers, by its name; -1 for the name of something else."""
+    rows, _, rest = name.partition("-")
+    return int(rows) if rows.isdigit() and rest.endswith(".adj") else -1
+
+
+def ids_of(table: Table) -> SortedIds:
+    """The ids of a version, as it is read now."""
+    import numpy as np
+    import pyarrow as pa
+
+    covers = covers_of(table)
+    total, kept, first = sum(covered.rows for covered in covers), [], 0
+    for fragment in table.fragments:
+        stored = table.stored_rows[fragment.id]
+        kept.append(first + np.delete(np.arange(stored), table.deleted_offsets(fragment)))
+        first += stored
+    column = table.read(["id"]).column("id")
+    ids = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.utf8())
+    return sorted_ids(ids, np.concatenate(kept) if kept else np.zeros(0, np.int64), total, covers)
+
+
+def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list[str]) -> dict[int, pa.RecordBatch]:
+    import numpy as np
+    import pyarrow as pa
+
+    ids = sorted(fragment.id for fragment in fragments)
+    rows = table.read(columns, fragments=ids, with_address=True).combine_chunks()
+    owners = fragment_of_address(rows.column("_rowaddr").to_numpy().astype(np.int64))
+    found = {}
+    for fragment in fragments:
+        first, last = np.searchsorted(owners, fragment.id, "left"), np.searchsorted(owners, fragment.id, "right")
+        part = rows.slice(first, last - first).select(columns).combine_chunks()
+        arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in part.columns]
+        found[fragment.id] = pa.RecordBatch.from_arrays(arrays, names=columns)
+    return found
+
+
+def _stands_on(key: object, root: str) -> bool:
+    kinds = {"nodes", "numbering", "numbers", "edges", "edge base", "ends", "base column", "segment", "array", "block"}
+    return isinstance(key, tuple) and key[0] in kinds and key[1] == root

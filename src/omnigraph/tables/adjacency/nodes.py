@@ -1,0 +1,244 @@
+"""A node table at one version: which numbers live, in which order, and its columns by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from omnigraph.tables.adjacency.cover import Cover, cover
+from omnigraph.tables.adjacency.numbering import Numbering
+from omnigraph.tables.table import OFFSET_BITS, Fragment, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Numbers below `size` are known here; `live` says which of them the version has (None: all)."""
+
+    numbering: Numbering
+    size: int
+    live: np.ndarray | None
+    cover: Cover
+    rest: tuple[tuple[Fragment, np.ndarray], ...]
+    """Fragments that are not covered, with the numbers of their rows."""
+
+    @property
+    def nbytes(self) -> int:
+        return (0 if self.live is None else self.size) + sum(int(numbers.nbytes) for _, numbers in self.rest)
+
+    @property
+    def rows(self) -> int:
+        return self.size if self.live is None else int(self.live.sum())
+
+    @property
+    def is_plain(self) -> bool:
+        """Do all numbers live, in the order of their ids?"""
+        return self.live is None and self.size == len(self.numbering.base)
+
+    def numbers(self, ids: pa.Array) -> np.ndarray:
+        """The numbers of ids, -1 for one that the version does not have."""
+        found = self.numbering.numbers(ids)
+        found[found >= self.size] = -1
+        if self.live is not None:
+            found[~self.live[found]] = -1
+        return found
+
+    def ids(self, numbers: np.ndarray) -> pa.Array:
+        return self.numbering.ids(numbers)
+
+    @cached_property
+    def living(self) -> np.ndarray:
+        """The numbers that live, in the order of their ids."""
+        import numpy as np
+
+        base = self.numbering.base
+        numbers = np.arange(len(base), dtype=np.int32)
+        arrived = self.numbering.arrived(self.size)
+        if arrived:
+            order = sorted(range(len(arrived)), key=lambda place: arrived[place].encode())
+            places = base.lower_bounds([arrived[place] for place in order])
+            numbers = np.insert(numbers, places, np.array(order, np.int32) + len(base))
+        return numbers if self.live is None else numbers[self.live[numbers]]
+
+    @cached_property
+    def _ordinals(self) -> np.ndarray | None:
+        import numpy as np
+
+        if self.is_plain:
+            return None
+        ordinals = np.full(self.size, -1, np.int32)
+        ordinals[self.living] = np.arange(len(self.living), dtype=np.int32)
+        return ordinals
+
+    def ordinals(self, numbers: np.ndarray) -> np.ndarray:
+        """Places of ids among the sorted ids of the version: any two numberings agree on them."""
+        return numbers if self._ordinals is None else self._ordinals[numbers]
+
+    def ids_at(self, ordinals: np.ndarray) -> pa.Array:
+        return self.ids(ordinals if self._ordinals is None else self.living[ordinals])
+
+    # ------------------------------------------------------------ rows
+
+    @cached_property
+    def moved(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers whose rows are not covered, ascending, and the places of these rows: through all such fragments."""
+        import numpy as np
+
+        if not self.rest:
+            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        numbers = np.concatenate([numbers for _, numbers in self.rest])
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], order
+
+    def addresses(self, table: Table, numbers: np.ndarray) -> np.ndarray:
+        """Where the rows of some living numbers are."""
+        import numpy as np
+
+        base, (moved, _) = self.numbering.base, self.moved
+        found = np.zeros(len(numbers), np.int64)
+        at = np.searchsorted(moved, numbers)
+        at[at == len(moved)] = 0
+        is_moved = moved[at] == numbers if len(moved) else np.zeros(len(numbers), bool)
+        plain = np.flatnonzero(~is_moved)
+        listed = numbers[plain].tolist()
+        order = base.arrays.held("order")
+        if order is None:
+            parts = base.arrays.slices("order", listed, [number + 1 for number in listed])
+            rows = np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
+        else:
+            rows = order[listed].astype(np.int64)
+        starts = np.array([first for first, _, _ in self.cover.present], np.int64)
+        ids = np.array([fragment.id for _, _, fragment in self.cover.present], np.int64)
+        owner = np.searchsorted(starts, rows, "right") - 1
+        if len(rows):
+            found[plain] = (ids[owner] << OFFSET_BITS) | (rows - starts[owner])
+        if is_moved.any():
+            found[is_moved] = self._rest_addresses(table)[self.moved[1][at[is_moved]]]
+        return found
+
+    def _rest_addresses(self, table: Table) -> np.ndarray:
+        """Of every row of the fragments that are not covered."""
+        import numpy as np
+
+        parts = []
+        for fragment, numbers in self.rest:
+            offsets = np.arange(table.stored_rows[fragment.id])
+            live = np.delete(offsets, table.deleted_offsets(fragment))
+            assert len(live) == len(numbers), "a number for each row"
+            parts.append((fragment.id << OFFSET_BITS) | live)
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class NumberedColumn:
+    """A column by number: below `len(base)` that of the covered rows, unless the number's row is another by now."""
+
+    base: pa.Array
+    moved: np.ndarray
+    values: pa.Array
+    """Of the numbers that moved."""
+    size: int
+
+    @property
+    def nbytes(self) -> int:
+        """Without the base, which is held for itself."""
+        return int(self.moved.nbytes + self.values.nbytes)
+
+    @cached_property
+    def whole(self) -> pa.Array:
+        import numpy as np
+        import pyarrow as pa
+
+        if len(self.moved) == 0 and self.size == len(self.base):
+            return self.base
+        places = np.full(self.size, len(self.base) + len(self.values), np.int64)
+        places[: len(self.base)] = np.arange(len(self.base))
+        places[self.moved] = len(self.base) + np.arange(len(self.moved))
+        return pa.concat_arrays([self.base, self.values, pa.nulls(1, self.base.type)]).take(pa.array(places))
+
+    def take(self, numbers: np.ndarray) -> pa.Array:
+        import numpy as np
+        import pyarrow as pa
+
+        if len(self.moved) == 0:
+            return self.base.take(pa.array(numbers))
+        at = np.searchsorted(self.moved, numbers)
+        at[at == len(self.moved)] = 0
+        is_moved = self.moved[at] == numbers
+        if not is_moved.any():
+            return self.base.take(pa.array(numbers))
+        plain, others = np.flatnonzero(~is_moved), np.flatnonzero(is_moved)
+        cells = pa.concat_arrays([self.base.take(pa.array(numbers[plain])), self.values.take(pa.array(at[others]))])
+        return cells.take(pa.array(np.argsort(np.concatenate([plain, others]), kind="stable")))
+
+
+NumberRows = Callable[[Table, Sequence[Fragment], Numbering], list["np.ndarray"]]
+"""The numbers of the rows of some fragments; ids that have none get one."""
+
+
+def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_changed: int) -> Nodes | None:
+    """The version in these numbers; None when it is too far from what they cover."""
+    import numpy as np
+
+    base = numbering.base
+    found = cover(table, base.header.covers, base.arrays)
+    if found.changed_rows > most_changed:
+        return None
+    rest = tuple(zip(found.rest, number_rows(table, found.rest, numbering), strict=True))
+    size = numbering.size
+    if found.is_exact and size == len(base):
+        return Nodes(numbering, size, None, found, ())
+    live = np.zeros(size, bool)
+    live[: len(base)] = True
+    if len(found.gone):
+        live[base.arrays.whole("numbers")[found.gone]] = False
+    for _, numbers in rest:
+        live[numbers] = True
+    nodes = Nodes(numbering, size, None if live.all() else live, found, rest)
+    return nodes if nodes.rows == table.rows else None
+
+
+def base_column(table: Table, nodes: Nodes, name: str) -> pa.Array:
+    """A column of the covered rows, by number; null for rows that lie in a fragment which the version does not have."""
+    import numpy as np
+    import pyarrow as pa
+
+    base, type_ = nodes.numbering.base, table.schema.field(name).type
+    stored = {
+        first: column
+        for (first, _, _), column in zip(
+            nodes.cover.present,
+            stored_columns(table, name, [fragment for _, _, fragment in nodes.cover.present]),
+            strict=True,
+        )
+    }
+    parts, first = [], 0
+    for covered in base.header.covers:
+        parts.append(stored[first] if first in stored else pa.nulls(covered.rows, type_))
+        first += covered.rows
+    whole = pa.concat_arrays(parts) if parts else pa.array([], type_)
+    order = base.arrays.whole("order")
+    is_in_order = len(order) == len(whole) and bool(np.array_equal(order, np.arange(len(order))))
+    return whole if is_in_order else whole.take(pa.array(order))
+
+
+def stored_columns(table: Table, name: str, fragments: list[Fragment]) -> list[pa.Array]:
+    """A column of fragments as their files have it."""
+    import pyarrow as pa
+
+    if not fragments:
+        return []
+    column = table.read_stored([name], [fragment.id for fragment in fragments]).column(0)
+    whole = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    parts, first = [], 0
+    for fragment in fragments:
+        rows = table.stored_rows[fragment.id]
+        parts.append(whole.slice(first, rows))
+        first += rows
+    assert first == len(whole), "every stored row was read"
+    return parts

@@ -1,0 +1,202 @@
+"""Numbers for the ids of one node table: places in a sorted list, then places in the order of arrival.
+
+A number never changes its id and no id has two, so whatever is held in numbers stays right while versions come and go: a version
+only says which numbers live. Numbers of the sorted list order as their ids do; those of later arrivals do not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays
+from omnigraph.tables.sorted_keys import prefix, prefixes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+FEW = 256
+"""Up to this many ids are found by binary search, more by hashing all of them."""
+FENCE = 8_192
+"""Every so many prefixes one is noted apart: where to look for the others."""
+BYTES_PER_ARRIVAL = 200
+
+_serials = itertools.count()
+
+
+class SortedIds:
+    """The ids of some fragments in ascending order, and which row has which."""
+
+    def __init__(self, header: Header, arrays: Arrays, name: str = "") -> None:
+        self.header = header
+        self.arrays = arrays
+        self.name = name
+        """Of the segment it is stored in; "" when it is not stored."""
+
+    def __len__(self) -> int:
+        return self.header.count
+
+    @property
+    def nbytes(self) -> int:
+        return self.arrays.nbytes
+
+    @property
+    def texts(self) -> pa.Array:
+        """All of them."""
+        import pyarrow as pa
+
+        ends, data = self.arrays.whole("ends"), self.arrays.whole("ids")
+        return pa.StringArray.from_buffers(len(self), pa.py_buffer(ends), pa.py_buffer(data))
+
+    def some(self, numbers: Sequence[int]) -> list[str]:
+        """Few of them."""
+        bounds = self.arrays.slices("ends", numbers, [number + 2 for number in numbers])
+        firsts, lasts = [int(bound[0]) for bound in bounds], [int(bound[1]) for bound in bounds]
+        return [bytes(data).decode() for data in self.arrays.slices("ids", firsts, lasts)]
+
+    def find(self, texts: Sequence[str]) -> list[int]:
+        """The number of each of few ids, -1 for one that is not there."""
+        places = self.lower_bounds(texts)
+        known = [place for place in places if place < len(self)]
+        there = dict(zip(known, self.some(known), strict=True))
+        return [place if there.get(place) == text else -1 for text, place in zip(texts, places, strict=True)]
+
+    def lower_bounds(self, texts: Sequence[str]) -> list[int]:
+        """How many ids are below each of these."""
+        import numpy as np
+
+        shared = self.header.shared
+        places, inside = [0] * len(texts), []
+        for place, text in enumerate(texts):
+            if text.startswith(shared):
+                inside.append(place)
+            else:
+                places[place] = 0 if text < shared else len(self)
+        if not inside or len(self) == 0:
+            return places
+        skipped = len(shared.encode())
+        wanted = np.array([prefix(texts[place].encode()[skipped:]) for place in inside], np.uint64)
+        fences = self.arrays.whole("fences")
+        firsts = np.maximum(np.searchsorted(fences, wanted, "left") - 1, 0) * FENCE
+        lasts = np.minimum(np.searchsorted(fences, wanted, "right") * FENCE, len(self))
+        parts = self.arrays.slices("prefixes", firsts.tolist(), lasts.tolist())
+        for place, first, number, part in zip(inside, firsts.tolist(), wanted, parts, strict=True):
+            low, high = (first + int(np.searchsorted(part, number, side)) for side in ("left", "right"))
+            places[place] = low if low == high else self._bisected(texts[place], low, high)
+        return places
+
+    def _bisected(self, text: str, low: int, high: int) -> int:
+        """The same among ids whose first bytes are the same."""
+        wanted = text.encode()
+        return bisect_left(range(len(self)), wanted, low, high, key=lambda number: self.some([number])[0].encode())
+
+
+class Numbering:
+    """Thread-safe. Two numberings of one table need not agree: what is held in numbers names the numbering by its serial."""
+
+    def __init__(self, base: SortedIds) -> None:
+        self.base = base
+        self.serial = next(_serials)
+        self._arrivals: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        return self.base.nbytes + len(self._texts) * BYTES_PER_ARRIVAL
+
+    @property
+    def size(self) -> int:
+        return len(self.base) + len(self._texts)
+
+    @property
+    def arrivals(self) -> int:
+        return len(self._texts)
+
+    def numbers(self, ids: pa.Array, *, add: bool = False) -> np.ndarray:
+        """The number of each id; one that has none gets one, or else is -1."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        if len(ids) <= FEW:
+            found = np.array(self.base.find(ids.to_pylist()), np.int32)
+        else:
+            texts = self.base.texts
+            found = np.asarray(pc.fill_null(pc.index_in(ids, value_set=texts), -1)).astype(np.int32)
+        for place in np.flatnonzero(found < 0).tolist():
+            found[place] = self._arrival(ids[place].as_py(), add)
+        return found
+
+    def _arrival(self, text: str, add: bool) -> int:
+        if not add:
+            return self._arrivals.get(text, -1)
+        with self._lock:
+            number = self._arrivals.setdefault(text, self.size)
+            if number == self.size:
+                self._texts.append(text)
+            return number
+
+    def ids(self, numbers: np.ndarray) -> pa.Array:
+        import pyarrow as pa
+
+        count = len(self.base)
+        if len(numbers) <= FEW:
+            listed = numbers.tolist()
+            stored = iter(self.base.some([number for number in listed if number < count]))
+            return pa.array(
+                [next(stored) if number < count else self._texts[number - count] for number in listed], pa.utf8()
+            )
+        texts = self.base.texts
+        if self._texts and int(numbers.max()) >= count:
+            texts = pa.concat_arrays([texts, pa.array(self._texts, pa.utf8())])
+        return texts.take(pa.array(numbers))
+
+    def arrived(self, size: int) -> list[str]:
+        """The ids that came after the sorted ones, up to a size."""
+        return self._texts[: size - len(self.base)]
+
+
+def sorted_ids(
+    ids: pa.Array, rows: np.ndarray, stored_rows: int, covers: tuple[Covered, ...], name: str = ""
+) -> SortedIds:
+    """Of rows that are live: their ids, and where each is among the `stored_rows` of the covered fragments."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    order = np.asarray(pc.sort_indices(ids)).astype(np.int64)
+    texts = ids.take(order)
+    shared = _common_beginning(texts[0].as_py(), texts[-1].as_py()) if len(texts) else ""
+    numbers = np.full(stored_rows, -1, np.int32)
+    numbers[rows[order]] = np.arange(len(order), dtype=np.int32)
+    ends, data = _buffers(texts)
+    first = prefixes(texts, len(shared.encode()))
+    arrays = {
+        "ends": ends,
+        "ids": data,
+        "prefixes": first,
+        "fences": first[::FENCE].copy(),
+        "order": rows[order].astype(np.int32),
+        "numbers": numbers,
+        "deleted": np.flatnonzero(numbers < 0).astype(np.int32),
+    }
+    return SortedIds(Header("nodes", covers, len(texts), shared=shared), HeldArrays(arrays), name)
+
+
+def _common_beginning(first: str, last: str) -> str:
+    different = (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return first[: next(different, min(len(first), len(last)))]
+
+
+def _buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Where each text ends, from 0 on, and their bytes."""
+    import numpy as np
+
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if data is None or len(texts) == 0:
+        return np.zeros(len(texts) + 1, np.int32), np.zeros(0, np.uint8)
+    return ends - ends[0], np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]

@@ -1,0 +1,349 @@
+"""A stored segment: named arrays in one file, read whole or by blocks.
+
+    magic (8 bytes), length and CRC-32 of the header (4 bytes each, little-endian), header (JSON), checksums, arrays
+
+Each array is a run of blocks, the last of which may be shorter, and starts at a multiple of 8. `checksums` has a CRC-32 for each
+block of each array; its own is in the header. A block is checked before anything in it is used. Files are read, not mapped: one that is cut short
+while it is mapped would end the process.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from omnigraph.errors import ObjectMissing, StorageError
+from omnigraph.runtime import ByteCache
+from omnigraph.storage import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MAGIC = b"OGADJ-1\n"
+BLOCK_BYTES = 64 * 1024
+FIRST_READ_BYTES = 128 * 1024
+"""Read at once: the header and its checksums, unless there are very many."""
+WHOLE_SHARE = 4
+"""An array of which more than one block in so many is wanted is read whole."""
+CHUNK_BYTES = 8 * 1024 * 1024
+SMALL_BYTES = 4 * BLOCK_BYTES
+"""An array that is no longer than this is always read whole."""
+
+Kind = Literal["nodes", "edges"]
+
+
+class SegmentLostError(Exception):
+    """A segment cannot be read, or is not as it was written. Whoever meets this reads on without it."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class Arrays(Protocol):
+    """Named arrays, in memory or in a file."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def whole(self, name: str) -> np.ndarray: ...
+
+    def held(self, name: str) -> np.ndarray | None:
+        """The same, if it is in memory."""
+
+    def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
+        """The parts [first, last) of one array."""
+
+
+@dataclass(frozen=True)
+class HeldArrays:
+    """Arrays in memory."""
+
+    arrays: Mapping[str, np.ndarray]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(array.nbytes) for array in self.arrays.values())
+
+    def whole(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def held(self, name: str) -> np.ndarray | None:
+        return self.arrays[name]
+
+    def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
+        array = self.arrays[name]
+        return [array[first:last] for first, last in zip(firsts, lasts, strict=True)]
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A fragment as a segment covers it: all rows of its files, but for those deleted in `deletions`."""
+
+    files: tuple[str, ...]
+    deletions: str
+    rows: int
+    """Those of its files, deleted ones included."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a segment is about. `numbered_by`: the segments that number the ends of its edges, source and target."""
+
+    kind: Kind
+    covers: tuple[Covered, ...]
+    count: int
+    """Of ids, or of edges."""
+    numbered_by: tuple[str, ...] = ()
+    shared: str = ""
+    """How all ids begin."""
+    has_parallel: bool = False
+    """Whether two edges have the same ends."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "covers": [{"files": list(c.files), "deletions": c.deletions, "rows": c.rows} for c in self.covers],
+            "count": self.count,
+            "numbered_by": list(self.numbered_by),
+            "shared": self.shared,
+            "has_parallel": self.has_parallel,
+        }
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Header:
+        covers = tuple(Covered(tuple(c["files"]), c["deletions"], c["rows"]) for c in value["covers"])
+        return cls(
+            value["kind"],
+            covers,
+            value["count"],
+            tuple(value["numbered_by"]),
+            value["shared"],
+            value["has_parallel"],
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an array is in the file, and which of the checksums is that of its first block."""
+
+    offset: int
+    length: int
+    type: str
+    first_block: int
+
+
+@dataclass(frozen=True)
+class _Block:
+    data: bytes
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.data)
+
+
+class Segment:
+    """A segment in a store. What is read of it is held in the cache. Every method may raise SegmentLostError."""
+
+    def __init__(self, key: str, header: Header, layout: _Layout, store: Store, cache: ByteCache, root: str) -> None:
+        self.key = key
+        self.header = header
+        self._layout = layout
+        self._store = store
+        self._cache = cache
+        self._root = root
+
+    @property
+    def nbytes(self) -> int:
+        """What is held for itself: its arrays are held one by one."""
+        return len(self._layout.checksums) * 4 + 1024
+
+    @property
+    def name(self) -> str:
+        return self.key.rsplit("/", 1)[-1]
+
+    def whole(self, name: str) -> np.ndarray:
+        array: np.ndarray = self._cache.get(("array", self._root, self.key, name), lambda: self._read_whole(name))
+        return array
+
+    def held(self, name: str) -> np.ndarray | None:
+        array: np.ndarray | None = self._cache.find(("array", self._root, self.key, name))
+        return array
+
+    def _read_whole(self, name: str) -> np.ndarray:
+        import numpy as np
+
+        place = self._layout.places[name]
+        (data,) = self._read([(place.offset, place.length)])
+        self._check(place.first_block, data)
+        return np.frombuffer(data, place.type)
+
+    def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
+        import numpy as np
+
+        place = self._layout.places[name]
+        type_ = np.dtype(place.type)
+        held = self.held(name)
+        spans = [(first * type_.itemsize, last * type_.itemsize) for first, last in zip(firsts, lasts, strict=True)]
+        if held is None:
+            wanted = {block for begin, end in spans for block in range(begin // BLOCK_BYTES, -(-end // BLOCK_BYTES))}
+            if place.length <= SMALL_BYTES or len(wanted) * WHOLE_SHARE * BLOCK_BYTES > place.length:
+                held = self.whole(name)
+            else:
+                blocks = self._blocks(name, place, sorted(wanted))
+                return [np.frombuffer(_joined(blocks, begin, end), type_) for begin, end in spans]
+        return [held[first:last] for first, last in zip(firsts, lasts, strict=True)]
+
+    def _blocks(self, name: str, place: _Place, wanted: Sequence[int]) -> dict[int, bytes]:
+        """Blocks of one array, by their number in it; those that are missing are read with as few requests as they allow."""
+        found: dict[int, bytes] = {}
+        missing: list[int] = []
+        for number in wanted:
+            held = self._cache.find(("block", self._root, self.key, name, number))
+            if held is None:
+                missing.append(number)
+            else:
+                found[number] = held.data
+        runs = [
+            (first * BLOCK_BYTES, min((last + 1) * BLOCK_BYTES, place.length)) for first, last in _consecutive(missing)
+        ]
+        for (begin, end), data in zip(
+            runs, self._read([(place.offset + begin, end - begin) for begin, end in runs]), strict=True
+        ):
+            self._check(place.first_block + begin // BLOCK_BYTES, data)
+            for start in range(begin, end, BLOCK_BYTES):
+                block = data[start - begin : start - begin + BLOCK_BYTES]
+                number = start // BLOCK_BYTES
+                found[number] = block
+                self._cache.put(("block", self._root, self.key, name, number), _Block(block))
+        return found
+
+    def _read(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        try:
+            found = self._store.get_ranges(self.key, spans)
+        except StorageError as error:
+            raise SegmentLostError(self.key) from error
+        if any(len(data) != length for data, (_, length) in zip(found, spans, strict=True)):
+            raise SegmentLostError(self.key)
+        return found
+
+    def _check(self, first: int, data: bytes) -> None:
+        """`data` begins with the block that has checksum `first`."""
+        view = memoryview(data)
+        for number, start in enumerate(range(0, len(data), BLOCK_BYTES)):
+            if zlib.crc32(view[start : start + BLOCK_BYTES]) != self._layout.checksums[first + number]:
+                raise SegmentLostError(self.key)
+
+    def check(self) -> None:
+        """Read everything."""
+        for name in self._layout.places:
+            self._read_whole(name)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the arrays of a file are."""
+
+    places: Mapping[str, _Place]
+    checksums: Sequence[int]
+
+
+def _joined(blocks: Mapping[int, bytes], begin: int, end: int) -> bytes:
+    """Some bytes of an array, given the blocks they lie in."""
+    first, last = begin // BLOCK_BYTES, -(-end // BLOCK_BYTES)
+    if begin == end:
+        return b""
+    data = blocks[first] if last - first == 1 else b"".join(blocks[number] for number in range(first, last))
+    return data[begin - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
+
+
+def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ascending numbers as runs (first, last)."""
+    start = previous = None
+    for number in numbers:
+        if previous is None or number != previous + 1:
+            if start is not None and previous is not None:
+                yield start, previous
+            start = number
+        previous = number
+    if start is not None and previous is not None:
+        yield start, previous
+
+
+# ---------------------------------------------------------------- files
+
+
+def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment:
+    """One request, unless its header is long. SegmentLostError."""
+    import struct
+
+    import numpy as np
+
+    try:
+        (data,) = store.get_ranges(key, [(0, FIRST_READ_BYTES)])
+        magic, length, crc = struct.unpack_from("<8sII", data)
+        if magic != MAGIC:
+            raise SegmentLostError(key)
+        if len(data) < 16 + length:
+            (more,) = store.get_ranges(key, [(len(data), 16 + length - len(data))])
+            data += more
+        text = data[16 : 16 + length]
+        if zlib.crc32(text) != crc:
+            raise SegmentLostError(key)
+        value = json.loads(text)
+        begin, count = 16 + length, value["blocks"]
+        if len(data) < begin + count * 4:
+            (more,) = store.get_ranges(key, [(len(data), begin + count * 4 - len(data))])
+            data += more
+        sums = data[begin : begin + count * 4]
+        if zlib.crc32(sums) != value["checksum"]:
+            raise SegmentLostError(key)
+        places = {name: _Place(*place) for name, place in value["arrays"].items()}
+        layout = _Layout(places, np.frombuffer(sums, "<u4").tolist())
+        return Segment(key, Header.of_json(value), layout, store, cache, root)
+    except (StorageError, struct.error, ValueError, KeyError, TypeError) as error:
+        raise SegmentLostError(key) from error
+
+
+def write_segment(key: str, header: Header, arrays: Mapping[str, np.ndarray], store: Store) -> int:
+    """Write a segment, whole or not at all; how many bytes it has."""
+    import struct
+
+    import numpy as np
+
+    parts: list[memoryview] = []
+    sums: list[int] = []
+    places: dict[str, list[Any]] = {}
+    offset = 0
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array).data.cast("B") if len(array) else memoryview(b"")
+        places[name] = [offset, len(data), array.dtype.newbyteorder("<").str, len(sums)]
+        sums += [zlib.crc32(data[start : start + BLOCK_BYTES]) for start in range(0, len(data), BLOCK_BYTES)]
+        parts += [data, memoryview(bytes(-len(data) % 8))]
+        offset += len(data) + -len(data) % 8
+    checksums = np.array(sums, "<u4").tobytes()
+    value = header.to_json() | {"blocks": len(sums), "checksum": zlib.crc32(checksums), "arrays": places}
+    # The header tells where the arrays are, which its own length decides: room is made for larger numbers.
+    begin = -(-(16 + len(json.dumps(value)) + 256 + len(checksums)) // 8) * 8
+    value["arrays"] = {name: [begin + at, *more] for name, (at, *more) in places.items()}
+    text = json.dumps(value, separators=(",", ":")).encode()
+    front = struct.pack("<8sII", MAGIC, len(text), zlib.crc32(text)) + text + checksums
+    store.fill(key, _chunks([memoryview(front.ljust(begin, b"\0")), *parts]))
+    return begin + offset
+
+
+def _chunks(parts: Sequence[memoryview]) -> Iterator[bytes]:
+    for part in parts:
+        for start in range(0, len(part), CHUNK_BYTES):
+            yield bytes(part[start : start + CHUNK_BYTES])
+
+
+def is_there(store: Store, key: str) -> bool:
+    try:
+        store.info(key)
+    except ObjectMissing:
+        return False
+    return True

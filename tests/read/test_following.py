@@ -1,0 +1,257 @@
+"""What is held in memory, and what is stored beside the tables, follows commits: every answer is that of a scan, and that of
+somebody who opens the graph now."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from read.graphs import query
+
+from omnigraph import Graph, init
+from omnigraph.maintenance.adjacency import refresh_adjacency
+from omnigraph.tables.adjacency import index, segment
+from omnigraph.views import Repository, View
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  tier: enum(free, pro) }
+node Team { name: String @key }
+edge Knows: Person -> Person
+edge PlaysFor: Person -> Team
+"""
+QUERIES = [
+    "match { $f knows $p } return { $p.name as p, $p.age as age, count($f) as n } order { n desc, p } limit 4",
+    "match { $f knows $p } return { $p as p, count($f) as n } order { n desc } limit 3",
+    "match { $a knows $b $b playsFor $t $a.age > 40 } return { $t.name as t, count($a) as n, sum($b.age) as s }",
+    'match { $a knows $b $b knows $c $c.tier = "pro" } return { $b.tier as t, count($a) as n }',
+    "match { $a $e:knows $b } return { $a.name as a, count($e) as n } order { n desc, a } limit 5",
+    "match { $a knows $b $a.age < $b.age } return { $a.name as a, $b.name as b } order { b, a } limit 6",
+    "match { $a <knows> $b } return { $b.tier as t, count($a) as n }",
+    "match { $a knows{1,3} $b $b playsFor $t } return { $t.name as t, count($a) as n }",
+    'match { $p: Person { name: "p7" } $p knows $f } return { $f.name as f, $f.age as age } order { f }',
+]
+
+
+class Story:
+    """Random commits on branches of one graph that stays open."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.graph: Graph = init(str(folder / "graph"), SCHEMA, durability="process")
+        self.branches = ["main"]
+        self.people: dict[str, set[str]] = {"main": set()}
+        self.made = 0
+        with self.graph.transaction() as tx:
+            for team in range(4):
+                tx.insert("Team", name=f"t{team}")
+            for number in range(30):
+                self._add_person(tx, "main", number)
+        with self.graph.transaction() as tx:
+            for _ in range(90):
+                self._add_edge(tx, "main")
+
+    @property
+    def repository(self) -> Repository:
+        return self.graph._repository
+
+    def _add_person(self, tx: object, branch: str, number: int | None = None) -> None:
+        name = f"p{self.made if number is None else number}"
+        self.made = max(self.made, int(name[1:])) + 1
+        age = self.random.choice([None, *range(20, 70)])
+        tx.upsert("Person", name=name, age=age, tier=self.random.choice(["free", "pro"]))  # type: ignore[attr-defined]
+        self.people[branch].add(name)
+
+    def _add_edge(self, tx: object, branch: str) -> None:
+        people = sorted(self.people[branch])
+        if self.random.random() < 0.3:
+            tx.insert("PlaysFor", from_=self.random.choice(people), to=f"t{self.random.randrange(4)}")  # type: ignore[attr-defined]
+        else:
+            tx.insert("Knows", from_=self.random.choice(people), to=self.random.choice(people[:12]))  # type: ignore[attr-defined]
+
+    def step(self) -> None:
+        roll, branch = self.random.random(), self.random.choice(self.branches)
+        people = self.people[branch]
+        if roll < 0.04 and len(self.branches) < 3:
+            name = f"b{self.made}"
+            self.graph.branches.create(name, branch)
+            self.branches.append(name)
+            self.people[name] = set(people)
+        elif roll < 0.08:
+            self.graph.optimize(branch)
+        elif roll < 0.14:
+            refresh_adjacency(self.repository, self.view(branch), min_rows=1)
+        else:
+            with self.graph.transaction(branch) as tx:
+                for _ in range(self.random.choice([1, 1, 1, 2, 8])):
+                    kind = self.random.random()
+                    if kind < 0.25:
+                        self._add_person(tx, branch)
+                    elif kind < 0.35:
+                        self._add_person(tx, branch, int(self.random.choice(sorted(people))[1:]))
+                    elif kind < 0.45 and len(people) > 15:
+                        gone = self.random.choice(sorted(people))
+                        people.discard(gone)
+                        tx.delete("Person", gone)
+                    elif kind < 0.55:
+                        tx.mutate(
+                            "query d($p: String) { delete Knows where from = $p }",
+                            {"p": self.random.choice(sorted(people))},
+                        )
+                    else:
+                        self._add_edge(tx, branch)
+
+    def view(self, branch: str) -> View:
+        return self.repository.head(branch)[1]
+
+    def check(self, *, cold: bool) -> None:
+        branch = self.random.choice(self.branches)
+        log = list(self.graph.commits(branch, limit=12))
+        commit = log[self.random.choice([0, 0, 0, self.random.randrange(len(log))])]
+        view = self.repository.view(self.repository.history.revisions.snapshot(commit.ref))
+        text = f"query q() {{ {self.random.choice(QUERIES)} }}"
+        expected = query(view, text, mode="scan").to_json()
+        assert query(view, text).to_json() == expected, text
+        assert query(view, text, mode="csr").to_json() == expected, text
+        if cold:
+            opened = Repository.open(str(self.graph.uri))
+            cold_view = opened.view(opened.history.revisions.snapshot(commit.ref))
+            assert query(cold_view, text).to_json() == expected, text
+
+
+def play(folder: Path, seed: int, steps: int) -> None:
+    story = Story(folder, seed)
+    for number in range(steps):
+        story.step()
+        story.check(cold=number % 8 == 0)
+
+
+@pytest.mark.parametrize(("seed", "rows"), [(1, index.CHANGED_ROWS), (2, 24)])
+def test_answers_follow_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, rows: int) -> None:
+    """`rows`: how far a version may be from what is held before that is made again."""
+    monkeypatch.setattr(index, "CHANGED_ROWS", rows)
+    play(tmp_path, seed, 60)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10, 20))
+def test_answers_follow_many_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(index, "CHANGED_ROWS", [4_096, 100, 24][seed % 3])
+    play(tmp_path, seed, 400)
+
+
+# ---------------------------------------------------------------- damage
+
+
+def _cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _flip(file: Path, share: float) -> None:
+    data = bytearray(file.read_bytes())
+    data[int((len(data) - 1) * share)] ^= 0x40
+    file.write_bytes(bytes(data))
+
+
+HARMS: dict[str, Callable[[Path], object]] = {
+    "removed": Path.unlink,
+    "empty": lambda file: file.write_bytes(b""),
+    "cut short": _cut_short,
+    "other bytes": lambda file: file.write_bytes(b"\xff" * file.stat().st_size),
+    "a bit of the header": lambda file: _flip(file, 0.0001),
+    "a bit of an array": lambda file: _flip(file, 0.5),
+    "a bit near the end": lambda file: _flip(file, 0.9),
+}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, dict[str, str]]:
+    """A graph with stored segments of several blocks, and what its queries answer."""
+    graph = init(str(tmp_path_factory.mktemp("stored") / "graph"), SCHEMA, durability="process")
+    numbers = random.Random(3)
+    with graph.transaction() as tx:
+        tx.insert_many("Team", [{"name": f"t{number}"} for number in range(4)])
+        tx.insert_many(
+            "Person", [{"name": f"p{n}", "age": n % 50 + 18, "tier": ["free", "pro"][n % 2]} for n in range(3_000)]
+        )
+        pairs = {
+            (numbers.randrange(3_000), min(numbers.randrange(3_000), numbers.randrange(3_000))) for _ in range(9_000)
+        }
+        tx.insert_many("Knows", [{"from": f"p{a}", "to": f"p{b}"} for a, b in sorted(pairs)])
+        tx.insert_many("PlaysFor", [{"from": f"p{n}", "to": f"t{n % 4}"} for n in range(3_000)])
+    view = graph._repository.head()[1]
+    assert len(refresh_adjacency(graph._repository, view, min_rows=1)) == 4
+    assert refresh_adjacency(graph._repository, view, min_rows=1) == []
+    texts = [f"query q() {{ {text} }}" for text in QUERIES if "{1,3}" not in text]
+    return graph, {text: query(view, text, mode="scan").to_json() for text in texts}
+
+
+def segments(graph: Graph) -> list[Path]:
+    return sorted(Path(graph.uri).glob("*/*/_adjacency/*.adj"))
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_segment_makes_no_read_fail_or_differ(stored: tuple[Graph, dict[str, str]], harm: str) -> None:
+    graph, answers = stored
+    for file in segments(graph):
+        before = file.read_bytes()
+        HARMS[harm](file)
+        try:
+            view = Repository.open(graph.uri).head()[1]
+            assert {text: query(view, text).to_json() for text in answers} == answers
+            findings = graph.verify().findings
+            assert [finding.object_kind for finding in findings] == ([] if harm == "removed" else ["adjacency"])
+        finally:
+            file.write_bytes(before)
+    assert graph.verify().is_whole
+
+
+def test_a_segment_that_goes_while_it_is_read_is_done_without(stored: tuple[Graph, dict[str, str]]) -> None:
+    graph, answers = stored
+    view = Repository.open(graph.uri).head()[1]
+    text = next(iter(answers))
+    query(view, 'query q() { match { $p: Person { name: "p7" } $p knows $f } return { count($f) as n } }')
+    kept = {file: file.read_bytes() for file in segments(graph)}
+    try:
+        for file in kept:
+            file.unlink()
+        view.repository.tables.runtime.cache.drop(lambda key: key[0] in ("array", "block"))  # type: ignore[index]
+        assert query(view, text).to_json() == answers[text]
+    finally:
+        for file, data in kept.items():
+            file.write_bytes(data)
+
+
+def test_a_fresh_reader_reads_segments_and_no_edges(
+    stored: tuple[Graph, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, answers = stored
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("edges were read")
+
+    monkeypatch.setattr(index, "stored_ends", refuse)
+    monkeypatch.setattr(index, "ids_of", refuse)
+    view = Repository.open(graph.uri).head()[1]
+    assert {text: query(view, text).to_json() for text in answers} == answers
+
+
+def test_blocks_are_read_as_they_are_wanted(
+    stored: tuple[Graph, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, answers = stored
+    monkeypatch.setattr(segment, "SMALL_BYTES", 0)
+    monkeypatch.setattr(segment, "WHOLE_SHARE", 0)
+    view = Repository.open(graph.uri).head()[1]
+    assert {text: query(view, text).to_json() for text in answers} == answers
+
+
+def test_optimize_writes_a_damaged_segment_again(stored: tuple[Graph, dict[str, str]]) -> None:
+    graph, _ = stored
+    file = segments(graph)[0]
+    before = file.read_bytes()
+    _flip(file, 0.9)
+    repository = Repository.open(graph.uri)
+    assert refresh_adjacency(repository, repository.head()[1], min_rows=1) == [file.relative_to(graph.uri).as_posix()]
+    assert file.read_bytes() == before
