@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 
 from omnigraph.expressions.functions import SECONDS
 from omnigraph.expressions.interpreter import item_type, type_of
@@ -45,25 +44,31 @@ _SQL_TYPES = {
     Scalar.I32: "INT",
     Scalar.I64: "BIGINT",
     Scalar.U32: "BIGINT",
-    Scalar.U64: "DECIMAL(20, 0)",
+    Scalar.U64: "DECIMAL",
     Scalar.F32: "FLOAT",
     Scalar.F64: "DOUBLE",
     Scalar.DATE: "DATE",
-    Scalar.DATETIME: "TIMESTAMP_NTZ",
+    Scalar.DATETIME: "TIMESTAMPNTZ",
 }
-"""Engine-neutral types: unsigned integers are held in the next wider signed type, which Spark has too."""
+"""Engine-neutral types: unsigned integers are held in the next wider signed type, which Spark has too, or in 20 decimal digits."""
 
 F64 = PropertyType(Scalar.F64)
 
 
 def sql_type(type: PropertyType) -> exp.DataType:
-    base = _SQL_TYPES[Scalar.F32 if type.dimension is not None else type.scalar]
-    return _built(f"ARRAY<{base}>" if type.is_list or type.dimension is not None else base).copy()
+    base = _type_tree(_SQL_TYPES[Scalar.F32 if type.dimension is not None else type.scalar])
+    if not type.is_list and type.dimension is None:
+        return base
+    return exp.DataType(this=exp.DataType.Type.ARRAY, expressions=[base], nested=True)
 
 
-@cache
-def _built(text: str) -> exp.DataType:
-    return exp.DataType.build(text, dialect="spark")
+def _type_tree(name: str) -> exp.DataType:
+    """Made by hand: parsing a type's name loads the whole SQL parser, which a short read does not need."""
+    digits = [exp.DataTypeParam(this=exp.Literal.number(number)) for number in (20, 0)] if name == "DECIMAL" else None
+    tree = exp.DataType(this=exp.DataType.Type[name], nested=False)
+    if digits is not None:
+        tree.set("expressions", digits)
+    return tree
 
 
 def cast(expression: exp.Expression, type: PropertyType) -> exp.Cast:

@@ -14,13 +14,12 @@ from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.entities import objects
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.adjacency import Compact, despite_lost_segments
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import Output, RelationalQuery
 from omnigraph.read.strategies import Answer, Mode, Read, answer
 from omnigraph.read.union import united
-from omnigraph.tables.adjacency.segment import SegmentLostError
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.entities import Value
 from omnigraph.values.literals import Constant
@@ -55,14 +54,7 @@ def run_read(
             for part in plan.union.parts
         ]
         return united_result(plan, results, arguments, started)
-    read = Read(view, plan, arguments, mode)
-    while True:
-        try:
-            return _answered(read, started)
-        except SegmentLostError as lost:
-            # Stored adjacency is derived: the read goes on without it, each segment at most once.
-            view.repository.tables.adjacency.forget(lost.key)
-            read = Read(view, plan, arguments, mode)
+    return despite_lost_segments(view, lambda: _answered(Read(view, plan, arguments, mode), started))
 
 
 def _answered(read: Read, started: float) -> Result:

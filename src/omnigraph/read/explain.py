@@ -10,6 +10,7 @@ from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.plan import ReadPlan, TextQuery
 from omnigraph.read.execution import instant
+from omnigraph.read.inputs.adjacency import despite_lost_segments
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.read.strategies import InputChoice, Mode, Read, answer
@@ -78,7 +79,7 @@ def explain(
             parts[0].commit, parts[0].keys, inputs, choices, "\nUNION\n".join(part.sql for part in parts)
         )
     read = Read(view, plan, arguments, mode)
-    answered = answer(read)
+    answered = despite_lost_segments(view, lambda: answer(Read(view, plan, arguments, mode)))
     commit = view.snapshot.commit.id
     choices = (*embedded, *answered.choices)
     if answered.prepared is None:

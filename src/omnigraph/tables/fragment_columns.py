@@ -57,15 +57,22 @@ class FragmentColumns:
         self._lock = threading.Lock()
 
     def hold(
-        self, table: Table, fragment: Fragment, names: Sequence[str], *, at_once: bool = False
+        self,
+        table: Table,
+        fragment: Fragment,
+        names: Sequence[str],
+        rows_per_lookup: int = ROWS_PER_LOOKUP,
+        *,
+        at_once: bool = False,
     ) -> dict[str, pa.Array] | None:
-        """These columns of a fragment's live rows, in their order; None while it was not asked for often enough.
+        """These columns of a fragment's live rows, in their order; None while it was not asked for often enough: once for each
+        `rows_per_lookup`.
 
         Each call counts as one lookup, except one that wants them `at_once`.
         """
         keys = {name: _key(table, fragment, name) for name in names}
         use = self._counted(keys, (table.dataset.uri, fragment.content), 0 if at_once else 1)
-        if not at_once and use.lookups < max(MIN_LOOKUPS, fragment.rows // ROWS_PER_LOOKUP):
+        if not at_once and use.lookups < max(MIN_LOOKUPS, fragment.rows // rows_per_lookup):
             return None
         found: dict[str, pa.Array] = {}
         for name, key in keys.items():

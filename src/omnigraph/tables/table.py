@@ -27,6 +27,9 @@ OFFSET_BITS = 32
 MAX_IN_LIST = 4_096
 """Values per index lookup; a longer list is looked up in several calls or by one scan of the column."""
 
+ROWS_PER_TAKE = 16_384
+"""Reading this many rows of a column takes about as long as taking a few rows by their places."""
+
 MAX_KEYS_READ = 262_144
 MAX_KEYS_FRAGMENTS = 2
 """So many rows in so few fragments of an object store have their keys read whole at the first lookup."""
@@ -479,6 +482,49 @@ class Table:
             return self.read(names, "false", with_address=with_address)
         table = pa.Table.from_batches(kept)
         return table.select([*names, *([ROW_ADDRESS] if with_address else [])])
+
+    def rows_at(self, addresses: np.ndarray, columns: Sequence[str]) -> pa.Table:
+        """Rows at these addresses, in their order: from memory, for fragments that are held there; else by their places."""
+        import numpy as np
+        import pyarrow as pa
+
+        owners = addresses >> OFFSET_BITS
+        offsets = addresses & ((1 << OFFSET_BITS) - 1)
+        pieces, order = [], []
+        for owner in np.unique(owners).tolist() if len(owners) != 1 else owners.tolist():
+            at = np.flatnonzero(owners == owner)
+            fragment = self._fragments_by_id[owner]
+            places = offsets[at] - np.searchsorted(self.deleted_offsets(fragment), offsets[at])
+            pieces.append(self._rows_in(fragment, places, addresses[at], columns))
+            order.append(at)
+        if len(pieces) == 1:
+            return pieces[0]
+        rows = pa.concat_tables(pieces) if pieces else self._empty(columns, with_address=False)
+        return rows.take(pa.array(np.argsort(np.concatenate(order)))) if pieces else rows
+
+    @cached_property
+    def _fragments_by_id(self) -> dict[int, Fragment]:
+        return {fragment.id: fragment for fragment in self.fragments}
+
+    def _rows_in(
+        self, fragment: Fragment, places: np.ndarray, addresses: np.ndarray, columns: Sequence[str]
+    ) -> pa.Table:
+        """Rows of one fragment, given their places among those that live."""
+        import numpy as np
+        import pyarrow as pa
+
+        held = None if self.keys is None else self.keys.columns.hold(self, fragment, columns, ROWS_PER_TAKE)
+        if held is not None:
+            arrays = [held[name].take(pa.array(places)) for name in columns]
+            return pa.Table.from_arrays(arrays, schema=self._shape(columns, with_address=False))
+        if self.columns is None and len(set(places.tolist())) == len(places):
+            with translated(self.path):
+                order = np.argsort(places)
+                rows = self.dataset.get_fragment(fragment.id).take(places[order].tolist(), columns=list(columns))
+                return rows if len(rows) < 2 else rows.take(pa.array(np.argsort(order)))
+        rows = self.take_addresses(addresses.tolist(), columns)
+        found = rows.column(ROW_ADDRESS).to_numpy().astype(np.int64)
+        return rows.drop_columns([ROW_ADDRESS]).take(pa.array(np.searchsorted(found, addresses)))
 
     def take_addresses(self, addresses: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Rows at these addresses, in the order of the table, with their addresses."""

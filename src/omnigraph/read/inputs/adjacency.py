@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.usage import all_patterns
@@ -14,13 +15,15 @@ from omnigraph.tables.adjacency.csr import Adjacency, Csr
 from omnigraph.tables.adjacency.edges import Edges, EndNumbers
 from omnigraph.tables.adjacency.nodes import Nodes, NumberedColumn
 from omnigraph.tables.adjacency.numbering import Numbering, sorted_ids
-from omnigraph.tables.adjacency.segment import HeldArrays
+from omnigraph.tables.adjacency.segment import HeldArrays, SegmentLostError
 from omnigraph.tables.ascending import distinct, union
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+Made = TypeVar("Made")
 
 BYTES_PER_EDGE = 24
 BYTES_PER_NODE = 64
@@ -131,6 +134,15 @@ def _no_ends() -> EndNumbers:
     import numpy as np
 
     return EndNumbers(np.zeros(0, np.int32), np.zeros(0, np.int32))
+
+
+def despite_lost_segments(view: View, read: Callable[[], Made]) -> Made:
+    """What a read gives. Stored adjacency is derived: where a segment cannot be read, the read begins again without it."""
+    while True:
+        try:
+            return read()
+        except SegmentLostError as lost:
+            view.repository.tables.adjacency.forget(lost.key)
 
 
 def has_ordinals(plan: ReadPlan) -> bool:

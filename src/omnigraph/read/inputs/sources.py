@@ -73,7 +73,10 @@ def _read_type(
     if table is None:
         return shaped(view, node, type_name, view.schema(key).empty_table().select(names), arguments)
     if ids is not None:
-        return shaped(view, node, type_name, table.lookup("id", ids, names, filter=filter_text), arguments)
+        rows = None if filter_text else view.repository.tables.adjacency.lookup(table, ids, names)
+        if rows is None:
+            rows = table.lookup("id", ids, names, filter=filter_text)
+        return shaped(view, node, type_name, rows, arguments)
     if not node.computed:
         return shaped(view, node, type_name, read_table(table, names, filter_text, arguments.deadline), arguments)
     if not by_scan and (found := find_candidates(table, node, names, arguments)) is not None:

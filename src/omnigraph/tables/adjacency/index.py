@@ -27,6 +27,8 @@ FOLDER = "_adjacency"
 CHANGED_SHARE = 8
 """A version may differ from what is covered in one row of so many, or in `CHANGED_ROWS`."""
 CHANGED_ROWS = 4_096
+MAX_LOOKED_UP = 1_024
+"""More ids than this are looked up through an index, or by a scan."""
 TRIED = 4
 """Stored segments that are opened to find one that fits."""
 
@@ -76,6 +78,35 @@ class AdjacencyIndex:
     def _nodes_in(self, table: Table, numbering: Numbering) -> Nodes | None:
         most = _most_changed(len(numbering.base))
         return None if numbering.arrivals > most else nodes_at(table, numbering, self.number_rows, most)
+
+    def has_nodes(self, table: Table) -> bool:
+        """Are there numbers for a version, without reading all of its ids?"""
+        if ("nodes", self._root, table.path, table.version) in self._cache:
+            return True
+        if ("numbering", self._root, table.path) in self._cache:
+            return True
+        return next(self.segments(table, "nodes"), None) is not None
+
+    def lookup(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> pa.Table | None:
+        """The rows with these ids; None where they are better found otherwise: there are no numbers yet, or too many ids."""
+        import pyarrow as pa
+
+        wanted = list(dict.fromkeys(ids))
+        if len(wanted) > MAX_LOOKED_UP or not self.has_nodes(table):
+            return None
+        nodes = self.nodes(table)
+        given = pa.array(wanted, pa.utf8())
+        numbers = nodes.numbers(given)
+        known = numbers >= 0
+        if not known.all():
+            numbers, given = numbers[known], given.filter(pa.array(known))
+        others = [name for name in columns if name != "id"]
+        schema = pa.schema([table.schema.field(name) for name in columns])
+        if len(numbers) == 0:
+            return schema.empty_table()
+        rows = table.rows_at(nodes.addresses(table, numbers), others) if others else None
+        cells = [given if name == "id" or rows is None else rows.column(name) for name in columns]
+        return pa.Table.from_arrays(cells, schema=schema)
 
     def number_rows(self, table: Table, fragments: Sequence[Fragment], numbering: Numbering) -> list[np.ndarray]:
         """The numbers of the rows of some fragments."""

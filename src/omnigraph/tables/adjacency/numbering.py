@@ -54,6 +54,10 @@ class SortedIds:
 
     def some(self, numbers: Sequence[int]) -> list[str]:
         """Few of them."""
+        held, data = self.arrays.held("ends"), self.arrays.held("ids")
+        if held is not None and data is not None:
+            view = data.data
+            return [str(view[held[number] : held[number + 1]], "utf-8") for number in numbers]
         bounds = self.arrays.slices("ends", numbers, [number + 2 for number in numbers])
         firsts, lasts = [int(bound[0]) for bound in bounds], [int(bound[1]) for bound in bounds]
         return [bytes(data).decode() for data in self.arrays.slices("ids", firsts, lasts)]
@@ -80,6 +84,12 @@ class SortedIds:
             return places
         skipped = len(shared.encode())
         wanted = np.array([prefix(texts[place].encode()[skipped:]) for place in inside], np.uint64)
+        whole = self.arrays.held("prefixes")
+        if whole is not None:
+            lows, highs = (np.searchsorted(whole, wanted, side).tolist() for side in ("left", "right"))
+            for place, low, high in zip(inside, lows, highs, strict=True):
+                places[place] = low if low == high else self._bisected(texts[place], low, high)
+            return places
         fences = self.arrays.whole("fences")
         firsts = np.maximum(np.searchsorted(fences, wanted, "left") - 1, 0) * FENCE
         lasts = np.minimum(np.searchsorted(fences, wanted, "right") * FENCE, len(self))
@@ -91,6 +101,8 @@ class SortedIds:
 
     def _bisected(self, text: str, low: int, high: int) -> int:
         """The same among ids whose first bytes are the same."""
+        if high - low == 1:
+            return low if text <= self.some([low])[0] else high
         wanted = text.encode()
         return bisect_left(range(len(self)), wanted, low, high, key=lambda number: self.some([number])[0].encode())
 

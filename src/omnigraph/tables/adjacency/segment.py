@@ -27,7 +27,7 @@ BLOCK_BYTES = 64 * 1024
 FIRST_READ_BYTES = 128 * 1024
 """Read at once: the header and its checksums, unless there are very many."""
 WHOLE_SHARE = 4
-"""An array of which more than one block in so many is wanted is read whole."""
+"""An array is read whole once as many blocks were wanted as one in so many of its own."""
 CHUNK_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = 4 * BLOCK_BYTES
 """An array that is no longer than this is always read whole."""
@@ -155,6 +155,8 @@ class Segment:
         self._store = store
         self._cache = cache
         self._root = root
+        self._uses: dict[str, int] = {}
+        """Blocks that were asked for, by array."""
 
     @property
     def nbytes(self) -> int:
@@ -190,7 +192,9 @@ class Segment:
         spans = [(first * type_.itemsize, last * type_.itemsize) for first, last in zip(firsts, lasts, strict=True)]
         if held is None:
             wanted = {block for begin, end in spans for block in range(begin // BLOCK_BYTES, -(-end // BLOCK_BYTES))}
-            if place.length <= SMALL_BYTES or len(wanted) * WHOLE_SHARE * BLOCK_BYTES > place.length:
+            # An array that is asked for again and again is read whole once that costs no more than its blocks did.
+            self._uses[name] = self._uses.get(name, 0) + len(wanted)
+            if place.length <= SMALL_BYTES or self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length:
                 held = self.whole(name)
             else:
                 blocks = self._blocks(name, place, sorted(wanted))
