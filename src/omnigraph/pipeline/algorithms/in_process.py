@@ -60,12 +60,12 @@ def run_in_process(projection: Projection, algorithm: Algorithm) -> tuple[pa.Tab
 
     compact = Compact(projection.view)
     indexes = [compact.nodes(name) for name in projection.types]
-    offsets = np.cumsum([0, *(len(index) for index in indexes)])
-    ends = compact.ends(projection.edge)
+    offsets = np.cumsum([0, *(index.rows for index in indexes)])
+    src, dst = compact.ordinal_ends(projection.edge)
     graph = Arrays(
         int(offsets[-1]),
-        ends.src.astype(np.int64) + offsets[projection.source],
-        ends.dst.astype(np.int64) + offsets[projection.target],
+        src.astype(np.int64) + offsets[projection.source],
+        dst.astype(np.int64) + offsets[projection.target],
         _weights(projection),
     )
     steps = 1
@@ -77,14 +77,15 @@ def run_in_process(projection: Projection, algorithm: Algorithm) -> tuple[pa.Tab
         case LabelPropagation():
             values, steps = _labels(graph, algorithm)
         case ShortestPaths():
-            sources = indexes[projection.source].ordinals(pa.array(list(algorithm.sources), pa.utf8()))
+            starts = indexes[projection.source]
+            numbers = starts.numbers(pa.array(list(algorithm.sources), pa.utf8()))
             check_sources(
-                algorithm, projection, [id for id, at in zip(algorithm.sources, sources, strict=True) if at < 0]
+                algorithm, projection, [id for id, at in zip(algorithm.sources, numbers, strict=True) if at < 0]
             )
-            values, steps = _distances(graph, sources.astype(np.int64) + offsets[projection.source])
+            values, steps = _distances(graph, starts.ordinals(numbers).astype(np.int64) + offsets[projection.source])
         case TriangleCount():
             values = _triangles(graph)
-    ids = [index.ids for index in indexes]
+    ids = [index.ids(index.living) for index in indexes]
     column: Any = pa.array(values)
     if isinstance(algorithm, ConnectedComponents | LabelPropagation):
         names = [component_names(projection.types, place, each) for place, each in enumerate(ids)]
@@ -182,12 +183,9 @@ def _distances(graph: Arrays, sources: Array) -> tuple[Array, int]:
         csgraph = load_extra("scipy.sparse.csgraph", "running an algorithm in this process", extra="algorithms")
         found = csgraph.dijkstra(_lightest(graph), indices=np.unique(sources), min_only=True)
         return np.asarray(found), 1
-    from omnigraph.read.inputs.adjacency import Adjacency
+    from omnigraph.tables.adjacency.csr import csr_of
 
-    order = np.argsort(graph.src, kind="stable")
-    starts = np.zeros(graph.nodes + 1, np.int64)
-    np.cumsum(np.bincount(graph.src, minlength=graph.nodes), out=starts[1:])
-    adjacency = Adjacency(starts, graph.dst[order])
+    adjacency, _ = csr_of(graph.src, graph.dst, graph.nodes, graph.nodes, each=True)
     frontier, step = np.unique(sources), 0
     while len(frontier):
         step += 1

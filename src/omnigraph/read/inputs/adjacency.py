@@ -69,6 +69,18 @@ class Compact:
         edges = self._edges(edge)
         return _no_ends() if edges is None else edges.ends()
 
+    def ordinal_ends(self, edge: str) -> tuple[np.ndarray, np.ndarray]:
+        """The same as places among the sorted ids; -1 for a node that is not there."""
+        import numpy as np
+
+        ends = self.ends(edge)
+        nodes = (self.nodes(key.partition(":")[2]) for key in self._ends_of(edge))
+        src, dst = (
+            np.where(numbers < 0, -1, known.ordinals(numbers)).astype(np.int32)
+            for known, numbers in zip(nodes, (ends.src, ends.dst), strict=True)
+        )
+        return src, dst
+
     def neighbours(self, edge: str, direction: Direction, *, each: bool = False) -> Adjacency:
         """Neighbours once; or `each` time an edge leads there."""
         edges = self._edges(edge)

@@ -100,7 +100,7 @@ class _Dense:
                 hint = f"bind one end by a condition, or give an upper end: {{{expansion.min_hops},6}}"
                 raise ResourceExhausted(message, hint=hint)
             if reached is None:
-                src, dst = self._edge_ends(expansion.edge)
+                src, dst = self.compact.ordinal_ends(expansion.edge)
                 self.relations[hop.edges] = pa.table({"src": pa.array(src), "dst": pa.array(dst)})
                 self.choices.append(InputChoice(hop_name(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
                 return
@@ -114,17 +114,6 @@ class _Dense:
         ends = (type_.target, type_.source) if expansion.direction == "in" else (type_.source, type_.target)
         first, second = (self.compact.nodes(name) for name in ends)
         return first.ordinals(near), second.ordinals(far)
-
-    def _edge_ends(self, edge: str) -> tuple[np.ndarray, np.ndarray]:
-        """Both ends of every edge; -1 for one that is not there."""
-        import numpy as np
-
-        type_, ends = self.view.catalog.edges[edge], self.compact.ends(edge)
-        both = []
-        for name, numbers in ((type_.source, ends.src), (type_.target, ends.dst)):
-            ordinals = self.compact.nodes(name).ordinals(numbers)
-            both.append(np.where(numbers < 0, -1, ordinals).astype(np.int32))
-        return both[0], both[1]
 
     def _reach(self, hop: HopInput) -> tuple[np.ndarray, np.ndarray] | None:
         """Breadth first from the end with fewer nodes; None when there would be too many pairs."""
@@ -177,7 +166,7 @@ class _Dense:
         """Every edge, with its ends as ordinals."""
         import pyarrow as pa
 
-        src, dst = self._edge_ends(hop.expansion.edge)
+        src, dst = self.compact.ordinal_ends(hop.expansion.edge)
         table = self.view.table(hop.table_key)
         names = list(dict.fromkeys(["id", *(column.stored for column in hop.columns)]))
         rows = (
