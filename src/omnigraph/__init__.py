@@ -90,7 +90,17 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
     from omnigraph.policy import Ask, Decision, Gate, Policy, load_policy
-    from omnigraph.read import Blob, EntityVersion, Explanation, InputChoice, InputColumns, Result, Timing
+    from omnigraph.read import (
+        Blob,
+        EntityVersion,
+        Explanation,
+        InputChoice,
+        InputColumns,
+        Result,
+        SqlColumn,
+        SqlResult,
+        Timing,
+    )
     from omnigraph.runtime import Runtime
     from omnigraph.values.entities import Entity, JsonValue, Value
     from omnigraph.values.types import PropertyType, Scalar
@@ -146,7 +156,10 @@ _HOMES = {
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
     "omnigraph.policy": ("Ask", "Decision", "Gate", "Policy", "load_policy"),
-    "omnigraph.read": ("Blob", "InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "Timing"),
+    "omnigraph.read": (
+        *("Blob", "InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "SqlColumn", "SqlResult"),
+        "Timing",
+    ),
     "omnigraph.runtime": ("Runtime",),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
     "omnigraph.values.types": ("PropertyType", "Scalar"),
@@ -233,6 +246,8 @@ __all__ = [
     "SchemaConflict",
     "SchemaFinding",
     "SchemaReceipt",
+    "SqlColumn",
+    "SqlResult",
     "Statement",
     "Status",
     "StorageReport",

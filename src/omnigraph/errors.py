@@ -16,7 +16,8 @@
     ├── UsageError
     │   ├── AmbiguousRevision
     │   ├── CursorRejected
-    │   └── MissingExtra
+    │   ├── MissingExtra
+    │   └── SqlRefused
     ├── EmbeddingRefused
     ├── EmbeddingUnavailable
     ├── ArithmeticOverflow
@@ -378,6 +379,10 @@ class MissingExtra(UsageError):
 
 
 # ---------------------------------------------------------------- names
+
+
+class SqlRefused(UsageError):
+    """The text of an SQL query is wrong, or is not one read of this graph."""
 
 
 class NotFound(OmnigraphError):

@@ -39,6 +39,7 @@ def test_the_verbs_are_these() -> None:
             *(
                 "demo",
                 "shell",
+                "sql",
                 "warm-up",
                 "version",
                 "verify",

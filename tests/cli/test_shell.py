@@ -229,6 +229,11 @@ class Terminal:
             except OSError:  # it has ended
                 return None
 
+    def enter(self, text: str) -> None:
+        """Type at the prompt, once it is there."""
+        self.expect("people:main>")
+        self.type(text)
+
     def expect(self, pattern: str) -> str:
         found = self.read_until(pattern)
         assert found is not None, self._seen
@@ -273,22 +278,19 @@ def test_a_session_at_a_terminal(folder: Path, tmp_path: Path) -> None:
             tx.insert("Person", name=f"p{number:02}", age=number)
     home = tmp_path / "home"
     with terminal([OMNIGRAPH, "people"], OMNIGRAPH_HOME=str(home)) as shell:
-        shell.expect("people:main>")
-        shell.type("match { $p: Person }\rreturn { $p.name as name }\rorder { name } limit 2\r\r")
+        shell.enter("match { $p: Person }\rreturn { $p.name as name }\rorder { name } limit 2\r\r")
         shell.expect(r"name\s+Ada\s+Bo\s+\(2 rows\)")
-        shell.expect("people:main>")
-        shell.type('insert Person { name: "Zoe" }\r')
+        shell.enter('insert Person { name: "Zoe" }\r')
         shell.expect(r"changed main: 1 node, 0 edges; commit \w{26}")
-        shell.type(READ + "\r")
+        shell.enter(READ + "\r")
         first = shell.expect(r"\(44 rows, 20 shown; \.more shows the next\)")
         assert "p15" in first
         assert "p16" not in first
-        shell.type(".more\r")
+        shell.enter(".more\r")
         assert "p16" in shell.expect(r"\(21 to 40 of 44 rows\)")
-        shell.type(".more\r")
+        shell.enter(".more\r")
         assert "p39" in shell.expect(r"\(41 to 44 of 44 rows\)")
-        shell.expect("people:main>")
-        shell.type(ENDLESS + "\r")
+        shell.enter(ENDLESS + "\r")
         shell.expect_left_editing()
         # Once is enough, unless it comes before the terminal is back in its ordinary mode.
         for _ in range(3):
@@ -297,10 +299,11 @@ def test_a_session_at_a_terminal(folder: Path, tmp_path: Path) -> None:
                 break
         else:
             pytest.fail("Ctrl-C was not heard")
-        shell.type(".timing on\r" + "match { $p: Person } return { count($p) as n }\r")
+        shell.enter(".timing on\r")
         shell.expect(r"timing is on")
+        shell.enter("match { $p: Person } return { count($p) as n }\r")
         shell.expect(r"44\s+\(1 row, [\d.]+ m?s\)")
-        shell.type("\x04")
+        shell.enter("\x04")
         assert shell.process.wait(PATIENCE_S) == 0
     kept = home / "history"
     assert 'insert Person { name: "Zoe" }' in kept.read_text()

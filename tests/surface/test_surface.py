@@ -19,6 +19,7 @@ from omnigraph.graph import boundary
 
 CLASSES = [value for name in og.__all__ if inspect.isclass(value := getattr(og, name))]
 FOREIGN = {
+    "DuckDBPyConnection",
     "pa.Table",
     "pandas.DataFrame",
     "polars.DataFrame",
@@ -125,6 +126,7 @@ def test_the_parts_of_a_graph() -> None:
         "snapshot",
         "spark",
     ]
+    reading += ["sql", "duckdb"]
     writing = ["begin", "embed", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
     history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance", "revert", "reset"]

@@ -63,6 +63,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Result",
         "ResultColumn",
         "Timing",
+        "SqlResult",
+        "SqlColumn",
         "Explanation",
         "InputColumns",
         "InputChoice",

@@ -28,6 +28,7 @@ from omnigraph.cli.commands import (
     servers,
     serving,
     shell,
+    sql,
     status,
     storage,
 )
@@ -58,7 +59,7 @@ class Program(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The address of a graph in place of a command opens the shell on it."""
-        if args and self.get_command(ctx, args[0]) is None and _is_address(args[0]):
+        if args and args[0] not in self.commands and args[0] not in FORMER_NAMES and _is_address(args[0]):
             args = ["shell", *args]
         return super().resolve_command(ctx, args)
 
@@ -99,6 +100,7 @@ for module in (
     data,
     embedding,
     queries,
+    sql,
     shell,
     blobs,
     branches,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
 
 if TYPE_CHECKING:
-    from omnigraph import Result
+    from omnigraph import Result, SqlResult
 
 FILE_FORMATS = ("csv", "jsonl", "parquet", "arrow")
 """Those that can be written to a file as well."""
@@ -64,7 +64,7 @@ class Output:
         elif not self.quiet:
             print("(none)")
 
-    def rows(self, header: str, result: Result, format: str, envelope: Callable[[], Any]) -> None:
+    def rows(self, header: str, result: Result | SqlResult, format: str, envelope: Callable[[], Any]) -> None:
         """Query rows on standard output, in one of `FORMATS`. `envelope` makes the JSON form of the whole result."""
         if format == "json":
             self.json(envelope())
@@ -76,7 +76,7 @@ class Output:
         else:
             self._rows_for_people(header, result, format)
 
-    def _rows_for_people(self, header: str, result: Result, format: str) -> None:
+    def _rows_for_people(self, header: str, result: Result | SqlResult, format: str) -> None:
         if not self.quiet:
             print(header)
         if not len(result):

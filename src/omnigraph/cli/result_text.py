@@ -13,7 +13,7 @@ from omnigraph.wire.rows import joined_lines, text_batches
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph import Result
+    from omnigraph import Result, SqlResult
 
 MIN_ROWS = 20
 """Rows that are shown on a terminal, however low it is."""
@@ -23,7 +23,7 @@ MANY_ROWS = 1_000
 """Beyond, a table is drawn a column at a time."""
 
 
-def print_result(result: Result, column_width: int, *, wrap: bool, as_lines: bool) -> None:
+def print_result(result: Result | SqlResult, column_width: int, *, wrap: bool, as_lines: bool) -> None:
     """The rows as a table, or one property a line. On a terminal, those that fit it, and how many more there are."""
     shown = min(len(result), rows_on_screen())
     print_rows(result.to_arrow().slice(0, shown), column_width, wrap=wrap, as_lines=as_lines)

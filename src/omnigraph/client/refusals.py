@@ -11,6 +11,7 @@ _TRANSACTION = (
     "the statements of a transaction see each other, which takes storage: use mutate, whose statements are one commit"
 )
 _SPARK = "Spark reads and writes storage: open the graph with og.open"
+_SQL = "SQL runs where the storage is: open the graph with og.open, or ask in .gq with query"
 
 REFUSED: Mapping[str, str] = {
     "transaction": _TRANSACTION,
@@ -20,6 +21,8 @@ REFUSED: Mapping[str, str] = {
     "as_": "the actor of a served graph is that of its token",
     "id": "a server names its graphs; only storage has the graph's own id",
     "embed": _STORAGE,
+    "sql": _SQL,
+    "duckdb": _SQL,
     "blame": "a server tells the versions of an entity: ask history",
     "distance": "a server tells the commits of a branch: ask commits",
     "revert": _STORAGE,

@@ -234,6 +234,8 @@ GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(
         [
             "explain",
+            "sql",
+            "duckdb",
             "entity",
             "blob",
             "blame",

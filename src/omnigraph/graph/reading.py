@@ -18,11 +18,13 @@ from omnigraph.pipeline.engines import AUTO, Engine, session_of
 from omnigraph.values.entities import Entity
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from omnigraph.graph.algorithms import GraphAlgorithms
     from omnigraph.graph.frames import GraphTables
     from omnigraph.maintenance.indexes import IndexState
     from omnigraph.pipeline.choices import FileFormat, StreamFormat
-    from omnigraph.read import Blob, Explanation, Result
+    from omnigraph.read import Blob, Explanation, Result, SqlResult
 
 
 @names_damage
@@ -86,6 +88,41 @@ class ReadMethods(GraphState):
         view = self._view(revision, as_of)
         plan, bound = compiled_read(gq, view, params, name)
         return explain(view, plan, bound)
+
+    def sql(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> SqlResult:
+        """One SELECT in DuckDB's SQL over one immutable snapshot, in which every type is a view: `id`, for an edge `from` and `to`,
+        and the properties. Parameters are written `$name`.
+
+        SQL reads the snapshot and nothing else: no files, no other databases. It scans; a `.gq` query uses the indexes.
+
+        >>> known = g.sql("SELECT p.name, k.since FROM Person p JOIN Knows k ON k.to = p.id WHERE k.from = $who", {"who": "Ada"})
+        >>> assert known.rows == [{"name": "Bo", "since": dt.date(2020, 5, 1)}]
+        """
+        from omnigraph.read import run_sql
+
+        return run_sql(self._view(revision, as_of), text, dict(params or {}), Deadline(timeout, cancellation=cancel))
+
+    def duckdb(self, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> DuckDBPyConnection:
+        """A DuckDB connection of your own in which every type of one immutable snapshot is a view.
+
+        The graph cannot be changed through it, nor a file be read or written; tables that you make live in its memory, and
+        `connection.register` puts a data frame beside the views. Close it when you are done.
+
+        >>> with g.duckdb() as connection:
+        ...     assert connection.sql("SELECT count(*) FROM Person").fetchall() == [(3,)]
+        """
+        from omnigraph.read import open_duckdb
+
+        return open_duckdb(self._view(revision, as_of))
 
     def export(
         self,

@@ -6,9 +6,10 @@ from omnigraph.read.blobs import Blob, blob
 from omnigraph.read.entities import EntityVersion, entity, history_of
 from omnigraph.read.execution import matched_rows, run_read
 from omnigraph.read.explain import Explanation, InputColumns, explain
-from omnigraph.read.result import Result, Timing
+from omnigraph.read.result import Result, Rows, Timing
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
+from omnigraph.read.sql_query import SqlColumn, SqlResult, open_duckdb, run_sql
 from omnigraph.read.strategies import InputChoice, Mode
 
 __all__ = [
@@ -23,6 +24,9 @@ __all__ = [
     "NodeInput",
     "RelationalQuery",
     "Result",
+    "Rows",
+    "SqlColumn",
+    "SqlResult",
     "Timing",
     "blame_of",
     "blob",
@@ -33,5 +37,7 @@ __all__ = [
     "index_specs",
     "index_state",
     "matched_rows",
+    "open_duckdb",
     "run_read",
+    "run_sql",
 ]

@@ -26,10 +26,7 @@ def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any],
 
     work = partial(duck.execute, text=sql, relations=relations, arguments=arguments)
     try:
-        if deadline.is_never and threading.current_thread() is not threading.main_thread():
-            with duck.QUERIES.connections.borrow() as connection:
-                return work(connection)
-        return _Query(work).result(deadline)
+        return run_interruptibly(work, duck.QUERIES, deadline)
     except duckdb.OutOfMemoryException as error:
         raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
@@ -41,11 +38,20 @@ def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any],
         raise
 
 
+def run_interruptibly(work: Callable[[Any], pa.Table], database: duck.Database, deadline: Deadline) -> pa.Table:
+    """What some work on a connection gives. Ctrl-C and the deadline end it."""
+    if deadline.is_never and threading.current_thread() is not threading.main_thread():
+        with database.connections.borrow() as connection:
+            return work(connection)
+    return _Query(work, database).result(deadline)
+
+
 class _Query:
     """A query in a thread of its own: while DuckDB works, the thread that asked would see no signal and no time pass."""
 
-    def __init__(self, work: Callable[[Any], pa.Table]) -> None:
+    def __init__(self, work: Callable[[Any], pa.Table], database: duck.Database) -> None:
         self._work = work
+        self._database = database
         self._connection: Any = None
         self._outcome: Future[pa.Table] = Future()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -53,7 +59,7 @@ class _Query:
 
     def _run(self) -> None:
         try:
-            with duck.QUERIES.connections.borrow() as self._connection:
+            with self._database.connections.borrow() as self._connection:
                 table = self._work(self._connection)
         except BaseException as error:
             self._outcome.set_exception(error)

@@ -38,41 +38,10 @@ class Timing:
     total_s: float
 
 
-@dataclass(frozen=True)
-class Result:
-    """The rows of a query, the commit they were read from, and how long it took.
-
-    It has a length, gives its rows when it is iterated, shows itself as a table in a notebook, and is an Arrow stream:
-    `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` take it as it is.
-
-    >>> result = g.query("people.gq", name="everyone")
-    >>> assert len(result) == 4
-    >>> for row in result:
-    ...     print(row["name"], row["age"])
-    """
+class Rows:
+    """Rows in every form: Python values, Arrow, data frames, JSON, and a table in a notebook."""
 
     _table: pa.Table
-    _plan: ReadPlan
-    commit: Commit
-    timing: Timing
-
-    @property
-    def query_name(self) -> str:
-        """The name the query has in its text."""
-        return self._plan.name
-
-    @property
-    def commit_id(self) -> str:
-        """The id of the commit that was read.
-
-        >>> assert result.commit_id == result.commit.id
-        """
-        return self.commit.id
-
-    @property
-    def columns(self) -> tuple[ResultColumn, ...]:
-        """Name and kind of each column."""
-        return self._plan.columns
 
     @property
     def num_rows(self) -> int:
@@ -92,15 +61,11 @@ class Result:
     def __iter__(self) -> Iterator[dict[str, Value]]:
         return iter(self.rows)
 
-    def __repr__(self) -> str:
-        names = ", ".join(column.name for column in self.columns)
-        return f"<Result of {self.query_name}: {len(self)} rows of ({names}) at {self.commit.id}>"
-
     def _repr_html_(self) -> str:
         """In a notebook: a table of the first rows."""
         from html import escape
 
-        head = "".join(f"<th>{escape(column.name)}</th>" for column in self.columns)
+        head = "".join(f"<th>{escape(name)}</th>" for name in self._table.column_names)
         shown = self._table.slice(0, HTML_ROWS)
         lists = [python_values(column) for column in shown.columns]
         body = "".join(
@@ -139,6 +104,55 @@ class Result:
         frame: polars.DataFrame = load_extra("polars", "to_polars").DataFrame(self)
         return frame
 
+    def to_json(self) -> list[dict[str, JsonValue]]:
+        """Rows as JSON values: integers beyond 2^53 - 1, NaN and infinities as text, dates and instants as ISO text.
+
+        >>> born = g.query('query q() { match { $p: Person { name: "Ada" } } return { $p.born as born } }')
+        >>> assert born.to_json() == [{"born": "1815-12-10T06:30:00.000Z"}]
+        """
+        return [{name: json_value(value) for name, value in row.items()} for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Result(Rows):
+    """The rows of a query, the commit they were read from, and how long it took.
+
+    It has a length, gives its rows when it is iterated, shows itself as a table in a notebook, and is an Arrow stream:
+    `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` take it as it is.
+
+    >>> result = g.query("people.gq", name="everyone")
+    >>> assert len(result) == 4
+    >>> for row in result:
+    ...     print(row["name"], row["age"])
+    """
+
+    _table: pa.Table
+    _plan: ReadPlan
+    commit: Commit
+    timing: Timing
+
+    @property
+    def query_name(self) -> str:
+        """The name the query has in its text."""
+        return self._plan.name
+
+    @property
+    def commit_id(self) -> str:
+        """The id of the commit that was read.
+
+        >>> assert result.commit_id == result.commit.id
+        """
+        return self.commit.id
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """Name and kind of each column."""
+        return self._plan.columns
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"<Result of {self.query_name}: {len(self)} rows of ({names}) at {self.commit.id}>"
+
     def to_networkx(self) -> networkx.MultiDiGraph:
         """The nodes that the query returns whole, and the edges it matched between them, as a NetworkX graph.
 
@@ -160,14 +174,6 @@ class Result:
         from omnigraph.read.result_graph import result_graph
 
         return result_graph(self._plan, self.rows).to_igraph()
-
-    def to_json(self) -> list[dict[str, JsonValue]]:
-        """Rows as JSON values: integers beyond 2^53 - 1, NaN and infinities as text, dates and instants as ISO text.
-
-        >>> born = g.query('query q() { match { $p: Person { name: "Ada" } } return { $p.born as born } }')
-        >>> assert born.to_json() == [{"born": "1815-12-10T06:30:00.000Z"}]
-        """
-        return [{name: json_value(value) for name, value in row.items()} for row in self.rows]
 
 
 def _cell(value: Value) -> str:

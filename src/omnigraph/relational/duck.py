@@ -1,15 +1,16 @@
 """DuckDB in process: every database that this process opens, its share of one memory limit, and running SQL on them.
 
-There are three, because these settings are of a database and not of a connection: `QUERIES` gives up the order of rows for
-speed; `RULES` keeps it; `SMALL` works on one core, which answers sooner over a few rows. All spill to disk beyond their
-share. A forked child opens its own and leaves its parent's alone.
+There are four, because these settings are of a database and not of a connection: `QUERIES` gives up the order of rows for
+speed; `RULES` keeps it; `SMALL` works on one core, which answers sooner over a few rows; `GIVEN` runs SQL that users write, which
+reaches nothing but the relations it is given. All spill to disk beyond their share. A forked child opens its own and leaves
+its parent's alone.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.relational.connections import ConnectionPool
@@ -26,35 +27,45 @@ MEMORY_SHARE = 0.5
 class Database:
     """One database of the process. Connections are borrowed, one for each query at a time."""
 
-    def __init__(self, name: str, share: float, **settings: str) -> None:
+    def __init__(self, name: str, share: float, *, is_locked: bool = False, **settings: str) -> None:
+        """One that `is_locked` has no files, no extensions and no other databases, and settings that no SQL can change."""
         self._name = name
         self._share = share
+        self._is_locked = is_locked
         self._settings = settings
         self._opened: dict[int, Any] = {}
         self.connections = ConnectionPool(self._connect)
 
-    def _connect(self) -> Any:
+    def open(self) -> Any:
+        """Another database with the same settings, for whoever asked: nothing else is in it."""
         import duckdb
 
+        limit = int(_machine_bytes() * MEMORY_SHARE * self._share) // 2**20
+        config = {
+            "memory_limit": f"{limit}MiB",
+            "temp_directory": os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{os.getpid()}-{self._name}"),
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+            **self._settings,
+        }
+        opened = duckdb.connect(":memory:", config=config)
+        opened.execute("SET GLOBAL TimeZone = 'UTC'")
+        if self._is_locked:
+            opened.execute("SET enable_external_access = false")
+            opened.execute("SET lock_configuration = true")
+        return opened
+
+    def _connect(self) -> Any:
         process = os.getpid()
         if process not in self._opened:
-            limit = int(_machine_bytes() * MEMORY_SHARE * self._share) // 2**20
-            config = {
-                "memory_limit": f"{limit}MiB",
-                "temp_directory": os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{process}-{self._name}"),
-                "python_enable_replacements": "false",
-                "autoinstall_known_extensions": "false",
-                **self._settings,
-            }
-            self._opened.setdefault(process, duckdb.connect(":memory:", config=config))
-        connection = self._opened[process].cursor()
-        connection.execute("SET TimeZone = 'UTC'")
-        return connection
+            self._opened.setdefault(process, self.open())
+        return self._opened[process].cursor()
 
 
-QUERIES = Database("queries", 0.75, preserve_insertion_order="false")
+QUERIES = Database("queries", 0.6, preserve_insertion_order="false")
 RULES = Database("rules", 0.2)
 SMALL = Database("small", 0.05, threads="1")
+GIVEN = Database("given", 0.15, is_locked=True)
 
 
 def _machine_bytes() -> int:
@@ -74,16 +85,20 @@ def run_text(text: str, relations: Mapping[str, pa.Table], *, one_core: bool = T
 
 
 def execute(
-    connection: Any, text: str, relations: Mapping[str, Any], arguments: Mapping[str, object] | None = None
+    connection: Any,
+    text: str,
+    relations: Mapping[str, Any],
+    arguments: Mapping[str, object] | None = None,
+    shaped: Callable[[Any], Any] | None = None,
 ) -> pa.Table:
-    """Run one query on a connection, over Arrow relations bound by name."""
+    """Run one query on a connection, over Arrow relations bound by name. `shaped` may put another one around it."""
     registered: list[str] = []
     try:
         for name, relation in relations.items():
             connection.register(name, relation)
             registered.append(name)
         result = connection.sql(text, params=dict(arguments)) if arguments else connection.sql(text)
-        return result.to_arrow_table()
+        return (result if shaped is None else shaped(result)).to_arrow_table()
     finally:
         for name in registered:
             connection.unregister(name)

@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
-    from omnigraph.read import Explanation, Result
+    from omnigraph.read import Explanation, Result, SqlResult
 
 
 def result_json(result: Result, *, revision: str, as_of: str | None) -> JsonObject:
     """{query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}."""
     return {
         "query_name": result.query_name,
+        "target": present({"revision": revision, "as_of": as_of}),
+        "row_count": result.num_rows,
+        "columns": [column.name for column in result.columns],
+        "rows": result.to_json(),
+        "graph_commit_id": result.commit_id,
+    }
+
+
+def sql_json(result: SqlResult, *, revision: str, as_of: str | None) -> JsonObject:
+    """{target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}."""
+    return {
         "target": present({"revision": revision, "as_of": as_of}),
         "row_count": result.num_rows,
         "columns": [column.name for column in result.columns],

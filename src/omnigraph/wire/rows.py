@@ -15,13 +15,13 @@ from omnigraph.values.json_values import json_value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.read import Result
+    from omnigraph.read import Rows
 
 RowFormat: TypeAlias = Literal["csv", "jsonl", "parquet", "arrow"]
 BATCH_ROWS = 64 * 1_024
 
 
-def write_rows(result: Result, target: Target, format: RowFormat, *, replace: bool = False) -> None:
+def write_rows(result: Rows, target: Target, format: RowFormat, *, replace: bool = False) -> None:
     """Write the rows to a file, an address, or standard output ("-"). Parquet and Arrow are refused on a terminal."""
     with outputs([target], {}, replace=replace) as (file,), file.open() as out:
         if format in ("csv", "jsonl"):

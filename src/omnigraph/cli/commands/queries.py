@@ -17,7 +17,7 @@ from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Receipt, Result
+    from omnigraph import Receipt, Result, SqlResult
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.client.stored_queries import RemoteStoredQueries
     from omnigraph.graph import Graph
@@ -211,7 +211,7 @@ def _register_query(cli: click.Group) -> None:
                 timeout=timeout,
             )
         if target is not None:
-            _write(out, result, target, format, force=force)
+            write_result(out, result, target, format, force=force)
         else:
             _show(settings, out, result, format, revision, as_of)
 
@@ -227,7 +227,7 @@ def _show(
     out.rows(header, result, chosen, lambda: result_json(result, revision=revision, as_of=as_of))
 
 
-def _write(out: Output, result: Result, target: str, format: str | None, *, force: bool) -> None:
+def write_result(out: Output, result: Result | SqlResult, target: str, format: str | None, *, force: bool) -> None:
     """The rows to a file, in the format that was named or that the name of the file ends with."""
     from omnigraph.wire.rows import write_rows
 

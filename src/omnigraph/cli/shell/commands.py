@@ -96,6 +96,10 @@ def _explain(session: Session, rest: str) -> None:
         print(session.graph.explain(statement.text, arguments, name=statement.name, revision=session.revision))
 
 
+def _sql(session: Session, rest: str) -> None:
+    session.run_sql(rest)
+
+
 def _timing(session: Session, rest: str) -> None:
     session.timing = _choice("timing", rest or ("off" if session.timing else "on"), ("on", "off")) == "on"
     print(f"timing is {'on' if session.timing else 'off'}")
@@ -130,6 +134,7 @@ OWN: Mapping[str, Command] = {
     "branches": Command("", "The branches, and how far each is from main.", _branches),
     "use": Command("REVISION", "Stand at another branch, or look at a tag, a commit or main~3.", _use),
     "explain": Command("QUERY", "How a query would run.", _explain),
+    "sql": Command("SELECT", "Ask in SQL: every type is a table.", _sql),
     "param": Command("[NAME=VALUE]...", "Set parameters for the queries that declare them; NAME forgets one.", _param),
     "more": Command("", "The next rows of the last result.", _more),
     "mode": Command("|".join(MODES), "How rows are shown.", _mode),

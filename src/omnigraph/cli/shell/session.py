@@ -12,7 +12,7 @@ from omnigraph.cli.shell.waiting import wait_for
 from omnigraph.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Receipt, Result
+    from omnigraph import Receipt, Result, SqlResult
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
     from omnigraph.graph.editing import Catalog, Statement
@@ -43,7 +43,7 @@ class Session:
     mode: str = "table"
     timing: bool = False
     params: dict[str, str] = field(default_factory=dict)
-    rest: tuple[Result, int] | None = None
+    rest: tuple[Result | SqlResult, int] | None = None
     """The result that was shown last, and how many of its rows were."""
     _catalog: Catalog | None = None
 
@@ -121,6 +121,15 @@ class Session:
         stop = Cancellation()
         return wait_for(lambda: self.graph.query(statement.text, arguments, cancel=stop, **asked), stop.cancel)
 
+    def run_sql(self, text: str) -> None:
+        """Ask in SQL, where the session stands."""
+        from omnigraph import Cancellation
+
+        stop = Cancellation()
+        started = time.perf_counter()
+        result = wait_for(lambda: self.graph.sql(text, revision=self.revision, cancel=stop), stop.cancel)
+        self.show(result, time.perf_counter() - started)
+
     def _change(self, statement: Statement) -> None:
         from omnigraph.wire.writes import receipt_json
 
@@ -141,13 +150,12 @@ class Session:
         took = self.took(time.perf_counter() - started)
         self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {nodes}, {edges}; {made}{took}")
 
-    def show(self, result: Result, seconds: float) -> None:
+    def show(self, result: Result | SqlResult, seconds: float) -> None:
         """A result in the mode of the session: on a terminal, as many rows as fit it."""
         from omnigraph.cli.result_text import rows_on_screen
-        from omnigraph.wire.reads import result_json
 
         if self.mode not in ("table", "kv"):
-            self.out.rows("", result, self.mode, lambda: result_json(result, revision=self.revision, as_of=None))
+            self.out.rows("", result, self.mode, lambda: self._json(result))
             return
         self._page(result, 0)
         shown = min(len(result), rows_on_screen())
@@ -155,6 +163,14 @@ class Session:
         if not self.out.quiet:
             count = f"{len(result):,} {'row' if len(result) == 1 else 'rows'}"
             print(f"({count}{more}{self.took(seconds)})")
+
+    def _json(self, result: Result | SqlResult) -> Any:
+        from omnigraph import Result
+        from omnigraph.wire.reads import result_json, sql_json
+
+        if isinstance(result, Result):
+            return result_json(result, revision=self.revision, as_of=None)
+        return sql_json(result, revision=self.revision, as_of=None)
 
     def show_more(self) -> None:
         """The next page of the result that was shown last."""
@@ -166,7 +182,7 @@ class Session:
         _, shown = self.rest or (result, len(result))
         print(f"({start + 1:,} to {shown:,} of {len(result):,} rows)")
 
-    def _page(self, result: Result, start: int) -> None:
+    def _page(self, result: Result | SqlResult, start: int) -> None:
         from omnigraph.cli.result_text import print_rows, rows_on_screen
 
         table = result.to_arrow().slice(start, min(len(result), rows_on_screen()))

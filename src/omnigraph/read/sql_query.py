@@ -1,0 +1,226 @@
+"""SQL that users write, over one snapshot: one read, which reaches nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.deadlines import Deadline
+from omnigraph.errors import ResourceExhausted, SqlRefused
+from omnigraph.history import Commit
+from omnigraph.read import engine
+from omnigraph.read.result import Rows, Timing
+from omnigraph.relational import duck
+from omnigraph.values.json_values import json_value
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_ONE_READ = "one SELECT at a time; to keep tables of your own beside the graph's, use g.duckdb()"
+
+
+@dataclass(frozen=True)
+class SqlColumn:
+    """A column of the result of an SQL query.
+
+    >>> assert (counted.columns[0].name, counted.columns[0].type) == ("people", "int64")
+    """
+
+    name: str
+    type: str
+    """Its Arrow type."""
+
+
+@dataclass(frozen=True)
+class SqlResult(Rows):
+    """The rows of an SQL query, the commit they were read from, and how long it took. It has the forms of a `Result`.
+
+    Decimals are whole numbers or F64 here, and what no property can hold (a time of day, an interval, a sum beyond I64) is text.
+
+    >>> counted = g.sql("SELECT count(*) AS people FROM Person")
+    >>> assert counted.rows == [{"people": 4}]
+    """
+
+    _table: pa.Table
+    commit: Commit
+    timing: Timing
+
+    def __repr__(self) -> str:
+        names = ", ".join(self._table.column_names)
+        return f"<SqlResult: {len(self)} rows of ({names}) at {self.commit.id}>"
+
+    @property
+    def commit_id(self) -> str:
+        """The id of the commit that was read."""
+        return self.commit.id
+
+    @property
+    def columns(self) -> tuple[SqlColumn, ...]:
+        """Name and type of each column."""
+        return tuple(SqlColumn(field.name, str(field.type)) for field in self._table.schema)
+
+
+def run_sql(view: View, text: str, parameters: Mapping[str, object], deadline: Deadline) -> SqlResult:
+    """Run one read. SqlRefused for anything else, and for what DuckDB does not take."""
+    import duckdb
+
+    from omnigraph.read.sql_views import relations
+
+    started = time.perf_counter()
+    statement = _checked(text)
+    known = relations(view)
+
+    def work(connection: Any) -> pa.Table:
+        return duck.execute(connection, statement, known, parameters, _with_texts)
+
+    try:
+        table = engine.run_interruptibly(work, duck.GIVEN, deadline)
+    except duckdb.OutOfMemoryException as error:
+        raise ResourceExhausted(
+            "the SQL query does not fit in this process", hint="ask for less, or use g.spark() and its SQL"
+        ) from error
+    except duckdb.Error as error:
+        for relation in known.values():
+            if relation.failure is not None:
+                raise relation.failure from None
+        raise SqlRefused(str(error).strip(), hint=_hint(error)) from None
+    total = time.perf_counter() - started
+    return SqlResult(_as_values(table), view.snapshot.commit, Timing(0.0, total, total))
+
+
+def open_duckdb(view: View) -> duckdb.DuckDBPyConnection:
+    """A database of its own in which every type of a snapshot is a view."""
+    from omnigraph.read.sql_views import relations
+
+    connection: duckdb.DuckDBPyConnection = duck.GIVEN.open()
+    for name, relation in relations(view).items():
+        connection.register(name, relation)
+    return connection
+
+
+def _checked(text: str) -> str:
+    import duckdb
+
+    try:
+        statements = duckdb.extract_statements(text)
+    except duckdb.Error as error:
+        raise SqlRefused(str(error).strip()) from None
+    if len(statements) != 1:
+        raise SqlRefused(f"expected one SQL statement, got {len(statements)}", hint=_ONE_READ)
+    if statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+        kind = statements[0].type.name.replace("_", " ")
+        raise SqlRefused(f"SQL only reads the graph; this is {kind}", hint=_ONE_READ)
+    return text
+
+
+def _hint(error: Exception) -> str | None:
+    import duckdb
+
+    if isinstance(error, duckdb.PermissionException):
+        return "SQL reads the types of the graph and nothing else: no files, no other databases, no extensions"
+    return None
+
+
+# ---------------------------------------------------------------- what SQL computes, as values of a graph
+
+
+_TEXTS = frozenset({"interval", "time", "time with time zone", "bit", "map", "union"})
+"""Types of DuckDB that no column of a graph has, and that it writes better than we would."""
+
+
+def _with_texts(query: Any) -> Any:
+    if not any(type.id in _TEXTS for type in query.types):
+        return query
+    places = [f"CAST(#{at} AS VARCHAR)" if type.id in _TEXTS else f"#{at}" for at, type in enumerate(query.types, 1)]
+    names = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in unambiguous(query.columns)]
+    return query.project(", ".join(f"{place} AS {name}" for place, name in zip(places, names, strict=True)))
+
+
+def _as_values(table: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    columns = [_as_value(column) for column in table.columns]
+    return pa.table(columns, names=unambiguous(table.column_names))
+
+
+def unambiguous(names: Iterable[str]) -> list[str]:
+    """The names, made different where SQL would take two for one: it does not look at case. The later gets a number."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        free, number = name, 1
+        while free.lower() in taken:
+            number += 1
+            free = f"{name}_{number}"
+        taken.add(free.lower())
+        found.append(free)
+    return found
+
+
+def _as_value(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    type = column.type
+    if pt.is_decimal(type):
+        return _number(column)
+    if pt.is_dictionary(type):
+        return column.cast(type.value_type)
+    if pt.is_timestamp(type):
+        return column.cast(pa.timestamp("us", type.tz), safe=False).cast(pa.timestamp("us"))
+    if _is_known(type):
+        return column
+    texts = [None if value is None else _text(value) for value in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.utf8())])
+
+
+def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A decimal as a whole number, as text where no I64 holds it; one with a fraction as F64."""
+    import pyarrow as pa
+
+    if column.type.scale == 0:
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return column.cast(pa.utf8())
+    return column.cast(pa.float64())
+
+
+def _is_known(type: pa.DataType) -> bool:
+    import pyarrow.types as pt
+
+    if pt.is_list(type) or pt.is_fixed_size_list(type) or pt.is_large_list(type):
+        return _is_known(type.value_type)
+    if pt.is_struct(type):
+        return all(_is_known(field.type) for field in type)
+    return bool(
+        pt.is_integer(type)
+        or pt.is_floating(type)
+        or pt.is_boolean(type)
+        or pt.is_string(type)
+        or pt.is_large_string(type)
+        or pt.is_binary(type)
+        or pt.is_large_binary(type)
+        or pt.is_date32(type)
+        or pt.is_null(type)
+        or (pt.is_timestamp(type) and type.unit == "us")
+    )
+
+
+def _text(value: Any) -> str:
+    import json
+
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    return str(value)
+
+
+def _plain(value: object) -> Any:
+    try:
+        return json_value(value)
+    except TypeError:
+        return str(value)
