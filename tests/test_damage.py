@@ -76,6 +76,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     head = history.chain.head("main")
     plan = PublishPlan(history.new_id(), "main", head.incarnation, head.head.commit.ref, head.head.schema, ())
     history.recovery.keep(Prepared(plan, 0, {"total_entities": 0}), lambda: None)
+    history.retention.raise_cutoff(1.0)
+    history.leases.renew(history.leases.begin(head.head.commit.ref, history.clock()))
     return folder
 
 
@@ -117,6 +119,8 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "ancestry": lambda folder: next((folder / "history").glob("*.ancestry.json")),
     "prepared plan": lambda folder: next((folder / "recovery").iterdir()),
     "watermark": lambda folder: next((folder / "retention" / "old").iterdir()),
+    "cutoff": lambda folder: next((folder / "cutoffs").iterdir()),
+    "lease": lambda folder: next((folder / "leases").iterdir()),
     "manifest": lambda folder: of_table(folder, "manifest"),
     "data file": lambda folder: of_table(folder, "data"),
     "deletion file": lambda folder: of_table(folder, "deletions"),
@@ -152,19 +156,22 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "merge": lambda folder: og.open(folder).branches.merge("main", "work", dry_run=True).outcome,
     "repeat a keyed write": lambda folder: og.open(folder).mutate(AGED, {"age": 1}, branch="work", once="age 1").commit,
     "list prepared writes": lambda folder: og.open(folder).recovery.list(),
+    "cleanup": lambda folder: og.open(folder).cleanup(dry_run=True).files,
+    "storage": lambda folder: len(og.open(folder).storage().types),
 }
 
 NEEDED_BY = {
     "graph.json": {"open", "query", "export", "log", "diff"},
     "newest entry": {"query", "export", "diff"},
-    "older entry": {"query an older commit", "history"},
-    "first entry": {"query the first commit"},
+    "older entry": {"query an older commit", "history", "cleanup", "storage"},
+    "first entry": {"query the first commit", "cleanup", "storage"},
     "schema": {"query", "export", "diff", "entity"},
     "tag": {"query the tag", "diff"},
     "log segment": {"log"},
     "write keys": {"repeat a keyed write"},
     "ancestry": {"merge"},
-    "prepared plan": {"list prepared writes"},
+    "prepared plan": {"list prepared writes", "cleanup"},
+    "lease": {"cleanup", "storage"},
     "manifest": {"query", "export", "diff", "entity"},
     "data file": {"query", "export"},
     "deletion file": {"query", "export", "diff", "entity"},
@@ -172,7 +179,7 @@ NEEDED_BY = {
 }
 """The calls that cannot do without a file."""
 
-UNSEEN = {("newest entry", "deleted"), ("tag", "deleted"), ("prepared plan", "deleted")}
+UNSEEN = {(kind, "deleted") for kind in ("newest entry", "tag", "prepared plan", "cutoff", "lease")}
 """Nothing else names these files: without them the graph is what it was before they were made."""
 
 FOUND_BY_VERIFY_ONLY = {
@@ -180,8 +187,10 @@ FOUND_BY_VERIFY_ONLY = {
     ("index", "one bit flipped"),
     ("watermark", "cut short"),
     ("watermark", "one bit flipped"),
+    ("cutoff", "cut short"),
+    ("cutoff", "one bit flipped"),
 }
-"""What is in large files is looked at on demand, and of a watermark everybody reads the name only."""
+"""What is in large files is looked at on demand, and of a watermark or cutoff everybody reads the name only."""
 
 FOUND_AS_OTHERS = {("watermark", "deleted")}
 """Without its watermark swept history is missing history."""
@@ -203,7 +212,7 @@ def test_damage_names_the_file(kind: str, harm: str, folder: Path, answers: dict
         return
     if (kind, harm) in FOUND_AS_OTHERS:
         assert not named
-        assert others.keys() == {"open in full"}
+        assert others.keys() == {"open in full", "cleanup", "storage"}
         return
     assert named >= NEEDED_BY[kind] | {"open in full"}
     assert others == {}
@@ -245,6 +254,8 @@ REPAIRS: dict[str, tuple[Repaired, ...]] = {
     "ancestry": ("rebuilt",),
     "prepared plan": ("named",),
     "watermark": ("rebuilt",),
+    "cutoff": ("rebuilt",),
+    "lease": ("named",),
     "manifest": ("reset", "dropped"),
     "data file": ("reset", "dropped"),
     "deletion file": ("reset", "dropped"),

@@ -13,6 +13,7 @@ from write.graphs import SCHEMA, content, fill
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, Damaged, HistoryGap, StagedTooLongAgo, UsageError
+from omnigraph.history.chain import key_of
 from omnigraph.history.leases import Leases
 from omnigraph.history.retention import Retention
 from omnigraph.history.revisions import Revisions
@@ -175,6 +176,26 @@ def test_a_damaged_graph_is_not_cleaned_up(graph: og.Graph, folder: Path) -> Non
     with pytest.raises(Damaged, match="_versions"):
         og.open(folder).cleanup(keep=5)
     assert files_of(folder) == before
+
+
+def test_a_commit_that_is_lost_takes_no_older_one_with_it(graph: og.Graph, folder: Path) -> None:
+    """It was not removed by a cleanup, so what is below it is still to be kept."""
+    age(folder)
+    lost = folder / key_of("main", 5)
+    data = lost.read_bytes()
+    lost.unlink()
+    before = files_of(folder)
+    for policy in ({}, {"keep": 8}, {"older_than": "30d"}):
+        with pytest.raises(Damaged) as damage:
+            og.open(folder).cleanup(**policy)  # type: ignore[arg-type]  # as named
+        assert folder / damage.value.file == lost
+    assert files_of(folder) == before
+    lost.write_bytes(data)
+    assert og.open(folder).verify(all=True, deep=True).findings == ()
+    lost.unlink()
+    # Who keeps nothing that old may forget it.
+    assert og.open(folder).cleanup(keep=2).watermarks["main"] > 5
+    assert og.open(folder).verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.parametrize("bad", [{"keep": 0}, {"older_than": "soon"}, {"older_than": -1}, {"older_than": "7 days"}])

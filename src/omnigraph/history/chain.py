@@ -35,6 +35,7 @@ MAX_POSITION: int = 10**POSITION_DIGITS - 1
 MAX_NAME_LENGTH = 200
 MAX_QUOTED_LENGTH = 240
 """As a name of a folder or file, percent-encoded: file systems take 255 bytes."""
+WATERMARKS = "retention"
 _RESERVED = '~^:?*[\\@"'
 COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 COMMIT_ID_PREFIX = re.compile(r"0[0-9A-HJKMNP-TV-Z]{3,24}")
@@ -279,7 +280,7 @@ class Chain:
 
 
 def watermark_folder(branch: str) -> str:
-    return f"retention/{quote(branch, safe='')}"
+    return f"{WATERMARKS}/{quote(branch, safe='')}"
 
 
 def watermark_key(branch: str, floor: int) -> str:

@@ -1,5 +1,5 @@
-"""Objects of history that follow from others: segments of the log, write keys, stored ancestries, watermarks, the first entry of
-main.
+"""Objects of history that follow from others: segments of the log, write keys, stored ancestries, watermarks, cutoffs, the first
+entry of main.
 
 Each is rebuilt to the same bytes that were there, or not at all; but an object of write keys gets also those that had left
 the window, which leave it again.
@@ -15,6 +15,7 @@ from omnigraph.history.encoding import decode_records, encode_entry, encode_reco
 from omnigraph.history.envelope import seal
 from omnigraph.history.genesis import MAIN, first_entry
 from omnigraph.history.history import History
+from omnigraph.history.retention import limit_object
 from omnigraph.history.values import Commit, Entry, KeyObject, LogSegment
 from omnigraph.history.write_keys import keys_of
 
@@ -71,7 +72,7 @@ class Rebuilder:
             return self._keys(*self._key_objects[key])
         if key in self._ancestries:
             return self._ancestry(self._ancestries[key])
-        return seal({"floor": position_of(key)}) if key.startswith("retention/") else None
+        return limit_object(key)
 
     def _segment(self, segment: LogSegment, entry: Entry) -> bytes | None:
         """The records of the segment."""

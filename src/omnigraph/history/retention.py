@@ -26,7 +26,7 @@ from dataclasses import replace
 from omnigraph.errors import Damaged, HistoryGap, ObjectExists, ObjectMissing, StagedTooLongAgo, StorageError
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
-from omnigraph.history.chain import PROBE_WINDOW_S, Chain, watermark_folder, watermark_key
+from omnigraph.history.chain import PROBE_WINDOW_S, WATERMARKS, Chain, position_of, watermark_folder, watermark_key
 from omnigraph.history.envelope import seal
 from omnigraph.history.plan import PublishPlan
 from omnigraph.history.recovery import recovery_key
@@ -89,7 +89,7 @@ class Retention:
     def cutoff(self) -> float:
         """The highest cutoff there is; 0 when nothing was ever deleted."""
         found = self.store.list(CUTOFFS, limit=1)
-        return _cutoff_of(found[0].key) if found else 0.0
+        return _cutoff_us(found[0].key) / 1_000_000 if found else 0.0
 
     def fence(self, branch: str) -> None:
         """Take the next position of a living branch, so that nobody gets it with what was prepared before. Somebody else's
@@ -186,6 +186,13 @@ class Retention:
             )
 
 
+def limit_object(key: str) -> bytes | None:
+    """The bytes of a watermark or cutoff, which follow from its key; None for any other object."""
+    if key.startswith(f"{CUTOFFS}/"):
+        return seal({"cutoff": _cutoff_us(key)})
+    return seal({"floor": position_of(key)}) if key.startswith(f"{WATERMARKS}/") else None
+
+
 def _cutoff_key(time_us: int) -> str:
     """Highest first, as the entries of a chain."""
     return f"{CUTOFFS}/{_MAX_TIME_US - time_us:018d}.json"
@@ -194,5 +201,5 @@ def _cutoff_key(time_us: int) -> str:
 _MAX_TIME_US = 10**18 - 1
 
 
-def _cutoff_of(key: str) -> float:
-    return (_MAX_TIME_US - int(key.rsplit("/", 1)[1].removesuffix(".json"))) / 1_000_000
+def _cutoff_us(key: str) -> int:
+    return _MAX_TIME_US - int(key.rsplit("/", 1)[1].removesuffix(".json"))

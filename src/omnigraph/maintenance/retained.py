@@ -79,6 +79,8 @@ class Retained:
     cutoff: float
     """By the store's clock: what was superseded later stays, whatever the policy says."""
     keepers: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    floors: dict[str, int] = field(default_factory=dict)
+    """Watermarks that were looked up, after the chains were listed."""
 
     def add(self, references: References) -> None:
         log = _RememberingLog(self.history.log)
@@ -100,12 +102,24 @@ class Retained:
         self.keepers[head.branch, head.position].add(keeper)
         for place, commit in enumerate(log.walk(head)):
             info = self.chains.get(commit.ref.branch, {}).get(commit.ref.position)
-            if place and info is None:
-                return  # Removed before, and so is everything below it, but for what has other reasons.
+            if place and info is None and self._was_removed(commit.ref):
+                return  # And so is everything below it, but for what has other reasons.
             age = 0.0 if info is None else self.now - info.modified.timestamp()
             if not self.policy.keeps_all_of(head.branch) and not self.policy.keeps(place, age):
                 return
             self._keep(commit.ref, keeper)
+
+    def _was_removed(self, ref: CommitRef) -> bool:
+        """Whether a cleanup took an entry that was not listed. Damaged when it is lost: nothing below it is known to be
+        unneeded."""
+        chain = self.history.chain
+        if ref.branch not in self.floors:
+            self.floors[ref.branch] = chain.floor(ref.branch)
+        if ref.position >= self.floors[ref.branch]:
+            with contextlib.suppress(HistoryGap):
+                chain.read(ref.branch, ref.position)
+                return False
+        return True
 
     def _keep(self, ref: CommitRef, keeper: str) -> None:
         self.keepers[ref.branch, ref.position].add(keeper)

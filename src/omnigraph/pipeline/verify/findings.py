@@ -33,6 +33,7 @@ ObjectKind = Literal[
     "tag",
     "plan",
     "watermark",
+    "lease",
     "manifest",
     "data",
     "deletions",
@@ -123,6 +124,7 @@ _FOLDERS: dict[str, ObjectKind] = {
     "recovery": "plan",
     "retention": "watermark",
     "cutoffs": "watermark",
+    "leases": "lease",
 }
 _TABLE_FOLDERS: dict[str, ObjectKind] = {
     "_versions": "manifest",
@@ -162,6 +164,8 @@ def action_for(file: str) -> str:
             return f"{RESTORE}, or 'omnigraph tag delete {name}' and tag the commit again"
         case "plan":
             return f"{RESTORE}, or 'omnigraph recovery discard {name}' and load again"
+        case "lease":
+            return "it counts for an hour after it was last written, and until then no cleanup runs; its writer writes it again"
         case "manifest" | "data" | "deletions":
             return LOST_DATA
         case "entry":

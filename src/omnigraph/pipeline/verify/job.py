@@ -35,7 +35,7 @@ from omnigraph.views import Repository
 TASK_OBJECTS = 256
 """Objects that one task reads."""
 OBJECT_SUFFIX = ".json"
-OBJECT_FOLDERS = ("schemas/", "history/", "tags/", "recovery/", "retention/", "cutoffs/")
+OBJECT_FOLDERS = ("schemas/", "history/", "tags/", "recovery/", "retention/", "cutoffs/", "leases/")
 TOP_LEVEL = frozenset(
     [
         "graph.json",
@@ -177,7 +177,7 @@ class Verification:
             self._take_tag(info.key)
         for info in self._folder("recovery"):
             self._take_plan(info.key)
-        self._check(info.key for folder in ("retention", "cutoffs") for info in self._folder(folder))
+        self._check(info.key for folder in ("retention", "cutoffs", "leases") for info in self._folder(folder))
 
     def _take_chain(self, branch: str) -> None:
         folder = self._branches()[branch]
