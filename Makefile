@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | soak | bench : each one alone works on a fresh clone with only Python 3.11+.
+# make setup | demo | test | lint | soak | bench | docs : each one alone works on a fresh clone with only Python 3.11+.
 PYTHON ?= python3
 BIN := .venv/bin
 # Hundreds of processes of the tests load the same modules: where the environment forbids it, each would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup azurite mcp-typescript demo test suite lint soak bench clean
+.PHONY: setup azurite mcp-typescript demo test suite lint soak bench docs clean
 
 setup: .venv/.ready
 
@@ -55,6 +55,16 @@ soak: setup
 
 bench: setup
 	@for b in bench/bench_*.py; do $(BIN)/python $$b || exit 1; done
+
+# The guides as a site, in build/docs. It loads nothing from elsewhere; any web server can show it.
+docs: .venv/.docs-ready
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "built build/docs; to read it: $(BIN)/python -m http.server --directory build/docs"
+
+.venv/.docs-ready: .venv/.ready
+	@echo "Installing MkDocs (about 30 MB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	@touch $@
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis
