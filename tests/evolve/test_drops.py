@@ -160,3 +160,44 @@ def test_the_mutations_that_go_with_a_hard_drop_read_it_once(g: og.Graph) -> Non
     assert g.entity("Person", "Ada")["age"] == 7
     with pytest.raises(QueryError):
         g.apply_schema(SCHEMA.replace("secret: String?  age", "note: String?  age"), with_=fill)
+
+
+@pytest.mark.parametrize("drop", DROPS)
+def test_nothing_that_is_taken_back_brings_back_what_was_dropped_for_good(g: og.Graph, drop: str) -> None:
+    g.apply_schema(DROPS[drop], allow_data_loss=True)
+    dropped = g.commit().id
+    for strategy in ("fail", "theirs"):
+        with pytest.raises(MergeConflicts, match="for good"):
+            g.revert(dropped, strategy=strategy)  # type: ignore[arg-type]  # each is a strategy
+    for revision in ("before", "main~1"):
+        with pytest.raises(UsageError, match="dropped for good on this branch"):
+            g.reset("main", revision)
+    g.apply_schema(DROPS[drop] + "node Later { name: String @key }")
+    with pytest.raises(MergeConflicts, match="for good"):
+        g.revert(dropped)
+    g.reset("main", dropped)
+    with pytest.raises(UsageError, match="dropped for good"):
+        secrets(g, drop, revision="main", schema_of="before")
+    # Who wants it has a branch of its own for it.
+    g.branches.create("old", "before")
+    assert secrets(g, drop, revision="old") == [SECRET]
+
+
+@pytest.mark.parametrize("drop", DROPS)
+def test_what_was_dropped_softly_comes_back_when_the_drop_is_taken_back(g: og.Graph, drop: str) -> None:
+    g.apply_schema(DROPS[drop])
+    g.revert("main")
+    assert secrets(g, drop) == [SECRET, SECRET]
+
+
+def test_a_branch_that_goes_back_to_before_a_property_was_there_knows_that_it_was_dropped_for_good(g: og.Graph) -> None:
+    with_mail = SCHEMA.replace("age: I32?", "age: I32?  mail: String?")
+    g.apply_schema(with_mail, branch="work")
+    g.branches.create("other", "work")
+    with g.transaction("other") as tx:
+        tx.insert("Person", name="Di", mail=SECRET)
+    g.apply_schema(SCHEMA, branch="work", allow_data_loss=True)
+    g.reset("work", "before")
+    assert g.verify("work", deep=True).is_whole
+    with pytest.raises(MergeConflicts, match="for good"):
+        g.branches.merge("other", "work", strategy="theirs")

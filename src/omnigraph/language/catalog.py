@@ -256,3 +256,13 @@ class Catalog:
     def edges_of(self, node_type: str) -> tuple[EdgeType, ...]:
         """Edge types with this node type at either end, by name."""
         return tuple(e for _, e in sorted(self.edges.items()) if node_type in (e.source, e.target))
+
+
+def dropped_names(catalog: Catalog, state: Catalog) -> list[str]:
+    """Of the types and properties of a schema, those that were dropped for good where `state` is the schema."""
+    gone = {*state.hard_dropped}
+    names: list[str] = []
+    for entity in catalog.tables.values() if gone else ():
+        names += [entity.name] if entity.id in gone else []
+        names += [f"{entity.name}.{each.name}" for each in entity.properties.values() if each.id in gone]
+    return names

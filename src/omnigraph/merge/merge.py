@@ -182,6 +182,11 @@ class MergeAttempt:
         return self.source.branch
 
     @property
+    def schema_remedy(self) -> str:
+        """What to do about schemas that contradict each other."""
+        return f"make the two schemas say the same with 'omnigraph schema apply --branch {self.source.branch}', and merge again"
+
+    @property
     def merged(self) -> CommitRef | None:
         """The second parent of the commit."""
         return self.source.head.commit.ref
@@ -237,8 +242,8 @@ class MergeAttempt:
         """Rows are not looked at before it is known what they are."""
         source, target, conflicts = self.source_name, self.target.branch, self.schema.conflicts
         if not dry_run:
-            raise schema_conflict_error(source, target, conflicts)
-        hint = schema_conflict_hint(source, target, conflicts)
+            raise schema_conflict_error(source, target, conflicts, self.schema_remedy)
+        hint = schema_conflict_hint(source, target, conflicts, self.schema_remedy)
         return self._result("conflicts", dry_run=True, hint=hint, schema_conflicts=conflicts)
 
     def _schema_steps(self, after: Catalog) -> tuple[MigrationStep, ...]:

@@ -86,24 +86,23 @@ def conflict_error(source: str, target: str, conflicts: Sequence[MergeConflict],
     )
 
 
-def schema_conflict_error(source: str, target: str, conflicts: Sequence[SchemaConflict]) -> MergeConflicts:
+def schema_conflict_error(source: str, target: str, conflicts: Sequence[SchemaConflict], remedy: str) -> MergeConflicts:
     named = [f"{each.entity} ({each.kind}): {each.message}" for each in conflicts[:MAX_CONFLICTS_NAMED]]
     more = f"; and {len(conflicts) - len(named)} more" if len(conflicts) > len(named) else ""
     return MergeConflicts(
         f"the schemas of '{source}' and '{target}' contradict each other: {'; '.join(named)}{more}",
         conflicts=(),
         schema_conflicts=conflicts,
-        hint=f"nothing was published: {schema_conflict_hint(source, target, conflicts)}",
+        hint=f"nothing was published: {schema_conflict_hint(source, target, conflicts, remedy)}",
     )
 
 
-def schema_conflict_hint(source: str, target: str, conflicts: Sequence[SchemaConflict]) -> str:
-    """What helps: a strategy, if it settles all of them."""
+def schema_conflict_hint(source: str, target: str, conflicts: Sequence[SchemaConflict], remedy: str) -> str:
+    """What helps: a strategy, if it settles all of them; `remedy` always does."""
     ways = []
     if all(each.is_settled_by_strategy for each in conflicts):
         ways.append(f"--strategy ours keeps what '{target}' declares, --strategy theirs takes what '{source}' declares")
-    ways.append(f"make the two schemas say the same with 'omnigraph schema apply --branch {source}', and merge again")
-    return "; ".join(ways)
+    return "; ".join([*ways, remedy])
 
 
 def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from omnigraph.errors import Contention, ExpectedVersionMismatch, PreconditionFailed, UsageError
 from omnigraph.history import Commit, CommitRef, Entry, PublishPlan, Snapshot, check_attribution
+from omnigraph.language.catalog import dropped_names
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.merge.bases import Bases, Differences
 from omnigraph.merge.merge import MAX_ATTEMPTS, MergeAttempt, check_way, table_changes
@@ -19,7 +20,7 @@ from omnigraph.merge.resolutions import Resolution, check_resolutions
 from omnigraph.merge.result import MergeResult
 from omnigraph.merge.schemas import MergedSchema
 from omnigraph.merge.three_way import By
-from omnigraph.views import Repository
+from omnigraph.views import Repository, View, encode_catalog
 from omnigraph.write.publishing import publish
 
 
@@ -88,10 +89,20 @@ class _Revert(MergeAttempt):
     ) -> None:
         self.reverted = reverted
         super().__init__(repository, before, target, strategy, by, differences, since, resolutions, None)
+        # What was dropped for good since is not taken over unseen: merging the schemas refuses it.
+        dropped, known = ({*view.catalog.hard_dropped} for view in (self.target_view, self.source_view))
+        self.is_fast_forward = self.is_fast_forward and dropped <= known
 
     @property
     def source_name(self) -> str:
         return f"before {self.reverted.id}"
+
+    @property
+    def schema_remedy(self) -> str:
+        return (
+            f"change what '{self.target.branch}' is to have with 'omnigraph schema apply' and 'omnigraph mutate'; "
+            f"what was there before is in 'omnigraph branch create NAME --from {self.source.head.commit.id}'"
+        )
 
     @property
     def merged(self) -> CommitRef | None:
@@ -120,10 +131,12 @@ def reset_branch(
     with history.leases.hold(to.head.commit.ref):
         head = history.chain.head(branch)
         wanted, target = repository.view(to.head), repository.view(head.head)
-        schema = MergedSchema(wanted.snapshot.schema, wanted.catalog)
+        schema = _schema_for(target, wanted)
         changes = table_changes(target, schema, wanted.snapshot.tables)
         if not changes and schema.hash == target.snapshot.schema:
             return None
+        if schema.hash != wanted.snapshot.schema:
+            history.schemas.put(encode_catalog(schema.catalog))
         plan = PublishPlan(
             commit_id=history.new_id(),
             branch=branch,
@@ -142,3 +155,20 @@ def reset_branch(
             raise PreconditionFailed(branch, plan.base.id, snapshot.commit.id)
 
         return publish(history, plan, refused)
+
+
+def _schema_for(target: View, wanted: View) -> MergedSchema:
+    """The schema of a state as a branch may have it, which knows what was dropped there for good. UsageError when it still
+    declares some of that."""
+    names = dropped_names(wanted.catalog, target.catalog)
+    if names:
+        commit = wanted.snapshot.commit
+        raise UsageError(
+            f"{names[0]} was dropped for good on this branch, and commit {commit.id} still has it",
+            hint=f"a branch of its own may have it: omnigraph branch create NAME --from {commit.id}",
+        )
+    dropped = {*wanted.catalog.hard_dropped, *target.catalog.hard_dropped}
+    if dropped == {*wanted.catalog.hard_dropped}:
+        return MergedSchema(wanted.snapshot.schema, wanted.catalog)
+    catalog = replace(wanted.catalog, hard_dropped=tuple(sorted(dropped)))
+    return MergedSchema(wanted.repository.hold_catalog(catalog), catalog)

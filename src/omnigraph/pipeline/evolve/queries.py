@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import UsageError
-from omnigraph.language.catalog import Catalog
+from omnigraph.language.catalog import Catalog, dropped_names
 from omnigraph.language.query.lint import lint_queries
 from omnigraph.pipeline.evolve.migrating import under
 from omnigraph.views import View
@@ -78,12 +78,9 @@ def seen_through(old: View, schema_of: View) -> View:
 
 
 def _refuse_dropped(state: Catalog, asked: Catalog) -> None:
-    gone = {*state.hard_dropped}
-    for entity in asked.tables.values():
-        names = [entity.name] if entity.id in gone else []
-        names += [f"{entity.name}.{each.name}" for each in entity.properties.values() if each.id in gone]
-        if names:
-            raise UsageError(
-                f"{names[0]} was dropped for good before that state: its values are not read any more",
-                hint="ask with the schema of that state, or for a commit before the drop",
-            )
+    names = dropped_names(asked, state)
+    if names:
+        raise UsageError(
+            f"{names[0]} was dropped for good before that state: its values are not read any more",
+            hint="ask with the schema of that state, or for a commit before the drop",
+        )
