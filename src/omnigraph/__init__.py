@@ -99,6 +99,7 @@ if TYPE_CHECKING:
         Result,
         SqlColumn,
         SqlResult,
+        Step,
         Timing,
     )
     from omnigraph.runtime import Runtime
@@ -158,7 +159,7 @@ _HOMES = {
     "omnigraph.policy": ("Ask", "Decision", "Gate", "Policy", "load_policy"),
     "omnigraph.read": (
         *("Blob", "InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "SqlColumn", "SqlResult"),
-        "Timing",
+        *("Step", "Timing"),
     ),
     "omnigraph.runtime": ("Runtime",),
     "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
@@ -250,6 +251,7 @@ __all__ = [
     "SqlResult",
     "Statement",
     "Status",
+    "Step",
     "StorageReport",
     "StoredColumn",
     "TableReport",

@@ -66,6 +66,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "SqlResult",
         "SqlColumn",
         "Explanation",
+        "Step",
         "InputColumns",
         "InputChoice",
         "GraphTables",

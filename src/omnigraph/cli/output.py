@@ -148,6 +148,14 @@ def screen_width() -> int:
     return int(os.environ.get("COLUMNS") or 10_000)
 
 
+def cut_lines(text: str) -> str:
+    """A drawing whose lines are cut to the terminal, so that none of them is broken."""
+    if not sys.stdout.isatty():
+        return text
+    width = screen_width()
+    return "\n".join(row if len(row) <= width else f"{row[: width - 1]}…" for row in text.split("\n"))
+
+
 def print_kv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     width = max(len(name) for name in columns)
     for index, row in enumerate(rows):

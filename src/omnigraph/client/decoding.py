@@ -18,7 +18,7 @@ from omnigraph.maintenance.indexes import IndexState
 from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
 from omnigraph.pipeline.evolve.apply import SchemaReceipt
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
-from omnigraph.read import Explanation, InputChoice, InputColumns
+from omnigraph.read import Explanation, InputChoice, InputColumns, Step
 from omnigraph.values.arrow import with_zone
 from omnigraph.values.entities import Entity
 from omnigraph.values.json_values import Unfit, typed_value
@@ -190,6 +190,14 @@ def explanation(value: Json) -> Explanation:
         ),
         tuple(InputChoice(each["input"], each["path"], each["rows"], each["estimate"]) for each in value["access"]),
         value["sql"],
+        tuple(_step(each) for each in value["steps"]),
+    )
+
+
+def _step(value: Json) -> Step:
+    seconds = None if value["ms"] is None else value["ms"] / 1_000
+    return Step(
+        value["depth"], value["step"], value["access"], value["expected"], value["rows"], seconds, value["note"]
     )
 
 

@@ -293,9 +293,15 @@ class RemoteGraph(UpkeepMethods):
         name: str | None = None,
         revision: str = MAIN,
         as_of: str | dt.datetime | None = None,
+        analyze: bool = False,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
     ) -> Explanation:
-        """How a query would run on a branch: access paths, their estimates, and the choice."""
+        """How a query would run on a branch: its steps as a tree, their access paths, and the rows that are expected."""
         only_default("as_of", as_of, None, "a server explains what a query would do at a branch's head")
+        only_default("analyze", analyze, False, "run it with query: the result has its timing")
+        only_default("timeout", timeout, None, "a server explains without running the query")
+        only_default("cancel", cancel, None, "a server explains without running the query")
         text, file = read_source(gq, ".gq")
         body = {"query": text, "name": name, "params": params_json(params), "branch": revision}
         with placed_in(text, file):

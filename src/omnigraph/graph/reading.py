@@ -78,16 +78,23 @@ class ReadMethods(GraphState):
         name: str | None = None,
         revision: str = MAIN,
         as_of: str | dt.datetime | None = None,
+        analyze: bool = False,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
     ) -> Explanation:
-        """How a query would run: access paths, their estimates, and the choice.
+        """How a query would run: its steps as a tree, their access paths, and the rows that are expected. Inputs are read for that
+        as far as the choice of a path depends on them; with `analyze` the query is run, and every step has its rows and its time.
 
         >>> print(g.explain("people.gq", {"of": "Ada"}, name="friends"))
+        >>> ran = g.explain("people.gq", {"of": "Ada"}, name="friends", analyze=True)
+        >>> assert ran.steps[0].rows == 1
         """
         from omnigraph.read import explain
 
         view = self._view(revision, as_of)
         plan, bound = compiled_read(gq, view, params, name)
-        return explain(view, plan, bound)
+        deadline = Deadline(timeout, cancellation=cancel)
+        return explain(view, plan, bound, analyze=analyze, deadline=deadline)
 
     def sql(
         self,

@@ -10,6 +10,7 @@ from omnigraph.read.result import Result, Rows, Timing
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
 from omnigraph.read.sql_query import SqlColumn, SqlResult, open_duckdb, run_sql
+from omnigraph.read.steps import Step
 from omnigraph.read.strategies import InputChoice, Mode
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Rows",
     "SqlColumn",
     "SqlResult",
+    "Step",
     "Timing",
     "blame_of",
     "blob",

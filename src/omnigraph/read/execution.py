@@ -60,7 +60,7 @@ def run_read(
 def _answered(read: Read, started: float) -> Result:
     answered = answer(read)
     reading_ended = time.perf_counter()
-    table = _evaluated(answered, read.arguments)
+    table = evaluated(answered, read.arguments)
     engine_ended = time.perf_counter()
     final = table if answered.prepared is None else finish(read.view, answered.prepared.query, table)
     timing = Timing(reading_ended - started, engine_ended - reading_ended, time.perf_counter() - started)
@@ -87,7 +87,8 @@ def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[
     return result.rows
 
 
-def _evaluated(answered: Answer, arguments: Arguments) -> pa.Table:
+def evaluated(answered: Answer, arguments: Arguments) -> pa.Table:
+    """The columns of the tree, run by the engine where it needs one."""
     if answered.table is not None:
         return answered.table
     prepared, relations = answered.prepared, answered.relations

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.plan import ReadPlan, TextQuery
-from omnigraph.read.execution import instant
-from omnigraph.read.inputs.adjacency import despite_lost_segments
+from omnigraph.read.execution import evaluated, finish, instant, run_read
+from omnigraph.read.result import Timing
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import RelationalQuery
+from omnigraph.read.steps import Measured, Step, steps_of, tree_text, united_steps
 from omnigraph.read.strategies import InputChoice, Mode, Read, answer
+from omnigraph.read.strategies.strategy import hop_name
 from omnigraph.relational.sql import to_sql
 from omnigraph.views import View
 
@@ -33,7 +37,7 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a read would run; printed, it is text for people.
+    """How a read would run, or how it ran; printed, it is a tree for people. `sql` is what its engine runs.
 
     >>> explanation = g.explain("people.gq", {"of": "Ada"}, name="friends")
     >>> assert explanation.commit == g.commit().id
@@ -44,20 +48,16 @@ class Explanation:
     inputs: tuple[InputColumns, ...]
     choices: tuple[InputChoice, ...]
     sql: str
+    steps: tuple[Step, ...]
+    timing: Timing | None = None
+    """How long it took, if it was run."""
 
     def __repr__(self) -> str:
         return f"<Explanation: {len(self.inputs)} inputs at {self.commit}>"
 
     def __str__(self) -> str:
-        lines = [f"commit {self.commit}, joined on {self.keys}"]
-        for choice in self.choices:
-            rows = "" if choice.rows is None else f", {choice.rows} rows"
-            why = f" ({choice.estimate})" if choice.estimate else ""
-            lines.append(f"  {choice.what}: {choice.path}{rows}{why}")
-        for input_ in self.inputs:
-            condition = "" if input_.filter is None else f" where {input_.filter}"
-            lines.append(f"  {input_.name} = {' + '.join(input_.tables)} ({', '.join(input_.columns)}){condition}")
-        return "\n".join([*lines, self.sql])
+        joined = "" if self.keys == "nothing" else f", joined on {self.keys}"
+        return f"commit {self.commit}{joined}\n{tree_text(self.steps, is_measured=self.timing is not None)}"
 
 
 def explain(
@@ -67,28 +67,83 @@ def explain(
     *,
     mode: Mode = "auto",
     now: dt.datetime | None = None,
+    analyze: bool = False,
+    deadline: Deadline = NEVER,
 ) -> Explanation:
-    """Choose as `run_read` would (inputs are read for that, the tree is not run) and say what was chosen."""
-    arguments = with_vectors(view, plan, Arguments(parameters, instant(now)))
+    """Choose as `run_read` would (inputs are read for that) and say what was chosen; with `analyze`, run the rest too."""
+    started = time.perf_counter()
+    arguments = with_vectors(view, plan, Arguments(parameters, instant(now), deadline))
     embedded = tuple(_embedded(view, text) for text in plan.texts if text.name not in parameters)
     if plan.union is not None:
-        parts = [explain(view, part, arguments.parameters, mode=mode, now=arguments.now) for part in plan.union.parts]
-        inputs = tuple(input_ for part in parts for input_ in part.inputs)
-        choices = (*embedded, *(choice for part in parts for choice in part.choices))
-        return Explanation(
-            parts[0].commit, parts[0].keys, inputs, choices, "\nUNION\n".join(part.sql for part in parts)
-        )
+        return _explain_union(view, plan, arguments, mode, embedded, analyze=analyze)
     read = Read(view, plan, arguments, mode)
-    answered = despite_lost_segments(view, lambda: answer(Read(view, plan, arguments, mode)))
+    answered = answer(read)
+    run = timing = None
+    if analyze:
+        read_ended = time.perf_counter()
+        table = evaluated(answered, read.arguments)
+        engine_ended = time.perf_counter()
+        final = table if answered.prepared is None else finish(view, answered.prepared.query, table)
+        timing = Timing(read_ended - started, engine_ended - read_ended, time.perf_counter() - started)
+        run = Measured(started, timing.engine_s, timing.total_s, final.num_rows)
     commit = view.snapshot.commit.id
     choices = (*embedded, *answered.choices)
     if answered.prepared is None:
-        return Explanation(commit, "nothing", (), choices, "")
+        steps = steps_of(plan, answered, {}, embedded, run)
+        return Explanation(commit, "nothing", (), choices, "", steps, timing)
     query = answered.prepared.query
     expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
     sql = to_sql(query.whole(expansions), "duckdb", copy=False, pretty=True)
     keys = "ids" if query.keys == "id" else "ordinals"
-    return Explanation(commit, keys, _columns(query, read.arguments), choices, sql)
+    steps = steps_of(plan, answered, _conditions(query, read.arguments), embedded, run)
+    return Explanation(commit, keys, _columns(query, read.arguments), choices, sql, steps, timing)
+
+
+def _explain_union(
+    view: View,
+    plan: ReadPlan,
+    arguments: Arguments,
+    mode: Mode,
+    embedded: tuple[InputChoice, ...],
+    *,
+    analyze: bool,
+) -> Explanation:
+    assert plan.union is not None, "only a union is explained part by part"
+    started = time.perf_counter()
+    parts = [
+        explain(
+            view,
+            part,
+            arguments.parameters,
+            mode=mode,
+            now=arguments.now,
+            analyze=analyze,
+            deadline=arguments.deadline,
+        )
+        for part in plan.union.parts
+    ]
+    inputs = tuple(input_ for part in parts for input_ in part.inputs)
+    choices = (*embedded, *(choice for part in parts for choice in part.choices))
+    run = timing = None
+    if analyze:
+        result = run_read(view, plan, arguments.parameters, mode=mode, now=arguments.now, deadline=arguments.deadline)
+        timing = result.timing
+        run = Measured(started, timing.engine_s, timing.total_s, len(result))
+    steps = united_steps([part.steps for part in parts], run)
+    sql = "\nUNION\n".join(part.sql for part in parts)
+    return Explanation(parts[0].commit, parts[0].keys, inputs, choices, sql, steps, timing)
+
+
+def _conditions(query: RelationalQuery, arguments: Arguments) -> dict[str, str]:
+    """What an input is, and what is asked of it, by how a choice names it."""
+    found = {}
+    for node in query.inputs:
+        text = Predicate(node.filters, arguments).filter
+        found[f"${node.variable}"] = f": {' | '.join(node.types)}" + (f" where {text}" if text else "")
+    for hop in query.hops:
+        text = Predicate(hop.filters, arguments).filter
+        found[hop_name(hop)] = f" where {text}" if text else ""
+    return found
 
 
 def _embedded(view: View, text: TextQuery) -> InputChoice:

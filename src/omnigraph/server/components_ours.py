@@ -211,6 +211,7 @@ OUR_COMPONENTS: dict[str, Schema] = {
         {
             "graph_commit_id": TEXT,
             "keys": TEXT,
+            "steps": array(ANY_OBJECT),
             "inputs": array(ANY_OBJECT),
             "access": array(ANY_OBJECT),
             "sql": TEXT,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
-    from omnigraph.read import Explanation, Result, SqlResult
+    from omnigraph.read import Explanation, Result, SqlResult, Step
 
 
 def result_json(result: Result, *, revision: str, as_of: str | None) -> JsonObject:
@@ -19,6 +19,18 @@ def result_json(result: Result, *, revision: str, as_of: str | None) -> JsonObje
         "columns": [column.name for column in result.columns],
         "rows": result.to_json(),
         "graph_commit_id": result.commit_id,
+    }
+
+
+def _step_json(step: Step) -> JsonObject:
+    return {
+        "depth": step.depth,
+        "step": step.what,
+        "access": step.access,
+        "expected": step.expected,
+        "rows": step.rows,
+        "ms": None if step.seconds is None else round(step.seconds * 1_000, 3),
+        "note": step.note,
     }
 
 
@@ -34,10 +46,12 @@ def sql_json(result: SqlResult, *, revision: str, as_of: str | None) -> JsonObje
 
 
 def explanation_json(explanation: Explanation) -> JsonObject:
-    """{commit, keys, inputs: [{name, tables, columns, filter}], access: [{input, path, rows, estimate}], sql}."""
+    """{commit, keys, steps: [{depth, step, access, expected, rows, ms, note}], inputs: [{name, tables, columns, filter}],
+    access: [{input, path, rows, estimate}], sql}."""
     return {
         "commit": explanation.commit,
         "keys": explanation.keys,
+        "steps": [_step_json(step) for step in explanation.steps],
         "inputs": [
             {
                 "name": columns.name,

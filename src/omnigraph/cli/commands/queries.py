@@ -12,7 +12,7 @@ import click
 
 from omnigraph.cli.config import Alias
 from omnigraph.cli.options import branch_option, command, engine_option, once_options, revision_options, uri_argument
-from omnigraph.cli.output import FILE_FORMATS, FORMATS, Output, counted
+from omnigraph.cli.output import FILE_FORMATS, FORMATS, Output, counted, cut_lines
 from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
 
@@ -154,7 +154,11 @@ def _register_query(cli: click.Group) -> None:
     @click.option("--schema-of", metavar="REVISION", help="Ask through the schema of another revision, such as main.")
     @engine_option("local")
     @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after this many seconds.")
-    @click.option("--explain", is_flag=True, help="Show how the query would run instead of running it.")
+    @click.option("--explain", is_flag=True, help="Show how the query would run, as a tree, instead of its rows.")
+    @click.option("--analyze", is_flag=True, help="The same after running it, with real rows and times.")
+    @click.option(
+        "--sql", "with_sql", is_flag=True, help="With --explain or --analyze: also the SQL that the engine runs."
+    )
     def query(
         settings: Settings,
         out: Output,
@@ -168,6 +172,8 @@ def _register_query(cli: click.Group) -> None:
         engine: str,
         timeout: float | None,
         explain: bool,
+        analyze: bool,
+        with_sql: bool,
     ) -> None:
         """Ask a question of one snapshot. On a terminal, the rows that fit it are shown; a file or a pipe gets all of them.
 
@@ -178,6 +184,7 @@ def _register_query(cli: click.Group) -> None:
         omnigraph query adults --store ./people --query people.gq --output adults.parquet
         omnigraph query adults --store ./people --query people.gq --revision main~3
         omnigraph query adults --store ./people --query people.gq --revision v1 --schema-of main
+        omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --analyze
         omnigraph query adults --server production --graph people --params '{"min": 18}'
 
         Without --query and -e, NAME is a stored query of the server.
@@ -185,14 +192,25 @@ def _register_query(cli: click.Group) -> None:
         \b
         JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
         JSON with --output: {output, format, row_count, graph_commit_id}
-        JSON with --explain: how each part of the pattern would be read
+        JSON with --explain or --analyze: {commit, keys, steps: [{depth, step, access, expected, rows, ms, note}], inputs,
+               access, sql}
         """
         from omnigraph.wire.reads import explanation_json
 
         graph = settings.graph_at()
-        if explain:
-            explanation = graph.explain(asked.text(), asked.values, name=asked.name, revision=revision, as_of=as_of)
-            out.show(explanation_json(explanation), str(explanation))
+        if explain or analyze or with_sql:
+            explanation = graph.explain(
+                asked.text(),
+                asked.values,
+                name=asked.name,
+                revision=revision,
+                as_of=as_of,
+                analyze=analyze,
+                timeout=timeout,
+            )
+            tree = cut_lines(str(explanation))
+            text = f"{tree}\n\n{explanation.sql}" if with_sql and explanation.sql else tree
+            out.show(explanation_json(explanation), text)
             return
         if asked.source is None:
             stored, name = asked.stored_in(graph)

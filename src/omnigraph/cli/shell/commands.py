@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.output import line, screen_width
+from omnigraph.cli.output import cut_lines, line, screen_width
 from omnigraph.cli.shell.session import MODES, Failed, Quit, Session
 from omnigraph.errors import NotFound, UsageError
 
@@ -92,8 +92,12 @@ def _more(session: Session, _rest: str) -> None:
 
 def _explain(session: Session, rest: str) -> None:
     for statement in _statements(rest, ".explain"):
-        arguments = session.arguments(statement)
-        print(session.graph.explain(statement.text, arguments, name=statement.name, revision=session.revision))
+        print(cut_lines(str(session.explained(statement, analyze=False))))
+
+
+def _analyze(session: Session, rest: str) -> None:
+    for statement in _statements(rest, ".analyze"):
+        print(cut_lines(str(session.explained(statement, analyze=True))))
 
 
 def _sql(session: Session, rest: str) -> None:
@@ -134,6 +138,7 @@ OWN: Mapping[str, Command] = {
     "branches": Command("", "The branches, and how far each is from main.", _branches),
     "use": Command("REVISION", "Stand at another branch, or look at a tag, a commit or main~3.", _use),
     "explain": Command("QUERY", "How a query would run.", _explain),
+    "analyze": Command("QUERY", "Run a query and show how it ran: rows and times of every step.", _analyze),
     "sql": Command("SELECT", "Ask in SQL: every type is a table.", _sql),
     "param": Command("[NAME=VALUE]...", "Set parameters for the queries that declare them; NAME forgets one.", _param),
     "more": Command("", "The next rows of the last result.", _more),

@@ -12,7 +12,7 @@ from omnigraph.cli.shell.waiting import wait_for
 from omnigraph.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Receipt, Result, SqlResult
+    from omnigraph import Explanation, Receipt, Result, SqlResult
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
     from omnigraph.graph.editing import Catalog, Statement
@@ -120,6 +120,18 @@ class Session:
             return wait_for(lambda: self.graph.query(statement.text, arguments, **asked), _abandon)
         stop = Cancellation()
         return wait_for(lambda: self.graph.query(statement.text, arguments, cancel=stop, **asked), stop.cancel)
+
+    def explained(self, statement: Statement, *, analyze: bool) -> Explanation:
+        """How a query would run where the session stands, or how it ran."""
+        from omnigraph import Cancellation
+        from omnigraph.graph import Graph
+
+        asked: dict[str, Any] = {"name": statement.name, "revision": self.revision, "analyze": analyze}
+        arguments = self.arguments(statement)
+        if not isinstance(self.graph, Graph):
+            return wait_for(lambda: self.graph.explain(statement.text, arguments, **asked), _abandon)
+        stop = Cancellation()
+        return wait_for(lambda: self.graph.explain(statement.text, arguments, cancel=stop, **asked), stop.cancel)
 
     def run_sql(self, text: str) -> None:
         """Ask in SQL, where the session stands."""

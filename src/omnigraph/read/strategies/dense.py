@@ -54,8 +54,9 @@ class _Dense:
 
     def run(self) -> None:
         for node in self.query.inputs:
-            self.relations[node.name] = self._node(node)
-            self.choices.append(InputChoice(f"${node.variable}", "scan", self.relations[node.name].num_rows, "compact"))
+            rows = self.relations[node.name] = self._node(node)
+            held = sum(self.view.rows(f"node:{type_name}") for type_name in node.types)
+            self.choices.append(InputChoice(f"${node.variable}", "scan", rows.num_rows, "compact", held))
         for hop in self.query.hops:
             self.arguments.deadline.check()
             self._hop(hop)

@@ -155,7 +155,9 @@ class _Reduction:
             # The id says it already; a second index would be asked for nothing.
             ids, predicate = named.ids, predicate.apart_from(named.column)
             if (implied := self._implied(node, named)) is not None:
-                self.choices.append(InputChoice(f"${node.variable}", "lookup", len(ids), "by its key, not read"))
+                self.choices.append(
+                    InputChoice(f"${node.variable}", "lookup", len(ids), "by its key, not read", len(ids))
+                )
                 self._keep(node, self._checked(node, predicate.conditions, implied))
                 return
         if ids is None or node.computed:
@@ -169,7 +171,9 @@ class _Reduction:
             rows = self._checked(node, predicate.conditions, rows)
         self._keep(node, rows)
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
-        self.choices.append(InputChoice(f"${node.variable}", path, rows.num_rows, self._asked(node, ids)))
+        expected = sources.node_rows(self.view, node) if path == "scan" else None if ids is None else len(ids)
+        asked = self._asked(node, ids)
+        self.choices.append(InputChoice(f"${node.variable}", path, rows.num_rows, asked, expected))
 
     def _keep(self, node: NodeInput, rows: pa.Table) -> None:
         self.relations[node.name] = rows
@@ -260,7 +264,7 @@ class _Reduction:
         self.arguments.deadline.check()
         if hop.expansion.path is not None:
             raise TooLarge
-        path, estimate = self._choose(hop, end, len(ids))
+        path, estimate, expected = self._choose(hop, end, len(ids))
         if hop.expansion.edge_variable is not None:
             rows = self._edges(hop, ids, end)
         elif path == "csr":
@@ -270,7 +274,7 @@ class _Reduction:
         if rows.num_rows > MAX_PAIRS and not self.forced:
             raise TooLarge
         self.relations[hop.name] = rows
-        self.choices.append(InputChoice(hop_name(hop), path, rows.num_rows, estimate))
+        self.choices.append(InputChoice(hop_name(hop), path, rows.num_rows, estimate, expected))
         for place, column in zip(hop.places, (SOURCE, TARGET), strict=True):
             if hop.narrows(place):
                 self._narrow(place, rows.column(column).to_pylist())
@@ -285,8 +289,8 @@ class _Reduction:
                     raise TooLarge
                 self._fetch(node)
 
-    def _choose(self, hop: HopInput, end: int, size: int) -> tuple[Path, str]:
-        """The cost rule for one expansion."""
+    def _choose(self, hop: HopInput, end: int, size: int) -> tuple[Path, str, int]:
+        """The cost rule for one expansion, and how many edges it expects to follow."""
         expansion = hop.expansion
         edges = self.view.rows(hop.table_key)
         type_ = self.view.catalog.edges[expansion.edge]
@@ -296,17 +300,17 @@ class _Reduction:
         build = 0.0 if cached else BUILD_FACTOR * edges
         estimate = f"{size} from, {lookups:.0f} by index, {build:.0f} by adjacency"
         if self.forced:
-            return "index", estimate
+            return "index", estimate, round(lookups)
         deep = size > MAX_FRONTIER or expansion.max_hops > MAX_HOPS
         if expansion.edge_variable is not None:
             if deep:
                 raise TooLarge
-            return "index", estimate
+            return "index", estimate, round(lookups)
         if deep or lookups > build:
             if not cached:
                 raise TooLarge
-            return "csr", estimate
-        return "index", f"{estimate}{self._in_memory(hop, end)}"
+            return "csr", estimate, round(lookups)
+        return "index", f"{estimate}{self._in_memory(hop, end)}", round(lookups)
 
     def _in_memory(self, hop: HopInput, end: int) -> str:
         table = self.view.table(hop.table_key)

@@ -21,13 +21,14 @@ def _answer(read: Read) -> Answer:
         rows = sources.node_rows(view, node)
         if not is_plain and rows > sources.STREAMED_ROWS and prepared.uses(node.name) == 1:
             relations[node.name] = sources.stream_nodes(view, input_, arguments)
-            choices.append(InputChoice(f"${node.variable}", "scan", None, f"{rows} rows, streamed"))
+            choices.append(InputChoice(f"${node.variable}", "scan", None, "streamed", rows))
         else:
             relations[node.name] = sources.read_nodes(view, input_, arguments)
-            choices.append(InputChoice(f"${node.variable}", "scan", relations[node.name].num_rows))
+            choices.append(InputChoice(f"${node.variable}", "scan", relations[node.name].num_rows, "", rows))
     for hop in query.hops:
         relations[hop.edges] = sources.read_edges(view, replace(hop, filters=()) if is_plain else hop, arguments)
-        choices.append(InputChoice(hop_name(hop), "sql", relations[hop.edges].num_rows))
+        edges = view.rows(hop.table_key)
+        choices.append(InputChoice(hop_name(hop), "sql", relations[hop.edges].num_rows, "", edges))
     return Answer(tuple(choices), prepared, relations)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -32,6 +33,10 @@ class InputChoice:
     path: Path
     rows: int | None
     estimate: str = ""
+    expected: int | None = None
+    """How many rows were expected when the choice was made, if that was estimated."""
+    _at: float = field(default_factory=time.perf_counter, compare=False, repr=False)
+    """When it had been read."""
 
 
 @dataclass(frozen=True)
