@@ -76,7 +76,7 @@ class StoredResult(ServedResult):
     @cached_property
     def _plan(self) -> ReadPlan:
         raise UsageError(
-            "the result of a stored query is no picture of a graph: its pattern stays on the server",
+            "the result of a stored query cannot be shown as a graph: its pattern stays on the server",
             hint="run the text of the query with query",
         )
 

@@ -115,7 +115,7 @@ def files_of(sources: Sources) -> list[Path]:
             raise UsageError(f"expected a path, got {each.__class__.__name__}")
         if "://" in str(each):
             raise UsageError(
-                f"{each} is no file of this machine", hint="load addresses with --store, or as a job of the server"
+                f"{each} is not a file on this machine", hint="load addresses with --store, or as a job of the server"
             )
         found = _found(str(each))
         if not found:

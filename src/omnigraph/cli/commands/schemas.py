@@ -18,7 +18,7 @@ def _write_new(path: str, text: str) -> None:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise AlreadyExists(f"there is a file {path} already", hint="choose another name, or remove it") from None
+        raise AlreadyExists(f"{path} already exists", hint="choose another name, or remove it") from None
 
 
 def register(cli: click.Group) -> None:

@@ -144,9 +144,9 @@ def _refuse_unfit(table: FoundTable, columns: tuple[str, ...]) -> None:
         shown = ", ".join(columns)
         held = table.columns[columns[0]]
         raise UsageError(
-            f"'{shown}' of {table.origin} is no key: {held.nulls:,} of {held.rows:,} rows lack it, "
-            f"{len(held.distinct):,} values are different",
-            hint="choose columns that no row lacks and no two rows share",
+            f"'{shown}' of {table.origin} cannot be a key: {held.nulls:,} of {held.rows:,} rows have no value, and there are "
+            f"{len(held.distinct):,} different ones",
+            hint="choose columns in which every row has a value, and no two rows the same",
         )
 
 

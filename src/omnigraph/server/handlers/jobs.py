@@ -98,7 +98,7 @@ async def received_files(call: Call, folder: Path) -> list[Path]:
                     await call.service.pools.run("write", partial(_keep, part, place))
                     places.append(place)
     except (MultiPartException, FormParserError, HTTPException, KeyError) as error:
-        raise UsageError(f"the body is no form of files: {getattr(error, 'message', error)}") from None
+        raise UsageError(f"the body is not a form with files: {getattr(error, 'message', error)}") from None
     return places
 
 
@@ -281,4 +281,4 @@ def _arrow_table(place: Path) -> pa.Table:
         table.validate(full=True)  # What is sent may point anywhere.
         return table
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise RecordError(f"the body is no Arrow stream: {error}") from None
+        raise RecordError(f"the body is not an Arrow stream: {error}") from None
