@@ -228,7 +228,9 @@ def test_a_key_that_is_asked_for_is_taken_or_refused(tmp_path: Path) -> None:
     text = "a,b\n1,x\n2,x\n"
     assert catalog_of(infer_text(tmp_path, text, key=["Thing.a"])).nodes["Thing"].key == ("a",)
     assert catalog_of(infer_text(tmp_path, text, key=["Thing.a,b"])).nodes["Thing"].key == ("a", "b")
-    with pytest.raises(UsageError, match=r"'b' of things\.csv cannot be a key: 0 of 2 rows have no value, and there are 1 different"):
+    with pytest.raises(
+        UsageError, match=r"'b' of things\.csv cannot be a key: 0 of 2 rows have no value, and there are 1 different"
+    ):
         infer_text(tmp_path, text, key=["b"])
     with pytest.raises(UsageError, match=r"no table has the key 'Thing\.c'"):
         infer_text(tmp_path, text, key=["Thing.c"])

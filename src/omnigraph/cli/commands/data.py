@@ -245,7 +245,9 @@ def _column_names(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         column, sign, name = pair.rpartition("=")
         if not sign or not column or not name:
-            raise UsageError(f"'{pair}' does not map a column", hint="write COLUMN=PROPERTY, for example --map LOCODE=code")
+            raise UsageError(
+                f"'{pair}' does not map a column", hint="write COLUMN=PROPERTY, for example --map LOCODE=code"
+            )
         names[column] = name
     return names
 
