@@ -89,3 +89,40 @@ def test_the_ends_of_an_edge_have_a_commit(graph: og.Graph) -> None:
         tx.upsert("Knows", id="k", from_="a", to="b", since=1)
     found = {name: commit.message for name, commit in graph.blame("Knows", "k").items()}
     assert found == {"from": "both", "to": "both", "since": "since"}
+
+
+def test_properties_keep_their_commits_whatever_they_are_called_later(graph: og.Graph) -> None:
+    """By their stable ids: a rename sets nothing, what is dropped is not named, what is added was set when it was declared."""
+    write(graph, "first", name="a", age=1, city="Rome")
+    write(graph, "another entity", name="b")
+    renamed = (
+        SCHEMA.replace("node Person", 'node Human @rename_from("Person")')
+        .replace("Person -> Person", "Human -> Human")
+        .replace("age: I32?", "age: [I64]?  rank: I32 @default(3)")
+        .replace("city: String?", 'town: String? @rename_from("city")  note: String?')
+    )
+    schema = graph.apply_schema(renamed).commit
+    assert schema is not None
+    found = {name: commit.message or commit.kind for name, commit in graph.blame("Human", "a").items()}
+    wanted = {"name": "first", "age": "first", "town": "first", "rank": "schema", "note": "schema"}
+    assert found == wanted
+    assert [version.commit.message for version in graph.history("Human", "a")] == ["first"]
+    with graph.transaction(message="ranked") as tx:
+        tx.update("Human", "a", rank=4)
+    with graph.transaction(message="another entity again") as tx:
+        tx.update("Human", "b", rank=4)
+    found = {name: commit.message or commit.kind for name, commit in graph.blame("Human", "a").items()}
+    assert found == {**wanted, "rank": "ranked"}
+    graph.apply_schema(renamed.replace("rank: I32 @default(3)", ""))
+    found = {name: commit.message or commit.kind for name, commit in graph.blame("Human", "a").items()}
+    assert found == {"name": "first", "age": "first", "town": "first", "note": "schema"}
+    assert [version.commit.message for version in graph.history("Human", "a")] == ["ranked", "first"]
+    assert found.keys() | {"id"} == graph.entity("Human", "a").keys()
+
+
+def test_what_was_taken_back_was_set_then(graph: og.Graph) -> None:
+    write(graph, "first", name="a", age=1, city="Rome")
+    write(graph, "second", name="a", age=2, city="Rome")
+    graph.revert("main", message="back")
+    assert messages(graph, "a") == {"name": "first", "age": "back", "city": "first"}
+    assert [version.commit.message for version in graph.history("Person", "a")] == ["back", "second", "first"]

@@ -3,7 +3,7 @@
 from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
 from omnigraph.read.blame import blame_of
 from omnigraph.read.blobs import Blob, blob
-from omnigraph.read.entities import EntityVersion, entity, history_of
+from omnigraph.read.entities import entity
 from omnigraph.read.execution import matched_rows, run_read
 from omnigraph.read.explain import Explanation, InputColumns, explain
 from omnigraph.read.result import Result, Rows, Timing
@@ -12,6 +12,7 @@ from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
 from omnigraph.read.sql_query import SqlColumn, SqlResult, open_duckdb, run_sql
 from omnigraph.read.steps import Step
 from omnigraph.read.strategies import InputChoice, Mode
+from omnigraph.read.versions import EntityVersion, history_of
 
 __all__ = [
     "Blob",

@@ -2,47 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from omnigraph.errors import HistoryGap, NotFound, UsageError
 from omnigraph.history import Commit, Entry
-from omnigraph.read.entities import EntityVersion, history_of
+from omnigraph.read.entities import entity
+from omnigraph.read.versions import EntityStates
 from omnigraph.values.entities import Entity
 from omnigraph.views import Repository
 
 
 def blame_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> dict[str, Commit]:
     """By property, and by end for an edge: the commit that set what it has at the last commit of an entry. Nothing for an
-    entity that is not there. What a merge brought is followed into the branch that was merged, to the commit that set it."""
-    versions = list(history_of(repository, type_name, entity_id, entry))
-    if not versions or versions[0].value is None:
+    entity that is not there. What a merge brought is followed into the branch that was merged, to the commit that set it.
+    A property that nobody set since it was declared was set by the schema change that declared it."""
+    states = EntityStates.of(repository, type_name, entity_id, entry)
+    value = states.entity(0)
+    if value is None:
         return {}
-    found = {name: _setter(versions, name) for name in versions[0].value if name != "id"}
+    versions, ids = list(states.versions()), states.names(0)
+    found = {name: _setter(states, versions, ids.get(name, name)) for name in value if name != "id"}
     merges = {commit.id: commit for commit in found.values() if commit.merged is not None}
     for merge in merges.values():
         source = _merged_source(repository, type_name, entity_id, merge)
         for name in [name for name, commit in found.items() if commit.id == merge.id]:
-            if source is not None and name in source[0] and source[0][name] == versions[0].value[name]:
+            if source is not None and name in source[0] and source[0][name] == value[name]:
                 found[name] = source[1][name]
     return found
 
 
-def _setter(versions: list[EntityVersion], name: str) -> Commit:
+_UNDECLARED = object()
+
+
+def _setter(states: EntityStates, versions: Sequence[int], property_id: int | str) -> Commit:
     """The oldest of the newest versions that agree on a property."""
-    newest = versions[0]
-    assert newest.value is not None, "the entity is there"
-    value, setter = newest.value[name], newest.commit
-    for version in versions[1:]:
-        if version.value is None or name not in version.value or version.value[name] != value:
+    newest: list[Any] = []
+    newer = 0
+    for place in versions:
+        values = states.values(place)
+        if values is None:
             break
-        setter = version.commit
-    return setter
+        if property_id not in values:
+            # It was declared in between. Whoever wrote the newer version may have been the first to set it.
+            before = (states.values(newer + 1) or {}) if newest else {}
+            was_set = bool(newest) and not _is_same(newest[0], before.get(property_id, _UNDECLARED))
+            return states.commits[newer] if was_set else states.added(property_id, newer, place)
+        if newest and not _is_same(newest[0], values[property_id]):
+            break
+        newest.append(values[property_id])
+        newer = place
+    return states.commits[newer]
+
+
+def _is_same(newer: Any, older: Any) -> bool:
+    """Whether nobody wrote between two values: a scalar may have become a list of one."""
+    return bool(newer == older or newer == [older])
 
 
 def _merged_source(
     repository: Repository, type_name: str, entity_id: str, merge: Commit
 ) -> tuple[Entity, dict[str, Commit]] | None:
     """The entity at the commit that was merged, and who set its properties there; None when it is not there."""
-    from omnigraph.errors import HistoryGap, NotFound, UsageError
-    from omnigraph.read.entities import entity
-
     assert merge.merged is not None, "a merge has a second parent"
     try:
         entry = repository.history.revisions.entry(merge.merged.id)

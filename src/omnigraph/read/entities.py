@@ -1,18 +1,15 @@
-"""Whole entities by id: in a result, one at a time, and along history."""
+"""Whole entities by id: in a result, and one at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
-from omnigraph.history import Commit, Entry, TableState
-from omnigraph.language.projection import by_id
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.entities import Entity, entity_value
 from omnigraph.values.types import PropertyType, Scalar
-from omnigraph.views import Repository, View
+from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,73 +88,6 @@ def entity_key(view: View, type_name: str) -> str:
         if key in view.catalog.tables:
             return key
     raise UsageError(f"the schema has no type '{type_name}'", hint=f"it has: {', '.join(sorted(view.catalog.tables))}")
-
-
-@dataclass(frozen=True)
-class EntityVersion:
-    """What a commit made of an entity; `value` is None when the commit removed it.
-
-    >>> newest = g.history("Person", "Cy")[0]
-    >>> assert (newest.commit, newest.value["age"]) == (g.commit(), 2)
-    """
-
-    commit: Commit
-    value: Entity | None
-
-    def __repr__(self) -> str:
-        return f"<EntityVersion at {self.commit.id}: {'removed' if self.value is None else 'written'}>"
-
-
-def history_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> Iterator[EntityVersion]:
-    """The versions of an entity along first parents up to the last commit of an entry, newest first. UsageError for a type
-    that is not in the schema there. Each version has the names of its time; renames of the type are no versions.
-
-    Costs what changed: only commits at which the type's table moved are read, and found by halving.
-    """
-    view = repository.view(entry.head)
-    type_id = view.entity(entity_key(view, type_name)).id
-    commits = list(repository.history.log.walk(entry))
-    states = _States(repository, commits, type_id)
-    value = states.entity(0, entity_id)
-    for place in states.changes():
-        before = states.entity(place + 1, entity_id)
-        if before != value:
-            yield EntityVersion(commits[place], states.entity(place, entity_id))
-        value = before
-    if value is not None:
-        yield EntityVersion(commits[-1], states.entity(len(commits) - 1, entity_id))
-
-
-class _States:
-    """A type's table along a log, newest commit first. A state never comes back once it was replaced."""
-
-    def __init__(self, repository: Repository, commits: Sequence[Commit], type_id: int) -> None:
-        self._repository, self._commits, self._type_id = repository, commits, type_id
-        self._seen: dict[int, tuple[View, TableState | None]] = {}
-
-    def _at(self, place: int) -> tuple[View, TableState | None]:
-        if place not in self._seen:
-            view = self._repository.resolve(self._commits[place].id)
-            known = by_id(view.catalog).get(self._type_id)
-            self._seen[place] = (view, None if known is None else view.state(known.table_key))
-        return self._seen[place]
-
-    def changes(self) -> Iterator[int]:
-        """The places whose state differs from that of the next older commit, newest first."""
-        stack = [(0, len(self._commits) - 1)]
-        while stack:
-            newest, oldest = stack.pop()
-            if newest >= oldest or self._at(newest)[1] == self._at(oldest)[1]:
-                continue
-            if newest + 1 == oldest:
-                yield newest
-                continue
-            middle = (newest + oldest) // 2
-            stack += [(middle, oldest), (newest, middle)]
-
-    def entity(self, place: int, entity_id: str) -> Entity | None:
-        view, state = self._at(place)
-        return None if state is None else entity(view, by_id(view.catalog)[self._type_id].name, entity_id)
 
 
 def _keys(type_name: str) -> tuple[str, str]:

@@ -1,0 +1,124 @@
+"""The versions of an entity along history. Properties are compared by their stable ids: a rename is no version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnigraph.history import Commit, Entry, TableState
+from omnigraph.language.projection import by_id
+from omnigraph.read.entities import entity, entity_key
+from omnigraph.values.entities import Entity
+from omnigraph.views import Repository, View
+
+
+@dataclass(frozen=True)
+class EntityVersion:
+    """What a commit made of an entity; `value` is None when the commit removed it.
+
+    >>> newest = g.history("Person", "Cy")[0]
+    >>> assert (newest.commit, newest.value["age"]) == (g.commit(), 2)
+    """
+
+    commit: Commit
+    value: Entity | None
+
+    def __repr__(self) -> str:
+        return f"<EntityVersion at {self.commit.id}: {'removed' if self.value is None else 'written'}>"
+
+
+def history_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> Iterator[EntityVersion]:
+    """The versions of an entity along first parents up to the last commit of an entry, newest first. UsageError for a type
+    that is not in the schema there. Each version has the names of its time; renames are no versions."""
+    states = EntityStates.of(repository, type_name, entity_id, entry)
+    for place in states.versions():
+        yield EntityVersion(states.commits[place], states.entity(place))
+
+
+@dataclass
+class EntityStates:
+    """An entity along a log; a place is that of a commit, the newest is 0.
+
+    Costs what changed: only commits at which the type's table moved are read, and found by halving.
+    """
+
+    repository: Repository
+    commits: list[Commit]
+    type_id: int
+    entity_id: str
+    _seen: dict[int, tuple[View, TableState | None]] = field(default_factory=dict)
+    _read: dict[tuple[TableState, str], Entity | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, repository: Repository, type_name: str, entity_id: str, entry: Entry) -> EntityStates:
+        view = repository.view(entry.head)
+        type_id = view.entity(entity_key(view, type_name)).id
+        return cls(repository, list(repository.history.log.walk(entry)), type_id, entity_id)
+
+    def versions(self) -> Iterator[int]:
+        """The places whose commit wrote or removed the entity, newest first."""
+        for place in self._changes():
+            if _differ(self.values(place), self.values(place + 1)):
+                yield place
+        oldest = len(self.commits) - 1
+        if self.entity(oldest) is not None:
+            yield oldest
+
+    def entity(self, place: int) -> Entity | None:
+        view, state = self._at(place)
+        if state is None:
+            return None
+        key = (state, view.snapshot.schema)
+        if key not in self._read:
+            self._read[key] = entity(view, by_id(view.catalog)[self.type_id].name, self.entity_id)
+        return self._read[key]
+
+    def names(self, place: int) -> dict[str, int | str]:
+        """What the properties are called at a place, each with its id; the ends of an edge have none."""
+        declared = by_id(self._at(place)[0].catalog).get(self.type_id)
+        return {} if declared is None else {name: each.id for name, each in declared.properties.items()}
+
+    def values(self, place: int) -> dict[int | str, Any] | None:
+        """The entity, by the ids of its properties."""
+        value = self.entity(place)
+        names = self.names(place)
+        return None if value is None else {names.get(name, name): each for name, each in value.items()}
+
+    def added(self, property_id: int | str, newer: int, older: int) -> Commit:
+        """The commit that declared a property which is there at the one place and not at the other."""
+        while older - newer > 1:
+            middle = (newer + older) // 2
+            if property_id in self.names(middle).values():
+                newer = middle
+            else:
+                older = middle
+        return self.commits[newer]
+
+    def _at(self, place: int) -> tuple[View, TableState | None]:
+        if place not in self._seen:
+            view = self.repository.resolve(self.commits[place].id)
+            known = by_id(view.catalog).get(self.type_id)
+            self._seen[place] = (view, None if known is None else view.state(known.table_key))
+        return self._seen[place]
+
+    def _changes(self) -> Iterator[int]:
+        """The places whose state differs from that of the next older commit, newest first. No state comes back: its
+        generation is another one then."""
+        stack = [(0, len(self.commits) - 1)]
+        while stack:
+            newest, oldest = stack.pop()
+            if newest >= oldest or self._at(newest)[1] == self._at(oldest)[1]:
+                continue
+            if newest + 1 == oldest:
+                yield newest
+                continue
+            middle = (newest + oldest) // 2
+            stack += [(middle, oldest), (newest, middle)]
+
+
+def _differ(newer: Mapping[int | str, Any] | None, older: Mapping[int | str, Any] | None) -> bool:
+    """Whether an entity was written between two commits that follow each other; a property that is new and empty is nothing."""
+    if newer is None or older is None:
+        return newer is not older
+    return any(value != older.get(id) for id, value in newer.items())
