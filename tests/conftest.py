@@ -72,6 +72,10 @@ LONG = (
     "tests/merge/test_random_histories.py",
     "tests/processes/test_many_processes.py",
     "tests/changes/test_feed.py",
+    "tests/test_damage.py",
+    "tests/docs/test_docs.py",
+    "tests/values/test_whole_range.py",
+    "tests/golden/test_golden.py",
 )
 """Groups that take a quarter of a minute and more, the longest first: whoever gets one last would work alone at the end."""
 
