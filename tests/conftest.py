@@ -111,10 +111,13 @@ def azure() -> Iterator[AzureServer]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark session for the whole run."""
-    from omnigraph.pipeline.spark.session import spark_session
+    """One Spark session for the whole run. Its JVM compiles quickly rather than well: nothing here runs long enough for more."""
+    from omnigraph.pipeline.spark import start_cache
+    from omnigraph.pipeline.spark.session import TASK_ATTEMPTS, start
 
-    session = spark_session(memory="1g")
+    cache = start_cache.find()
+    options = (*(cache.options() if cache else ()), "-XX:TieredStopAtLevel=1")
+    session = start(f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]", "1g", "tests", options)
     yield session
     session.stop()
 
