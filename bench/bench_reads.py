@@ -1,9 +1,18 @@
 """Reads beside other engines on one deterministic graph: 100,000 persons, 1,000,000 power-law follows.
 
-    python bench/bench_reads.py [--persons N] [--edges N] [--repeat N] [--folder PATH] [--peers PYTHON]
+    python bench/bench_reads.py [--persons N] [--edges N] [--repeat N] [--folder PATH] [--peers PYTHON] [--phase PHASE]...
 
-Nine analytical queries in the shape of the public "kuzu study", and short reads. Every engine's answer is reduced to a
-check sum; no time is printed for a query whose check sums differ. `--peers` names the Python of an environment that has
+Nine analytical queries in the shape of the public "kuzu study", a filter with a hop and groups, and short reads, through
+`g.query`. Every engine's answer is reduced to a check sum; no time is printed for a query whose check sums differ. Phases:
+
+* warm: the first time and the median of the rest, in a process that stays.
+* fresh: the first question of a process of its own, after its imports and a question to another table.
+* varied: short reads with keys in turn, none of them twice.
+* commit: a question after each of some commits of one node and one edge, beside the same question before.
+* cli: whole commands.
+* build: what storing adjacency costs beside the load.
+
+Milliseconds of the clock, and of the processor where other programs share it. `--peers` names the Python of an environment that has
 `ladybug` and/or `lance-graph`; they are never a dependency of this project.
 """
 
@@ -11,13 +20,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +37,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import omnigraph
 from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
-from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.compiler import compile_query
-from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain
-from omnigraph.read import run_read
 from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish
 
@@ -153,6 +161,14 @@ QUERIES = [
         "WHERE b.age < $low AND c.age > $high",
         "MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) WHERE b.age < $low AND c.age > $high RETURN count(*)",
         {"low": 50, "high": 25},
+    ),
+    Query(
+        "10 follows of an age by gender",
+        "match { $a follows $b $a.age >= $low $a.age <= $high } return { $b.gender as gender, count($a) as n } order { n desc, gender }",
+        "SELECT b.gender, count(*) n FROM person a JOIN follows f ON f.src = a.pid JOIN person b ON b.pid = f.dst "
+        "WHERE a.age >= $low AND a.age <= $high GROUP BY ALL ORDER BY n DESC, b.gender",
+        "MATCH (a:Person)-[:Follows]->(b:Person) WHERE a.age >= $low AND a.age <= $high RETURN b.gender, count(a) AS n ORDER BY n DESC, b.gender",
+        {"low": 30, "high": 40},
     ),
     Query(
         "s1 person by key",
@@ -284,15 +300,13 @@ def checksum(rows: list[tuple[Any, ...]]) -> str:
     return json.dumps([[round(v, 6) if isinstance(v, float) else v for v in row] for row in rows], default=str)
 
 
-def ours(view: View) -> Callable[[Query], list[tuple[Any, ...]]]:
-    def run(query: Query) -> list[tuple[Any, ...]]:
-        declared = ", ".join(f"${name}: {DECLARED[name]}" for name in query.params)
-        plan = compile_query(f"query q({declared}) {{ {query.gq} }}", view.catalog)
-        assert isinstance(plan, ReadPlan)
-        result = run_read(view, plan, bind_parameters(plan.parameters, query.params))
-        return [tuple(row.values()) for row in result.rows]
+def text_of(query: Query) -> str:
+    declared = ", ".join(f"${name}: {DECLARED[name]}" for name in query.params)
+    return f"query q({declared}) {{ {query.gq} }}"
 
-    return run
+
+def ours(graph: omnigraph.Graph) -> Callable[[Query], list[tuple[Any, ...]]]:
+    return lambda query: [tuple(row.values()) for row in graph.query(text_of(query), query.params).rows]
 
 
 def plain_duckdb(tables: dict[str, pa.Table]) -> Callable[[Query], list[tuple[Any, ...]]]:
@@ -330,6 +344,143 @@ def peers(python: str, folder: Path, repeat: int) -> dict[str, dict[str, tuple[s
     return json.loads(answer.stdout.splitlines()[-1])
 
 
+# ---------------------------------------------------------------- phases
+
+FRESH = [
+    "1 most followed",
+    "10 follows of an age by gender",
+    "s1 person by key",
+    "s2 one hop from a key",
+    "s3 followers of a key, counted",
+]
+SHORT = [
+    "s1 person by key",
+    "s2 one hop from a key",
+    "s3 followers of a key, counted",
+    "s4 two hops from a key, counted",
+]
+CHILD = """
+import json, sys, time
+import lance, duckdb, numpy, pyarrow.compute, omnigraph.read
+import omnigraph
+graph, text, params = json.load(sys.stdin)
+opened = omnigraph.open(graph)
+opened.query("query q($id: I64) { match { $s: State { sid: $id } } return { $s.state as state } }", {"id": 1})
+times = []
+for _ in range(2):
+    began, used = time.perf_counter(), time.process_time()
+    rows = opened.query(text, params).rows
+    times.append([(time.perf_counter() - began) * 1e3, (time.process_time() - used) * 1e3])
+print(json.dumps([times, len(rows)]))
+"""
+
+
+def named(name: str) -> Query:
+    return next(query for query in QUERIES if query.name == name)
+
+
+def timed(run: Callable[[], object]) -> tuple[float, float]:
+    """Milliseconds of the clock and of the processor."""
+    began, used = time.perf_counter(), time.process_time()
+    run()
+    return (time.perf_counter() - began) * 1e3, (time.process_time() - used) * 1e3
+
+
+def middle(times: list[tuple[float, float]]) -> str:
+    clock, processor = (statistics.median(each) for each in zip(*times, strict=True))
+    return f"{clock:10.2f} (cpu {processor:.2f})"
+
+
+def fresh(graph: Path, repeat: int) -> None:
+    print("first question of a fresh process, and the second")
+    for name in FRESH:
+        query, firsts, seconds = named(name), [], []
+        for _ in range(repeat):
+            request = json.dumps([str(graph), text_of(query), query.params])
+            ran = subprocess.run(
+                [sys.executable, "-c", CHILD], input=request, capture_output=True, text=True, check=True
+            )
+            (first, second), _ = json.loads(ran.stdout)
+            firsts.append(tuple(first))
+            seconds.append(tuple(second))
+        print(f"{name:42}{middle(firsts)}{middle(seconds)}")
+
+
+def varied(graph: omnigraph.Graph, plain: Callable[[Query], list[tuple[Any, ...]]], persons: int) -> None:
+    print("short reads, keys in turn: omnigraph, duckdb")
+    keys = np.random.default_rng(5).permutation(np.arange(1, persons + 1))[: SHORT_REPEAT * 2].tolist()
+    for name in SHORT:
+        query = named(name)
+        cells = ""
+        for run in (ours(graph), plain):
+            asked = [replace(query, params={"id": int(key)}) for key in keys]
+            for each in asked[:SHORT_REPEAT]:
+                run(each)
+            cells += middle([timed(partial(run, each)) for each in asked[SHORT_REPEAT:]])
+        print(f"{name:42}{cells}")
+
+
+def after_commits(graph: omnigraph.Graph, persons: int, repeat: int) -> None:
+    print("before, and after each of some commits of a node and an edge")
+    for name in (*FRESH, "s4 two hops from a key, counted"):
+        run, query, after = ours(graph), named(name), []
+        run(query)
+        before = [timed(partial(run, query)) for _ in range(repeat)]
+        for _ in range(repeat):
+            added = int(time.time_ns())
+            with graph.transaction() as tx:
+                tx.insert("Person", pid=added, name="new", gender="female", age=20, married=False)
+                tx.insert("Follows", from_=str(added), to=str(added % persons + 1))
+            after.append(timed(partial(run, query)))
+        print(f"{name:42}{middle(before)}{middle(after)}")
+
+
+def commands(graph: Path, repeat: int) -> None:
+    print("whole commands")
+    query = named("s1 person by key")
+    file = graph.with_suffix(".gq")
+    file.write_text(text_of(query))
+    lines = {
+        "omnigraph query by key": [
+            "query",
+            "q",
+            "--query",
+            str(file),
+            "--params",
+            json.dumps(query.params),
+            "--store",
+            str(graph),
+        ],
+        "omnigraph commit list": ["commit", "list", str(graph)],
+    }
+    for title, arguments in lines.items():
+        times = []
+        for _ in range(repeat):
+            began, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(
+                [str(Path(sys.executable).with_name("omnigraph")), *arguments], capture_output=True, check=True
+            )
+            now = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+            times.append(((time.perf_counter() - began) * 1e3, spent * 1e3))
+        print(f"{title:42}{middle(times)}")
+
+
+def build(graph: Path) -> None:
+    """What is stored is made again from nothing."""
+    from omnigraph.maintenance.adjacency import refresh_adjacency
+
+    for file in graph.glob("*/*/_adjacency/*.adj"):
+        file.unlink()
+    repository = Repository.open(str(graph))
+    spent = timed(lambda: refresh_adjacency(repository, repository.head()[1]))
+    size = sum(file.stat().st_size for file in graph.glob("*/*/_adjacency/*.adj"))
+    print(f"{'storing adjacency':42}{middle([spent])}   {size / 2**20:.0f} MiB")
+
+
+PHASES = ["warm", "fresh", "varied", "commit", "cli", "build"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--persons", type=int, default=100_000)
@@ -337,21 +488,60 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--peers", default=None)
+    parser.add_argument("--phase", choices=PHASES, action="append")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
-    tables = generate(options.persons, options.edges)
-    graph = folder / f"graph-{options.persons}-{options.edges}"
-    view = Repository.open(str(graph)).head()[1] if graph.exists() else load(graph, tables)
-    engines = {"omnigraph": ours(view), "duckdb": plain_duckdb(tables)}
-    results = {
-        name: {q.name: measure(run, q, q.repeats(options.repeat)) for q in QUERIES} for name, run in engines.items()
-    }
-    if options.peers:
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = kept_tables(folder / f"tables-{options.persons}-{options.edges}", options.persons, options.edges)
+    place = folder / f"graph-{options.persons}-{options.edges}"
+    if not place.exists():
+        print(f"{'load and indexes':42}{middle([timed(lambda: load(place, tables))])}")
+    phases = options.phase or PHASES
+    if "build" in phases:
+        build(place)
+    if "fresh" in phases:
+        fresh(place, options.repeat)
+    if "cli" in phases:
+        commands(place, options.repeat)
+    plain = plain_duckdb(tables) if {"warm", "varied"} & set(phases) else None
+    graph = omnigraph.open(str(place))
+    if "warm" in phases and plain is not None:
+        warm(graph, plain, tables, folder, options.peers, options.repeat)
+    if "varied" in phases and plain is not None:
+        varied(graph, plain, options.persons)
+    if "commit" in phases:
+        after_commits(graph, options.persons, options.repeat)
+    print(
+        f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB; {graph._repository.tables.runtime}"
+    )
+
+
+def kept_tables(folder: Path, persons: int, edges: int) -> dict[str, pa.Table]:
+    """Made once: the graph of ten million edges takes a while."""
+    if not folder.exists():
+        made = generate(persons, edges)
+        folder.mkdir()
+        for name, table in made.items():
+            pq.write_table(table, folder / f"{name}.parquet")
+    return {file.stem: pq.read_table(file) for file in folder.glob("*.parquet")}
+
+
+def warm(
+    graph: omnigraph.Graph,
+    plain: Callable[[Query], list[tuple[Any, ...]]],
+    tables: dict[str, pa.Table],
+    folder: Path,
+    python: str | None,
+    repeat: int,
+) -> None:
+    engines = {"omnigraph": ours(graph), "duckdb": plain}
+    results = {name: {q.name: measure(run, q, q.repeats(repeat)) for q in QUERIES} for name, run in engines.items()}
+    if python:
         exchange = folder / "tables"
         exchange.mkdir(exist_ok=True)
         for name, table in tables.items():
             pq.write_table(table, exchange / f"{name}.parquet")
-        results |= peers(options.peers, exchange, options.repeat)
+        results |= peers(python, exchange, repeat)
     report(results)
 
 

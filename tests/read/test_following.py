@@ -34,6 +34,11 @@ QUERIES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def small_tables_have_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "MIN_ROWS", 0)
+
+
 class Story:
     """Random commits on branches of one graph that stays open."""
 
@@ -181,8 +186,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, dict[str, s
         tx.insert_many("Knows", [{"from": f"p{a}", "to": f"p{b}"} for a, b in sorted(pairs)])
         tx.insert_many("PlaysFor", [{"from": f"p{n}", "to": f"t{n % 4}"} for n in range(3_000)])
     view = graph._repository.head()[1]
-    assert len(refresh_adjacency(graph._repository, view, min_rows=1)) == 4
-    assert refresh_adjacency(graph._repository, view, min_rows=1) == []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index, "MIN_ROWS", 0)
+        assert len(refresh_adjacency(graph._repository, view, min_rows=1)) == 4
+        assert refresh_adjacency(graph._repository, view, min_rows=1) == []
     texts = [f"query q() {{ {text} }}" for text in QUERIES if "{1,3}" not in text]
     return graph, {text: query(view, text, mode="scan").to_json() for text in texts}
 

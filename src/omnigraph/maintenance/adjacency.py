@@ -9,7 +9,8 @@ from omnigraph.history import Commit
 from omnigraph.maintenance.kinds import kind_of, table_of
 from omnigraph.runtime import ByteCache
 from omnigraph.storage import Store
-from omnigraph.tables.adjacency.building import MIN_ROWS, EdgeTable, store_adjacency
+from omnigraph.tables.adjacency.building import EdgeTable, store_adjacency
+from omnigraph.tables.adjacency.index import MIN_ROWS
 from omnigraph.tables.adjacency.segment import Header, Segment, SegmentLostError, open_segment
 from omnigraph.views import Repository, View
 

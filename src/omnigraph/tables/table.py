@@ -74,6 +74,11 @@ class Table:
         self.grown: Table | None = None
         """The same rows in a version that can be written to, once somebody did (`growing.grown`)."""
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Equal for two tables that have the same rows, stored alike."""
+        return self.path, self.version
+
     @cached_property
     def schema(self) -> pa.Schema:
         return self.dataset.schema if self.layout is None else self.layout.schema

@@ -18,7 +18,7 @@ from omnigraph.pipeline.algorithms.definitions import (
     TriangleCount,
 )
 from omnigraph.pipeline.algorithms.projection import Projection, component_names, weights
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.adjacency import Compact, despite_lost_segments
 from omnigraph.read.inputs.scans import read_table
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class Arrays:
 
 def run_in_process(projection: Projection, algorithm: Algorithm) -> tuple[pa.Table, int]:
     """Rows of (type, id, value), by type and id, and the number of steps it took."""
+    return despite_lost_segments(projection.view, lambda: _run(projection, algorithm))
+
+
+def _run(projection: Projection, algorithm: Algorithm) -> tuple[pa.Table, int]:
     import numpy as np
     import pyarrow as pa
 

@@ -39,9 +39,9 @@ class Compact:
         self._tables = view.repository.tables
         self._cache = self._tables.runtime.cache
 
-    def _version(self, key: str) -> tuple[str, int] | None:
-        state = self.view.state(key)
-        return None if state is None else (state.path, state.version)
+    def _version(self, key: str) -> object:
+        table = self.view.table(key)
+        return None if table is None else table.content
 
     def nodes(self, type_name: str) -> Nodes:
         table = self.view.table(f"node:{type_name}")

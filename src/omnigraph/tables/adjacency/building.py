@@ -9,20 +9,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import StorageError
 from omnigraph.storage import Store
 from omnigraph.tables.adjacency.cover import cover
 from omnigraph.tables.adjacency.edges import edge_base, stored_ends
-from omnigraph.tables.adjacency.index import FOLDER, AdjacencyIndex, ids_of
+from omnigraph.tables.adjacency.index import FOLDER, MIN_ROWS, AdjacencyIndex, ids_of
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds
 from omnigraph.tables.adjacency.segment import Header, HeldArrays, Segment, SegmentLostError, write_segment
 from omnigraph.tables.table import Table
 
-MIN_ROWS = 16_384
-"""Smaller tables are read as fast as a segment would be."""
 MAX_EDGES = 100_000_000
 """Longer tables would take much memory to build: 50 bytes an edge."""
 STALE_SHARE = 20
@@ -37,6 +35,10 @@ class EdgeTable:
     source: str
     target: str
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.source, self.target
+
 
 def store_adjacency(
     index: AdjacencyIndex,
@@ -44,26 +46,51 @@ def store_adjacency(
     nodes: Mapping[str, Table],
     edges: Sequence[EdgeTable],
     min_rows: int = MIN_ROWS,
-    watch: Callable[[str], None] = lambda _: None,
 ) -> list[str]:
     """Write the segments that these versions lack; the keys of those that were written. What cannot be written now is left out:
     reads do without."""
     written: list[str] = []
-    known: dict[str, SortedIds] = {}
     with contextlib.suppress(StorageError):
         long_edges = [edge for edge in edges if min_rows <= edge.table.rows <= MAX_EDGES]
-        ends = {end for edge in long_edges for end in (edge.source, edge.target)}
-        for name, table in sorted(nodes.items()):
-            if table.rows and (name in ends or table.rows >= min_rows):
-                watch(table.path)
-                ids = _stored_ids(index, table) or _write_ids(index, store, table, written)
+        ends = {end for edge in long_edges for end in edge.ends}
+        long_nodes = {name: t for name, t in sorted(nodes.items()) if t.rows and (name in ends or t.rows >= min_rows)}
+        known = {name: ids for name, table in long_nodes.items() if (ids := _stored_ids(index, table)) is not None}
+        stale = _stale_edges(index, long_edges, long_nodes, known)
+        for name, table in long_nodes.items():
+            if name not in known:
+                ids = _write_ids(index, store, table, written)
                 if ids is not None:
                     known[name] = ids
-        for edge in long_edges:
+        for edge in stale:
             if edge.source in known and edge.target in known:
-                watch(edge.table.path)
                 _write_edges(index, store, edge, known[edge.source], known[edge.target], written)
     return written
+
+
+def _stale_edges(
+    index: AdjacencyIndex, edges: Sequence[EdgeTable], nodes: Mapping[str, Table], known: dict[str, SortedIds]
+) -> list[EdgeTable]:
+    """The edges that have to be written. Their ends must all have numbers: ids that lack some are taken out of `known`, and with
+    new ids come new edges."""
+    stale: list[EdgeTable] = []
+    while True:
+        more = [edge for edge in edges if edge not in stale and not _has_edges(index, edge, known)]
+        if not more:
+            return stale
+        stale += more
+        for name in {end for edge in more for end in edge.ends}:
+            ids = known.get(name)
+            if ids is not None and cover(nodes[name], ids.header.covers, ids.arrays).rest:
+                del known[name]
+
+
+def _has_edges(index: AdjacencyIndex, edge: EdgeTable, known: Mapping[str, SortedIds]) -> bool:
+    if not all(end in known for end in edge.ends):
+        return False
+    names = tuple(known[end].name for end in edge.ends)
+    return any(
+        each.header.numbered_by == names and _fits(each, edge.table) for each in index.segments(edge.table, "edges")
+    )
 
 
 def _stored_ids(index: AdjacencyIndex, table: Table) -> SortedIds | None:
@@ -95,15 +122,14 @@ def _write_ids(index: AdjacencyIndex, store: Store, table: Table, written: list[
 def _write_edges(
     index: AdjacencyIndex, store: Store, edge: EdgeTable, source: SortedIds, target: SortedIds, written: list[str]
 ) -> None:
-    table, names = edge.table, (source.name, target.name)
-    if any(each.header.numbered_by == names and _fits(each, table) for each in index.segments(table, "edges")):
-        return
+    table = edge.table
     numberings = Numbering(source), Numbering(target)
-    if source is target or source.name == target.name:
+    if source.name == target.name:
         numberings = numberings[0], numberings[0]
-    base = edge_base(table, stored_ends(table, *numberings), (len(source), len(target)), names)
+    ends = stored_ends(table, *numberings)
     if any(numbering.arrivals for numbering in numberings):
-        return  # Ends that the stored ids lack: their nodes came later, or were never there.
+        return  # An end that no node has: only a damaged graph has such edges, and they are read one by one.
+    base = edge_base(table, ends, (len(source), len(target)), (source.name, target.name))
     assert isinstance(base.arrays, HeldArrays)
     _write(index, store, table, segment_name(base.header), base.header, base.arrays, written)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FOLDER = "_adjacency"
+MIN_ROWS = 16_384
+"""Smaller tables are read as fast as a segment would be; much smaller ones are not asked whether they have one."""
 CHANGED_SHARE = 8
 """A version may differ from what is covered in one row of so many, or in `CHANGED_ROWS`."""
 CHANGED_ROWS = 4_096
@@ -57,7 +59,7 @@ class AdjacencyIndex:
     # ------------------------------------------------------------ nodes
 
     def nodes(self, table: Table) -> Nodes:
-        return self._cache.get(("nodes", self._root, table.path, table.version), lambda: self._make_nodes(table))
+        return self._cache.get(("nodes", self._root, table.content), lambda: self._make_nodes(table))
 
     def _make_nodes(self, table: Table) -> Nodes:
         key = ("numbering", self._root, table.path)
@@ -79,22 +81,23 @@ class AdjacencyIndex:
         most = _most_changed(len(numbering.base))
         return None if numbering.arrivals > most else nodes_at(table, numbering, self.number_rows, most)
 
-    def has_nodes(self, table: Table) -> bool:
+    def _has_stored_ids(self, table: Table) -> bool:
         """Are there numbers for a version, without reading all of its ids?"""
-        if ("nodes", self._root, table.path, table.version) in self._cache:
-            return True
-        if ("numbering", self._root, table.path) in self._cache:
-            return True
+        numbering: Numbering | None = self._cache.find(("numbering", self._root, table.path))
+        if numbering is not None:
+            return numbering.base.name != ""
         return next(self.segments(table, "nodes"), None) is not None
 
     def lookup(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> pa.Table | None:
-        """The rows with these ids; None where they are better found otherwise: there are no numbers yet, or too many ids."""
+        """The rows with these ids; None where they are better found otherwise: no ids are stored, or there are too many."""
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(ids))
-        if len(wanted) > MAX_LOOKED_UP or not self.has_nodes(table):
+        if len(wanted) > MAX_LOOKED_UP or not self._has_stored_ids(table):
             return None
         nodes = self.nodes(table)
+        if not nodes.numbering.base.name:
+            return None
         given = pa.array(wanted, pa.utf8())
         numbers = nodes.numbers(given)
         known = numbers >= 0
@@ -147,7 +150,7 @@ class AdjacencyIndex:
     def edges(self, table: Table, source: Nodes, target: Nodes, versions: object) -> Edges:
         """`versions`: those of the node tables."""
         ends = (source.numbering.serial, source.size, target.numbering.serial, target.size)
-        key = ("edges", self._root, table.path, table.version, versions, ends)
+        key = ("edges", self._root, table.content, versions, ends)
         return self._cache.get(key, lambda: self._make_edges(table, source, target))
 
     def _make_edges(self, table: Table, source: Nodes, target: Nodes) -> Edges:
@@ -216,7 +219,7 @@ class AdjacencyIndex:
 
     def segments(self, table: Table, kind: str) -> Iterator[Segment]:
         """Stored segments of a table, those first that cover about as many rows as the version has."""
-        if self._store is None:
+        if self._store is None or table.rows < MIN_ROWS // 2:
             return
         names = self._names(table)
         tried = 0
@@ -239,7 +242,7 @@ class AdjacencyIndex:
     def _names(self, table: Table) -> list[str]:
         """What is stored of a table; listed again for each of its versions that asks."""
         known = self._listed.get(table.path)
-        if known is not None and known[0] == table.version:
+        if known is not None and known[0] == table.content:
             return known[1]
         assert self._store is not None
         try:
@@ -247,7 +250,7 @@ class AdjacencyIndex:
         except StorageError:
             return []
         names = [name for name in found if _rows_in(name) >= 0]
-        self._listed[table.path] = (table.version, names)
+        self._listed[table.path] = (table.content, names)
         return names
 
 

@@ -186,14 +186,15 @@ def sorted_ids(
     numbers[rows[order]] = np.arange(len(order), dtype=np.int32)
     ends, data = _buffers(texts)
     first = prefixes(texts, len(shared.encode()))
+    # What every read wants comes first: it is read together with the header.
     arrays = {
+        "fences": first[::FENCE].copy(),
+        "deleted": np.flatnonzero(numbers < 0).astype(np.int32),
+        "prefixes": first,
         "ends": ends,
         "ids": data,
-        "prefixes": first,
-        "fences": first[::FENCE].copy(),
         "order": rows[order].astype(np.int32),
         "numbers": numbers,
-        "deleted": np.flatnonzero(numbers < 0).astype(np.int32),
     }
     return SortedIds(Header("nodes", covers, len(texts), shared=shared), HeldArrays(arrays), name)
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 MAGIC = b"OGADJ-1\n"
 BLOCK_BYTES = 64 * 1024
 FIRST_READ_BYTES = 128 * 1024
-"""Read at once: the header and its checksums, unless there are very many."""
+"""Read at once: the header and its checksums, unless there are very many, and what comes after them."""
+FAR_BYTES = 4 * 1024 * 1024
+"""The same in an object store, where a request takes as long as some megabytes; arrays up to this size are read whole there."""
 WHOLE_SHARE = 4
 """An array is read whole once as many blocks were wanted as one in so many of its own."""
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -148,8 +150,13 @@ class _Block:
 class Segment:
     """A segment in a store. What is read of it is held in the cache. Every method may raise SegmentLostError."""
 
-    def __init__(self, key: str, header: Header, layout: _Layout, store: Store, cache: ByteCache, root: str) -> None:
+    def __init__(
+        self, key: str, header: Header, layout: _Layout, front: bytes, store: Store, cache: ByteCache, root: str
+    ) -> None:
         self.key = key
+        self._front = front
+        """How the file begins."""
+        self._small_bytes = FAR_BYTES if _is_far(store) else SMALL_BYTES
         self.header = header
         self._layout = layout
         self._store = store
@@ -161,7 +168,7 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """What is held for itself: its arrays are held one by one."""
-        return len(self._layout.checksums) * 4 + 1024
+        return len(self._layout.checksums) * 36 + len(self._front)
 
     @property
     def name(self) -> str:
@@ -194,7 +201,7 @@ class Segment:
             wanted = {block for begin, end in spans for block in range(begin // BLOCK_BYTES, -(-end // BLOCK_BYTES))}
             # An array that is asked for again and again is read whole once that costs no more than its blocks did.
             self._uses[name] = self._uses.get(name, 0) + len(wanted)
-            if place.length <= SMALL_BYTES or self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length:
+            if place.length <= self._small_bytes or self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length:
                 held = self.whole(name)
             else:
                 blocks = self._blocks(name, place, sorted(wanted))
@@ -226,10 +233,15 @@ class Segment:
         return found
 
     def _read(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        further = [(offset, length) for offset, length in spans if offset + length > len(self._front)]
         try:
-            found = self._store.get_ranges(self.key, spans)
+            read = iter(self._store.get_ranges(self.key, further) if further else ())
         except StorageError as error:
             raise SegmentLostError(self.key) from error
+        found = [
+            next(read) if offset + length > len(self._front) else self._front[offset : offset + length]
+            for offset, length in spans
+        ]
         if any(len(data) != length for data, (_, length) in zip(found, spans, strict=True)):
             raise SegmentLostError(self.key)
         return found
@@ -242,7 +254,8 @@ class Segment:
                 raise SegmentLostError(self.key)
 
     def check(self) -> None:
-        """Read everything."""
+        """Read everything, from the store."""
+        self._front = b""
         for name in self._layout.places:
             self._read_whole(name)
 
@@ -287,7 +300,7 @@ def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment
     import numpy as np
 
     try:
-        (data,) = store.get_ranges(key, [(0, FIRST_READ_BYTES)])
+        (data,) = store.get_ranges(key, [(0, FAR_BYTES if _is_far(store) else FIRST_READ_BYTES)])
         magic, length, crc = struct.unpack_from("<8sII", data)
         if magic != MAGIC:
             raise SegmentLostError(key)
@@ -307,9 +320,13 @@ def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment
             raise SegmentLostError(key)
         places = {name: _Place(*place) for name, place in value["arrays"].items()}
         layout = _Layout(places, np.frombuffer(sums, "<u4").tolist())
-        return Segment(key, Header.of_json(value), layout, store, cache, root)
+        return Segment(key, Header.of_json(value), layout, data, store, cache, root)
     except (StorageError, struct.error, ValueError, KeyError, TypeError) as error:
         raise SegmentLostError(key) from error
+
+
+def _is_far(store: Store) -> bool:
+    return "://" in store.uri
 
 
 def write_segment(key: str, header: Header, arrays: Mapping[str, np.ndarray], store: Store) -> int:
