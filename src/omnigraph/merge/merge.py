@@ -43,6 +43,7 @@ from omnigraph.language.projection import by_id, kind_of
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
+from omnigraph.maintenance.adjacency import refresh_after
 from omnigraph.merge.bases import Bases, Differences, find_bases, state_of, type_rows
 from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import rounded, violations
@@ -426,6 +427,8 @@ class MergeAttempt:
         )
         commit = publish(self.repository.history, plan, self._carried_over)
         reach(Failpoint.MERGE_AFTER_PUBLISH)
+        grown = [abs(state.rows - self.target_view.rows(key)) for key, state in tables.items()]
+        refresh_after(self.repository, commit, grown)
         return commit
 
     def _carried_over(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:

@@ -13,7 +13,7 @@ from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.tables.adjacency.cover import Cover
 from omnigraph.tables.adjacency.csr import Adjacency, Csr
 from omnigraph.tables.adjacency.edges import Edges, EndNumbers
-from omnigraph.tables.adjacency.nodes import Nodes, NumberedColumn
+from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn
 from omnigraph.tables.adjacency.numbering import Numbering, sorted_ids
 from omnigraph.tables.adjacency.segment import HeldArrays, SegmentLostError
 from omnigraph.tables.ascending import distinct, union
@@ -118,6 +118,11 @@ class Compact:
             empty = _whole(self.view.schema(f"node:{type_name}").empty_table().column(name))
             return NumberedColumn(empty, np.zeros(0, np.int32), empty, 0)
         return self._tables.adjacency.column(table, self.nodes(type_name), name)
+
+    def codes(self, type_name: str, name: str) -> CodedColumn | None:
+        """A node column of few distinct values, by number; None when there are many."""
+        table = self.view.table(f"node:{type_name}")
+        return None if table is None else self._tables.adjacency.codes(table, self.nodes(type_name), name)
 
     def fits(self, query: RelationalQuery) -> bool:
         """Would the compact forms of a query's tables fit in the cache?"""

@@ -30,6 +30,9 @@ MAX_NUMBER = 2**52
 FEW_SHARE = 8
 """Fewer than one in this many: worth to be handled one by one."""
 
+WALKED_SHARE = 4
+"""Where fewer than one in this many nodes count, their edges are followed; else all are added up."""
+
 Weight = Literal["rows", "present", "sum"]
 
 
@@ -67,6 +70,7 @@ class Counting:
         self.few: dict[str, np.ndarray] = {}
         self._masks: dict[str, np.ndarray] = {}
         self._messages: dict[tuple[str, str], np.ndarray | None] = {}
+        self._sums: dict[tuple[str, str], np.ndarray] = {}
         self._narrow()
 
     def size(self, variable: str) -> int:
@@ -195,10 +199,17 @@ class Counting:
             if operand is not None and self._leads_to(way, operand.variable):
                 onwards = [two for two in self.branches(way.far) if two.far != variable]
                 behind = self.local(way.far, onwards, weight, operand)
+                gathered = self._gathered(way, behind)
             else:
-                behind = self.message(way.far, variable)
-            result = _product(result, self._gathered(way, behind))
+                gathered = self._behind(way)
+            result = _product(result, gathered)
         return result
+
+    def _behind(self, way: Branch) -> np.ndarray:
+        """How many matches lie behind a branch, per node at its near end."""
+        if (way.near, way.far) not in self._sums:
+            self._sums[way.near, way.far] = self._gathered(way, self.message(way.far, way.near))
+        return self._sums[way.near, way.far]
 
     def _leads_to(self, way: Branch, wanted: str) -> bool:
         """Is the wanted variable behind this branch?"""
@@ -266,8 +277,16 @@ class Counting:
         return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
 
     def _gathered_whole(self, way: Branch, behind: np.ndarray | None) -> np.ndarray:
-        adjacency = self.adjacency(way)
-        return adjacency.degrees if behind is None else adjacency.sums(behind)
+        import numpy as np
+
+        if behind is None:
+            return self.adjacency(way).degrees
+        chosen = np.flatnonzero(behind)
+        if len(chosen) * WALKED_SHARE > len(behind):
+            return self.adjacency(way).sums(behind)
+        others, places = self.adjacency(way.back).expand(chosen)
+        weights = None if (behind[chosen] == 1).all() else behind[chosen][others]
+        return np.bincount(places, weights=weights, minlength=self.count(way.near)).astype(np.int64)
 
 
 def _among(places: np.ndarray, ordinals: np.ndarray, few: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -17,14 +17,19 @@ from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, Prop
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals
 from omnigraph.read.sql.shapes import Output
 from omnigraph.read.strategies.counting import Branch, Counting, NotFactored, Weight, branch, largest
-from omnigraph.read.strategies.grouping import Cut, Grouping
+from omnigraph.read.strategies.direct import is_ordered
+from omnigraph.read.strategies.grouping import MAX_EXACT, Cut, Grouping
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.tables.adjacency.nodes import CodedColumn
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+MIN_CODED = 2_000
+MAX_GROUPS = 65_536
+"""Groups of more matches than the first are added up by codes of their keys, if there can be no more groups than the second."""
 MAX_MATCHES = 4_000_000
 """More matches of the group key's variables than this are left to the engine, which may spill them."""
 
@@ -238,6 +243,8 @@ class _Factored:
         is_unique = self._is_unique(matches)
         if is_unique:
             matches = self._foremost(matches)
+        elif (few := self._grouped_by_codes(outputs, matches)) is not None:
+            return self.form.groupings[True].run(few, self._cut(), self.arguments.deadline)
         arrays = {}
         for place, projection in enumerate(self.plan.projections):
             expression = projection.expression
@@ -253,6 +260,43 @@ class _Factored:
             else:
                 arrays[f"c{place}"] = self.compact.column(type_name, _stored(expression)).take(nodes)
         return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
+
+    def _grouped_by_codes(self, outputs: tuple[Output, ...], matches: dict[str, np.ndarray]) -> pa.Table | None:
+        """The groups of many matches whose keys have few distinct values; None when they are few, have many, or add up to numbers
+        that a double does not hold exactly."""
+        import numpy as np
+        import pyarrow as pa
+
+        length = len(next(iter(matches.values())))
+        if length <= MIN_CODED:
+            return None
+        groups, size = np.zeros(length, np.int64), 1
+        keys: list[tuple[int, CodedColumn, int]] = []
+        for place, projection in enumerate(self.plan.projections):
+            expression = projection.expression
+            if isinstance(expression, Aggregate):
+                continue
+            if not isinstance(expression, PropertyRef) or outputs[place].is_key or not is_ordered(expression):
+                return None
+            coded = self.compact.codes(self.form.types[expression.variable], expression.column)
+            if coded is None or size * len(coded.values) > MAX_GROUPS:
+                return None
+            groups = groups * len(coded.values) + coded.codes[self._nodes(expression.variable, matches)]
+            size *= len(coded.values)
+            keys.append((place, coded, size))
+        found = np.flatnonzero(np.bincount(groups, minlength=size))
+        arrays = {}
+        for place, coded, upto in keys:
+            codes = found // (size // upto) % len(coded.values)
+            arrays[f"c{place}"] = coded.values.take(pa.array(codes))
+        for place, projection in enumerate(self.plan.projections):
+            if isinstance(projection.expression, Aggregate):
+                for name, numbers in zip("sn", self._measures(projection.expression, matches), strict=True):
+                    if largest(numbers) * length > MAX_EXACT:
+                        return None
+                    totals = np.bincount(groups, weights=numbers, minlength=size)[found]
+                    arrays[f"{name}{place}"] = pa.array(totals.astype(np.int64))
+        return pa.table(arrays)
 
     def _foremost(self, matches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Of matches that are each a group, those that can be among the rows wanted, if counts decide that first: the columns of

@@ -214,9 +214,11 @@ def _sums(csr: Csr, values: np.ndarray) -> np.ndarray:
             values = values.astype(small)
             break
     total = np.int32 if highest * len(targets) <= np.iinfo(np.int32).max else np.int64
-    running = np.zeros(len(targets) + 1, total)
-    np.cumsum(values[targets], out=running[1:])
-    return np.asarray(running[starts[1:]] - running[starts[:-1]])
+    if len(targets) == 0:
+        return np.zeros(len(starts) - 1, total)
+    sums = np.add.reduceat(values[targets], np.minimum(starts[:-1], len(targets) - 1), dtype=total)
+    sums[starts[1:] == starts[:-1]] = 0
+    return np.asarray(sums)
 
 
 def patched(

@@ -14,7 +14,7 @@ from omnigraph.runtime import ByteCache
 from omnigraph.storage import Store
 from omnigraph.tables.adjacency.cover import covers_of
 from omnigraph.tables.adjacency.edges import EdgeBase, Edges, EndNumbers, edge_base, edges_at, stored_ends
-from omnigraph.tables.adjacency.nodes import Nodes, NumberedColumn, base_column, nodes_at
+from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn, base_column, nodes_at
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
 from omnigraph.tables.table import Fragment, Table, fragment_of_address
@@ -128,13 +128,7 @@ class AdjacencyIndex:
                 pa.concat_arrays([nodes.numbering.base.texts, arrived]) if len(arrived) else nodes.numbering.base.texts
             )
             return NumberedColumn(texts, nodes.moved[0][:0], arrived[:0], nodes.size)
-        key = (
-            self._root,
-            table.path,
-            nodes.numbering.serial,
-            table.column_identity(name),
-            tuple(first for first, _, _ in nodes.cover.present),
-        )
+        key = self._column_key(table, nodes, name)
         base = self._cache.get(("base column", *key), lambda: base_column(table, nodes, name))
         rest = [fragment for fragment, _ in nodes.rest]
         if not rest:
@@ -144,6 +138,18 @@ class AdjacencyIndex:
         moved, order = nodes.moved
         values = pa.concat_arrays(cells).take(pa.array(order))
         return NumberedColumn(base, moved, values, nodes.size)
+
+    def codes(self, table: Table, nodes: Nodes, name: str) -> CodedColumn | None:
+        """A column of few distinct values; None when there are many."""
+        column = self.column(table, nodes, name)
+        key = ("codes", *self._column_key(table, nodes, name))
+        coded = self._cache.get(key, lambda: CodedColumn.of(column.base)).moved(column)
+        return coded if coded.is_short else None
+
+    def _column_key(self, table: Table, nodes: Nodes, name: str) -> tuple[Any, ...]:
+        """Of what is held of a column for the rows that are covered."""
+        covered = tuple(first for first, _, _ in nodes.cover.present)
+        return self._root, table.path, nodes.numbering.serial, table.column_identity(name), covered
 
     # ------------------------------------------------------------ edges
 
@@ -297,5 +303,17 @@ def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list
 
 
 def _stands_on(key: object, root: str) -> bool:
-    kinds = {"nodes", "numbering", "numbers", "edges", "edge base", "ends", "base column", "segment", "array", "block"}
+    kinds = {
+        "nodes",
+        "numbering",
+        "numbers",
+        "edges",
+        "edge base",
+        "ends",
+        "base column",
+        "codes",
+        "segment",
+        "array",
+        "block",
+    }
     return isinstance(key, tuple) and key[0] in kinds and key[1] == root

@@ -181,6 +181,48 @@ NumberRows = Callable[[Table, Sequence[Fragment], Numbering], list["np.ndarray"]
 """The numbers of the rows of some fragments; ids that have none get one."""
 
 
+MAX_DISTINCT = 4_096
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """A column of few distinct values, by number: the place of each value in `values`."""
+
+    codes: np.ndarray
+    values: pa.Array
+    is_short: bool = True
+    """False: there are too many values, and no codes."""
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.codes.nbytes + self.values.nbytes)
+
+    @classmethod
+    def of(cls, column: pa.Array) -> CodedColumn:
+        import numpy as np
+
+        if len(column) > MAX_DISTINCT and len(column.slice(0, 4 * MAX_DISTINCT).unique()) > MAX_DISTINCT:
+            return cls(np.zeros(0, np.int32), column[:0], is_short=False)
+        coded = column.dictionary_encode("encode")
+        if len(coded.dictionary) > MAX_DISTINCT:
+            return cls(np.zeros(0, np.int32), column[:0], is_short=False)
+        return cls(np.asarray(coded.indices).astype(np.int32), coded.dictionary)
+
+    def moved(self, column: NumberedColumn) -> CodedColumn:
+        """The same of a column that stands on this one."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not self.is_short or (len(column.moved) == 0 and column.size == len(self.codes)):
+            return self
+        both = CodedColumn.of(pa.concat_arrays([self.values, column.values]))
+        codes = np.zeros(column.size, np.int32)
+        # Values come in the order in which they were met, so those of the base keep their codes.
+        codes[: len(self.codes)] = self.codes
+        codes[column.moved] = both.codes[len(self.values) :]
+        return CodedColumn(codes, both.values, both.is_short)
+
+
 def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_changed: int) -> Nodes | None:
     """The version in these numbers; None when it is too far from what they cover."""
     import numpy as np
