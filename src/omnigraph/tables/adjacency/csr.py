@@ -214,11 +214,11 @@ def _sums(csr: Csr, values: np.ndarray) -> np.ndarray:
             values = values.astype(small)
             break
     total = np.int32 if highest * len(targets) <= np.iinfo(np.int32).max else np.int64
-    if len(targets) == 0:
-        return np.zeros(len(starts) - 1, total)
-    sums = np.add.reduceat(values[targets], np.minimum(starts[:-1], len(targets) - 1), dtype=total)
-    sums[starts[1:] == starts[:-1]] = 0
-    return np.asarray(sums)
+    sums = np.zeros(len(starts) - 1, total)
+    some = np.flatnonzero(starts[1:] > starts[:-1])
+    if len(some):
+        sums[some] = np.add.reduceat(values[targets], starts[some], dtype=total)
+    return sums
 
 
 def patched(

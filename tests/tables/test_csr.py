@@ -1,0 +1,54 @@
+"""Neighbours as arrays, beside the plainest way to say the same."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from omnigraph.tables.adjacency.csr import Adjacency, csr_of, patched
+
+Pairs = list[tuple[int, int]]
+
+
+def ends(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([a for a, _ in pairs], np.int32), np.array([b for _, b in pairs], np.int32)
+
+
+def check(adjacency: Adjacency, pairs: Pairs, size: int, width: int) -> None:
+    """`pairs`: what there should be, in any order."""
+    by_node = [sorted(far for near, far in pairs if near == node) for node in range(size)]
+    assert adjacency.degrees.tolist() == [len(neighbours) for neighbours in by_node]
+    numbers = np.random.default_rng(1).integers(0, size, 7)
+    assert adjacency.counts(numbers).tolist() == [len(by_node[number]) for number in numbers]
+    owners, found = adjacency.expand(numbers)
+    expected = [(place, far) for place, number in enumerate(numbers) for far in by_node[number]]
+    assert list(zip(owners.tolist(), found.tolist(), strict=True)) == expected
+    near, far = adjacency.pairs()
+    assert sorted(zip(near.tolist(), far.tolist(), strict=True)) == sorted(pairs)
+    for most in (1, 100, 40_000, 2**40):
+        values = np.random.default_rng(2).integers(-most, most, width)
+        assert adjacency.sums(values).tolist() == [sum(int(values[f]) for f in node) for node in by_node]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_changes_on_top_are_the_same_as_all_at_once(seed: int) -> None:
+    numbers = random.Random(seed)
+    size, width = numbers.randint(1, 12), numbers.randint(1, 9)
+    pairs = [(numbers.randrange(size), numbers.randrange(width)) for _ in range(numbers.choice([0, 3, 20, 60]))]
+    removed = numbers.sample(pairs, numbers.randint(0, len(pairs)))
+    added = [(numbers.randrange(size), numbers.randrange(width)) for _ in range(numbers.choice([0, 2, 15]))]
+    left = list(pairs)
+    for pair in removed:
+        left.remove(pair)
+    left += added
+    below, repeated = csr_of(*ends(pairs), size, width, each=True)
+    assert repeated == (len(set(pairs)) < len(pairs))
+    once, _ = csr_of(*ends(pairs), size, width, each=False)
+    check(Adjacency(below, size, width), pairs, size, width)
+    check(Adjacency(once, size, width), sorted(set(pairs)), size, width)
+    every = patched(below, size, ends(removed), ends(added), width, each=True, listed=lambda: below)
+    check(every, left, size, width)
+    distinct = patched(once, size, ends(removed), ends(added), width, each=False, listed=lambda: below)
+    check(distinct, sorted(set(left)), size, width)
