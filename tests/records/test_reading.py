@@ -19,7 +19,7 @@ from omnigraph.records import graph_batch
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
-from omnigraph.records.lines import record_row
+from omnigraph.records.lines import parsed_line
 from omnigraph.records.tabular import TabularReader
 
 CATALOG = compile_schema("""
@@ -113,7 +113,8 @@ def slowly(text: list[str]) -> tuple[dict[int, tuple[str, dict[str, Any]]], dict
         if not data:
             continue
         try:
-            key, row, _ = record_row(data, CATALOG, lambda n=number: FRESH.for_row(n))
+            record = parsed_line(data, CATALOG)
+            key, row = record.entity.table_key, record.row(CATALOG, lambda n=number: FRESH.for_row(n))
         except InputError as error:
             refused[number] = error.message
         else:
@@ -178,10 +179,11 @@ def test_reading_cells_by_columns_is_reading_row_by_row(key: str, data: st.DataO
         columns[name] = pa.array(column, pa.string())
     lines = pa.array(range(2, 2 + count))
     reader, by_rows = (TabularReader(CATALOG, key, names, FRESH, text=True) for _ in range(2))
-    found = reader.read(pa.table(columns), lines)
-    wanted = by_rows._by_rows({target: columns[name] for target, name in by_rows._columns.items()}, lines)
-    assert repr(found.rows.to_pylist()) == repr(wanted.rows.to_pylist())
-    assert (found.lines, found.explicit_ids) == (wanted.lines, wanted.explicit_ids)
+    found = list(reader.read(pa.table(columns), lines))
+    named = {target: columns[name] for target, name in by_rows._columns.items()}
+    wanted = list(by_rows._by_rows(named, lines, is_name=False))
+    assert [repr(rows.rows.to_pylist()) for rows in found] == [repr(rows.rows.to_pylist()) for rows in wanted]
+    assert [(rows.lines, rows.explicit_ids) for rows in found] == [(rows.lines, rows.explicit_ids) for rows in wanted]
     assert reader.rejects == by_rows.rejects
 
 
@@ -215,7 +217,7 @@ def test_many_fresh_ids_are_the_single_ones(rows: list[int]) -> None:
 def test_cells_of_csv_keep_null_apart_from_empty_text() -> None:
     source = CsvReader(io.BytesIO(b'\xef\xbb\xbfa,n\n"",5\n\n,6\n"x\n""y""",\n'))
     reader = TabularReader(CATALOG, "node:B", source.header, FRESH, text=True)
-    typed = [reader.read(table, at) for table, at in source.blocks()]
+    typed = [rows for table, at in source.blocks() for rows in reader.read(table, at)]
     source.finish()
     assert [(row["a"], row["n"]) for one in typed for row in one.rows.to_pylist()] == [
         ("", 5),
@@ -238,5 +240,5 @@ def test_cells_of_csv_keep_null_apart_from_empty_text() -> None:
 )
 def test_typed_columns_are_never_rounded_or_cut(column: pa.Array, said: str) -> None:
     reader = TabularReader(CATALOG, "node:A", ["k"], FRESH, text=False)
-    assert reader.read(pa.table({"k": column}), pa.array([1])).rows.num_rows == 0
+    assert list(reader.read(pa.table({"k": column}), pa.array([1]))) == []
     assert [reject.reason for reject in reader.rejects] == [said]

@@ -41,6 +41,7 @@ edge Knows: Person -> Person @card(0..2) { @unique(src, dst) }
 edge Leads: Chief -> Team @card(1..2)
 """
 
+EDGE_TYPES = ("Knows", "Leads")
 Record = dict[str, Any]
 
 
@@ -158,6 +159,28 @@ def in_a_load_that_is_rebased(graph: og.Graph, first: Write, second: Write, _: A
     load(graph, second)
 
 
+def in_a_patch(graph: og.Graph, first: Write, second: Write, engine: Any) -> None:
+    commit(graph, first)
+    load(graph, replace(second, mode="patch"), engine or "local")
+
+
+def in_a_patch_on_spark(graph: og.Graph, first: Write, second: Write, spark: Any) -> None:
+    in_a_patch(graph, first, second, spark)
+
+
+def in_a_load_that_deletes(graph: og.Graph, first: Write, second: Write, engine: Any) -> None:
+    commit(graph, first)
+    kinds = {True: "edge", False: "type"}
+    named = [
+        {kinds[type_name in EDGE_TYPES]: type_name, "data": {"id": id}} for type_name, id in second.deletes
+    ]
+    load(graph, Write(named, mode="delete"), engine or "local")
+
+
+def in_a_load_that_deletes_on_spark(graph: og.Graph, first: Write, second: Write, spark: Any) -> None:
+    in_a_load_that_deletes(graph, first, second, spark)
+
+
 def in_a_merge(graph: og.Graph, first: Write, second: Write, _: Any) -> None:
     graph.branches.create("work")
     commit(graph, first)
@@ -166,13 +189,14 @@ def in_a_merge(graph: og.Graph, first: Write, second: Write, _: Any) -> None:
 
 
 Way = Callable[[og.Graph, Write, Write, Any], None]
-SECOND_ALONE: tuple[Way, ...] = (in_a_transaction, in_a_load, in_a_load_on_spark)
+SECOND_ALONE: tuple[Way, ...] = (in_a_transaction, in_a_load, in_a_load_on_spark, in_a_patch, in_a_patch_on_spark)
 IN_TURN: tuple[Way, ...] = (
     in_one_transaction,
     in_a_transaction,
     in_a_transaction_that_is_rebased,
     in_a_load,
     in_a_load_that_is_rebased,
+    in_a_patch,
     in_a_merge,
 )
 AT_ONCE: tuple[Way, ...] = (in_one_load, in_one_load_on_spark)
@@ -275,7 +299,19 @@ CASES: dict[str, Case] = {
         second=Write([edge("Leads", "Ned", "T", id="l1")], mode="merge"),
         said=Said("cardinality_violation", "Leads", "src", "Max",
                   "@card violation on edge Leads: source 'Max' has 0 edges (min 1)"),
-        ways=(in_one_transaction, in_a_transaction, in_a_load, in_one_load, in_one_load_on_spark),
+        ways=(in_one_transaction, in_a_transaction, in_a_load, in_a_patch, in_one_load, in_one_load_on_spark),
+    ),
+    "the last edge of a node goes": Case(
+        second=Write(deletes=(("Leads", "l1"),)),
+        said=Said("cardinality_violation", "Leads", "src", "Max",
+                  "@card violation on edge Leads: source 'Max' has 0 edges (min 1)"),
+        ways=(in_a_transaction, in_a_load_that_deletes, in_a_load_that_deletes_on_spark),
+    ),
+    "the last edge of a node goes with its other end": Case(
+        second=Write(deletes=(("Team", "T"),)),
+        said=Said("cardinality_violation", "Leads", "src", "Max",
+                  "@card violation on edge Leads: source 'Max' has 0 edges (min 1)"),
+        ways=(in_a_transaction, in_a_load_that_deletes, in_a_load_that_deletes_on_spark),
     ),
     "an image of edges that leaves a node without": Case(
         first=Write([node("Chief", name="Ned"), edge("Leads", "Ned", "T", id="l2")]),

@@ -70,10 +70,15 @@ def test_a_column_of_any_type_is_taken_or_refused_row_by_row(column: pa.Array) -
     for number in range(len(PROPERTIES)):
         name = f"p{number}"
         reader = TabularReader(CATALOG, "node:A", [name], FRESH, text=False)
-        typed = reader.read(pa.table({name: column}), pa.array([1, 2]))
-        assert typed.rows.num_rows + len(reader.rejects) == 2
+        read = list(reader.read(pa.table({name: column}), pa.array([1, 2])))
+        assert sum(typed.rows.num_rows for typed in read) + len(reader.rejects) == 2
         assert all(reject.reason.startswith(f"A.{name}") for reject in reader.rejects)
-        for line, value in zip(typed.lines.to_pylist(), typed.rows.column(name).to_pylist(), strict=True):
+        taken = [
+            pair
+            for typed in read
+            for pair in zip(typed.lines.to_pylist(), typed.rows.column(name).to_pylist(), strict=True)
+        ]
+        for line, value in taken:
             assert (value is None) == (not column[line - 1].is_valid or column[line - 1].as_py() is None)
 
 
@@ -102,5 +107,5 @@ TAKEN: list[tuple[str, str, list[Any]]] = [
 def test_a_column_that_fits_is_taken(kind: str, type: str, values: list[Any]) -> None:
     name = f"p{PROPERTIES.index(type)}"
     reader = TabularReader(CATALOG, "node:A", [name], FRESH, text=False)
-    typed = reader.read(pa.table({name: COLUMNS[kind]}), pa.array([1, 2]))
+    (typed,) = reader.read(pa.table({name: COLUMNS[kind]}), pa.array([1, 2]))
     assert (typed.rows.column(name).to_pylist(), reader.rejects) == (values, [])

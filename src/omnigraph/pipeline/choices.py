@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-LoadMode = Literal["append", "merge", "overwrite"]
+LoadMode = Literal["append", "merge", "patch", "delete", "overwrite"]
 FileFormat = Literal["jsonl", "csv", "parquet"]
 StreamFormat = Literal["jsonl", "csv", "parquet", "arrow"]
 Lost = Literal["report", "reset", "drop"]

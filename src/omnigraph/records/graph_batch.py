@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import Catalog
 from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.records.gathering import GatheredRows
 from omnigraph.records.json_columns import TypeColumns
-from omnigraph.records.lines import record_row
-from omnigraph.records.rows import Row
-from omnigraph.records.typed import Reject, TypedRows, open_schema
+from omnigraph.records.lines import LineRecord, parsed_line
+from omnigraph.records.typed import DELETE_FLAG, WHOLE, NamedRows, RecordForm, Reject, TypedRows
 from omnigraph.values.columns import Doubtful
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MIN_HALVES = 256
 """Fewer lines than this are not halved further to find the doubtful ones."""
+_FLAG = f'"{DELETE_FLAG}"'.encode()
 _MAX_MISSES = 3
 """A type whose blocks were doubtful so often in a row is read line by line from then on."""
 
@@ -27,14 +28,15 @@ _MAX_MISSES = 3
 class GraphBatchReader:
     """Feeds on blocks of whole lines. `rejects` grows; what is yielded is typed, with rules still to be checked."""
 
-    def __init__(self, catalog: Catalog, fresh: FreshIds) -> None:
+    def __init__(self, catalog: Catalog, fresh: FreshIds, form: RecordForm = WHOLE) -> None:
         self.catalog = catalog
         self.fresh = fresh
+        self.form = form
         self.rejects: list[Reject] = []
-        self._types = [TypeColumns(catalog, entity, fresh) for entity in catalog.tables.values()]
+        self._types = [TypeColumns(catalog, entity, fresh, form) for entity in catalog.tables.values()]
         self._misses: dict[str, int] = {}
 
-    def read(self, block: bytes, first_line: int) -> Iterator[TypedRows]:
+    def read(self, block: bytes, first_line: int) -> Iterator[TypedRows | NamedRows]:
         """The rows of a block whose first line has this number. Rows of one type come together."""
         import numpy as np
         import pyarrow as pa
@@ -42,6 +44,10 @@ class GraphBatchReader:
 
         texts = _split(block)
         numbers = pa.array(np.arange(first_line, first_line + len(texts), dtype=np.int64))
+        if self.form.has_flag and _FLAG in block:
+            flagged = pc.match_substring(texts, _FLAG)
+            yield from self._one_by_one(texts.filter(flagged), numbers.filter(flagged))
+            texts, numbers = texts.filter(pc.invert(flagged)), numbers.filter(pc.invert(flagged))
         for columns in list(self._types):
             if not len(texts):
                 return
@@ -69,7 +75,7 @@ class GraphBatchReader:
         begins = pc.or_(pc.starts_with(texts, pattern=tight), pc.starts_with(texts, pattern=spaced))
         return pc.and_(begins, pc.ends_with(texts, pattern="}\n"))
 
-    def _columns(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
+    def _columns(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
         key = columns.entity.table_key
         rows = self._try(columns, texts, numbers)
         if rows is not None:
@@ -79,7 +85,7 @@ class GraphBatchReader:
         self._misses[key] = self._misses.get(key, 0) + 1
         yield from self._halves(columns, texts, numbers)
 
-    def _halves(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
+    def _halves(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
         """A doubtful run: its good half by columns, the other one halved again; two doubtful halves line by line."""
         if len(texts) < 2 * _MIN_HALVES:
             yield from self._one_by_one(texts, numbers)
@@ -96,37 +102,37 @@ class GraphBatchReader:
             else:
                 yield rows
 
-    def _try(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> TypedRows | None:
+    def _try(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> TypedRows | NamedRows | None:
         try:
             return columns.read(_joined(texts), numbers)
         except Doubtful:
             return None
 
-    def _one_by_one(self, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows]:
-        found: dict[str, tuple[list[Row], list[int]]] = {}
-        explicit_ids: dict[str, int] = {}
+    def _one_by_one(self, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
+        found: dict[str, GatheredRows] = {}
         for text, number in zip(texts.to_pylist(), numbers.to_pylist(), strict=True):
             stripped = text.strip(b" \t\r\n")
             if not stripped:
                 continue
             try:
-                key, row, has_id = record_row(stripped, self.catalog, partial(self.fresh.for_row, number))
+                record = parsed_line(stripped, self.catalog, self.form)
+                key = record.entity.table_key
+                if key not in found:
+                    found[key] = GatheredRows(record.entity, self.form)
+                self._gather(found[key], record, number)
             except InputError as error:
                 self.rejects.append(Reject.of(number, error, stripped.decode("utf-8", "replace")))
-                continue
-            rows, lines = found.setdefault(key, ([], []))
-            rows.append(row)
-            lines.append(number)
-            explicit_ids[key] = explicit_ids.get(key, 0) + has_id
-        for key, (rows, lines) in found.items():
-            yield rows_as_columns(self.catalog, key, rows, lines, explicit_ids[key])
+        for rows in found.values():
+            yield from rows.typed()
 
-
-def rows_as_columns(catalog: Catalog, key: str, rows: list[Row], lines: list[int], explicit_ids: int) -> TypedRows:
-    import pyarrow as pa
-
-    table = pa.Table.from_pylist(rows, schema=open_schema(catalog.tables[key]))
-    return TypedRows(key, table, pa.array(lines, pa.int64()), explicit_ids)
+    def _gather(self, rows: GatheredRows, record: LineRecord, number: int) -> None:
+        if self.form.kind == "name" or record.is_deletion:
+            rows.name(record.id(), number)
+        elif self.form.kind == "partial":
+            rows.add_partial(*record.partial_row(self.catalog), number)
+        else:
+            row = record.row(self.catalog, partial(self.fresh.for_row, number))
+            rows.add(row, number, has_id=record.has_explicit_id)
 
 
 def _split(block: bytes) -> pa.Array:

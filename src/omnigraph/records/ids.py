@@ -35,6 +35,25 @@ def id_column(
     return (pc.coalesce(explicit, made) if count else made), count
 
 
+def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any]) -> pa.StringArray:
+    """The ids of entities that are named by their ids or by their whole keys, whose members are among `columns` as far as they
+    are there. Raises Doubtful."""
+    import pyarrow.compute as pc
+
+    key = entity.key if isinstance(entity, NodeType) else ()
+    members = [columns[name] for name in key if name in columns]
+    if explicit.null_count < len(explicit):
+        refuse_empty(explicit)
+    if isinstance(entity, NodeType) and members and len(members) == len(key):
+        derived = _derived(entity, columns)
+        if not pc.all(pc.equal(explicit, derived)).as_py():
+            raise Doubtful
+        return derived
+    if explicit.null_count or any(member.null_count < len(member) for member in members):
+        raise Doubtful
+    return explicit
+
+
 def _derived(node: NodeType, columns: dict[str, Any]) -> pa.StringArray:
     """`identity.node_id` for a whole column; member by member only where no cast gives the canonical text."""
     import pyarrow as pa

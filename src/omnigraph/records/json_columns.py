@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.ids import end_column, id_column
-from omnigraph.records.typed import TypedRows, open_schema
+from omnigraph.records.gathering import given_columns
+from omnigraph.records.ids import end_column, id_column, named_id_column
+from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, TypedRows, open_schema
 from omnigraph.values.columns import Doubtful, json_parser_type, parsed_column
 from omnigraph.values.types import Scalar
 
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 class TypeColumns:
     """Reads lines that all belong to one type. Remembers how its dates were written last time."""
 
-    def __init__(self, catalog: Catalog, entity: EntityType, fresh: FreshIds) -> None:
+    def __init__(self, catalog: Catalog, entity: EntityType, fresh: FreshIds, form: RecordForm = WHOLE) -> None:
         self.catalog = catalog
         self.entity = entity
         self.fresh = fresh
+        self.form = form
         self.schema = open_schema(entity)
         self._member = "edge" if isinstance(entity, EdgeType) else "type"
         self._dates_as_text = [True, False] if _has_dates(entity) else [True]
@@ -36,7 +38,7 @@ class TypeColumns:
         """How lines of this type usually begin."""
         return tuple(f'{{"{self._member}":{space}"{self.entity.name}"' for space in ("", " "))
 
-    def read(self, data: bytes, lines: pa.Int64Array) -> TypedRows:
+    def read(self, data: bytes, lines: pa.Int64Array) -> TypedRows | NamedRows:
         """`data` holds one record a line, each of this type by its prefix and closed by `}`. Raises Doubtful."""
         import pyarrow as pa
 
@@ -47,7 +49,7 @@ class TypeColumns:
                 continue
             if as_text != self._dates_as_text[0]:
                 self._dates_as_text.reverse()
-            return self._typed(parsed, lines)
+            return self._typed(parsed, lines) if self.form.kind == "whole" else self._of_known(parsed, data, lines)
         raise Doubtful
 
     def _parse(self, data: bytes, dates_as_text: bool) -> pa.Table:
@@ -71,18 +73,8 @@ class TypeColumns:
 
     def _typed(self, parsed: pa.Table, lines: pa.Int64Array) -> TypedRows:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        if parsed.num_rows != len(lines):
-            raise Doubtful
-        names = parsed.column(self._member)
-        if names.null_count or not pc.all(pc.equal(names, self.entity.name)).as_py():
-            raise Doubtful
-        data = parsed.column("data").combine_chunks()
-        if isinstance(data, pa.ChunkedArray):
-            data = data.chunk(0)
-        if data.null_count:
-            raise Doubtful
+        data = self._data(parsed, lines)
         columns: dict[str, Any] = {}
         for index, property in enumerate(self.entity.properties.values(), start=1):
             raw = data.field(index)
@@ -95,6 +87,54 @@ class TypeColumns:
         columns["id"], explicit_ids = id_column(self.entity, data.field(0), columns, lines, self.fresh)
         ordered = [columns[field.name] for field in self.schema]
         return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
+
+    def _data(self, parsed: pa.Table, lines: pa.Int64Array) -> pa.StructArray:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if parsed.num_rows != len(lines):
+            raise Doubtful
+        names = parsed.column(self._member)
+        if names.null_count or not pc.all(pc.equal(names, self.entity.name)).as_py():
+            raise Doubtful
+        data = parsed.column("data").combine_chunks()
+        if isinstance(data, pa.ChunkedArray):
+            data = data.chunk(0)
+        if data.null_count:
+            raise Doubtful
+        return data
+
+    def _of_known(self, parsed: pa.Table, text: bytes, lines: pa.Int64Array) -> TypedRows | NamedRows:
+        """Parts of rows, or names. The parser says null of what is not there, so a null is only safe where no line can have
+        the member."""
+        import pyarrow as pa
+
+        data = self._data(parsed, lines)
+        columns: dict[str, Any] = {}
+        for index, property in enumerate(self.entity.properties.values(), start=1):
+            raw = data.field(index)
+            if raw.null_count and _may_hold(text, property.name):
+                raise Doubtful
+            if not raw.null_count:
+                columns[property.name] = parsed_column(raw, property.type)
+        ids = named_id_column(self.entity, data.field(0), columns)
+        if self.form.kind == "name":
+            return NamedRows(self.entity.table_key, ids, lines)
+        if isinstance(self.entity, EdgeType):
+            for end, member, node in self.catalog.ends(self.entity):
+                raw = parsed.column(member).combine_chunks()
+                if raw.null_count < len(raw):
+                    columns[end] = end_column(node, raw)
+        given = given_columns(self.schema, frozenset(columns), len(lines))
+        columns["id"] = ids
+        ordered = [columns.get(field.name, pa.nulls(len(lines), field.type)) for field in self.schema]
+        rows = pa.Table.from_arrays(ordered, schema=self.schema)
+        return TypedRows(self.entity.table_key, rows, lines, len(lines), given)
+
+
+def _may_hold(text: bytes, member: str) -> bool:
+    """Whether a line may have the member, however it is spelled."""
+    return f'"{member}"'.encode() in text or b"\\u" in text
 
 
 def _has_dates(entity: EntityType) -> bool:

@@ -4,44 +4,91 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from omnigraph.errors import RecordError
-from omnigraph.language.catalog import Catalog
-from omnigraph.records.rows import Row, edge_row, node_row
-from omnigraph.records.typed import ENCODING_HINT
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
+from omnigraph.records.rows import (
+    Row,
+    edge_row,
+    named_id,
+    node_row,
+    partial_row,
+    refuse_unknown,
+    refuse_unknown_properties,
+)
+from omnigraph.records.typed import DELETE_FLAG, DELETE_FLAG_HINT, ENCODING_HINT, WHOLE, RecordForm
 
 _MEMBERS = frozenset({"type", "edge", "from", "to", "data"})
 
 
-def record_row(line: bytes, catalog: Catalog, new_id: Callable[[], str]) -> tuple[str, Row, bool]:
-    """The table key, the row, and whether the record gave an id itself. Raises an InputError."""
+@dataclass(frozen=True)
+class LineRecord:
+    """A line as it is written: its type, the members of `data`, and for an edge `src` and `dst` as far as they are there."""
+
+    entity: EntityType
+    data: dict[str, Any]
+    ends: Mapping[str, Any]
+    is_deletion: bool
+
+    @property
+    def has_explicit_id(self) -> bool:
+        return self.data.get("id") is not None
+
+    def row(self, catalog: Catalog, new_id: Callable[[], str]) -> Row:
+        """All of an entity. Raises an InputError."""
+        if isinstance(self.entity, EdgeType):
+            return edge_row(catalog, self.entity, self.ends.get("src"), self.ends.get("dst"), self.data, new_id)
+        assert isinstance(self.entity, NodeType)
+        return node_row(self.entity, self.data, new_id)
+
+    def partial_row(self, catalog: Catalog) -> tuple[Row, frozenset[str]]:
+        """Part of an entity, and its columns. Raises an InputError."""
+        for name in ("src", "dst"):
+            if name in self.data:
+                refuse_unknown(self.entity, [name])
+        return partial_row(catalog, self.entity, {**self.data, **self.ends})
+
+    def id(self) -> str:
+        """Of the entity that it names. Raises an InputError."""
+        refuse_unknown_properties(self.entity, self.data)
+        return named_id(self.entity, self.data)
+
+
+def parsed_line(line: bytes, catalog: Catalog, form: RecordForm = WHOLE) -> LineRecord:
+    """Raises an InputError when it is no record of the graph."""
     record = _object(line)
     for name in record:
-        if name not in _MEMBERS:
-            raise RecordError(f"unknown member '{name}'", hint="a record has type or edge, from, to and data")
+        if name not in _MEMBERS and not (name == DELETE_FLAG and form.has_flag):
+            raise RecordError(f"unknown member '{name}'", hint=_member_hint(name))
     if ("type" in record) == ("edge" in record):
         raise RecordError("a record needs exactly one of 'type' and 'edge'")
     data = record.get("data", {})
     if not isinstance(data, dict):
         raise RecordError("'data' must be an object")
-    has_explicit_id = data.get("id") is not None
+    is_deletion = record.get(DELETE_FLAG, False)
+    if not isinstance(is_deletion, bool):
+        raise RecordError(f"'{DELETE_FLAG}' must be true or false")
     if "edge" in record:
         edge = catalog.edges.get(_name(record, "edge"))
         if edge is None:
             raise RecordError(f"unknown edge type '{record['edge']}'", hint=_types_hint(catalog.edges))
-        return (
-            edge.table_key,
-            edge_row(catalog, edge, record.get("from"), record.get("to"), data, new_id),
-            has_explicit_id,
-        )
+        ends = {column: record[word] for column, word in (("src", "from"), ("dst", "to")) if word in record}
+        return LineRecord(edge, data, ends, is_deletion)
     for name in ("from", "to"):
         if name in record:
             raise RecordError(f"'{name}' is for edges only")
     node = catalog.nodes.get(_name(record, "type"))
     if node is None:
         raise RecordError(f"unknown node type '{record['type']}'", hint=_types_hint(catalog.nodes))
-    return node.table_key, node_row(node, data, new_id), has_explicit_id
+    return LineRecord(node, data, {}, is_deletion)
+
+
+def _member_hint(name: str) -> str:
+    if name == DELETE_FLAG:
+        return DELETE_FLAG_HINT
+    return "a record has type or edge, from, to and data"
 
 
 def _types_hint(types: Mapping[str, Any]) -> str:

@@ -27,7 +27,11 @@ def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], st
     explicit = _explicit_id(node, data)
     if not node.key:
         return {"id": explicit or new_id(), **row}
-    derived = node_id(node, row)
+    return {"id": _derived_id(node, row, explicit), **row}
+
+
+def _derived_id(node: NodeType, values: Mapping[str, object], explicit: str | None) -> str:
+    derived = node_id(node, values)
     if explicit is not None and explicit != derived:
         raise RecordError(
             f"id '{explicit}' of {node.name} does not match its key: expected '{derived}'",
@@ -35,7 +39,7 @@ def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], st
             property="id",
             entity_id=explicit,
         )
-    return {"id": derived, **row}
+    return derived
 
 
 def edge_row(
@@ -47,18 +51,60 @@ def edge_row(
     new_id: Callable[[], str],
 ) -> Row:
     """An edge's id is given in `data` or new; its ends are node ids, in which a date of a key may be ISO text."""
+    ends = _ends(catalog, edge, {"src": source, "dst": target})
+    row = _properties(edge, data)
+    return {"id": _explicit_id(edge, data) or new_id(), **ends, **row}
+
+
+def _ends(catalog: Catalog, edge: EdgeType, given: Mapping[str, object]) -> Row:
     ends: Row = {}
-    for (column, word, node), end in zip(catalog.ends(edge), (source, target), strict=True):
-        reference = referenced_id(node, end)
+    for column, word, node in catalog.ends(edge):
+        if column not in given:
+            continue
+        reference = referenced_id(node, given[column])
         if not isinstance(reference, str) or not reference:
             raise RecordError(
-                f"{edge.name} needs '{word}', the id of a node; got {shown(end)}",
+                f"{edge.name} needs '{word}', the id of a node; got {shown(given[column])}",
                 type_name=edge.name,
                 property=word,
             )
         ends[column] = _text(edge, word, reference)
-    row = _properties(edge, data)
-    return {"id": _explicit_id(edge, data) or new_id(), **ends, **row}
+    return ends
+
+
+def named_id(entity: EntityType, data: Mapping[str, object]) -> str:
+    """The id of an entity that a record names, by its id or by its whole key."""
+    explicit = _explicit_id(entity, data)
+    if isinstance(entity, NodeType) and any(data.get(name) is not None for name in entity.key):
+        values = {name: property_value(entity, entity.properties[name], data.get(name)) for name in entity.key}
+        return _derived_id(entity, values, explicit)
+    if explicit is None:
+        raise RecordError(
+            f"the record names no {entity.name}: it needs {wanted_name(entity)}", type_name=entity.name, property="id"
+        )
+    return explicit
+
+
+def wanted_name(entity: EntityType) -> str:
+    """What a record has to have to name an entity that is there."""
+    key = entity.key if isinstance(entity, NodeType) else ()
+    return f"{' and '.join(repr(name) for name in key)} or 'id'" if key else "'id'"
+
+
+def partial_row(catalog: Catalog, entity: EntityType, data: Mapping[str, object]) -> tuple[Row, frozenset[str]]:
+    """The values that a record gives to an entity, and in which columns. What names an entity cannot become null: a null in
+    its key, or at an end of an edge (`src`, `dst` in `data`), is one that was left out."""
+    ends = {name: data[name] for name in ("src", "dst") if name in data and isinstance(entity, EdgeType)}
+    own = {name: value for name, value in data.items() if name not in ends}
+    refuse_unknown_properties(entity, own)
+    key = entity.key if isinstance(entity, NodeType) else ()
+    given = {name for name, value in own.items() if name != "id" and (value is not None or name not in key)}
+    row: Row = {"id": named_id(entity, own)}
+    if isinstance(entity, EdgeType):
+        row |= _ends(catalog, entity, {name: value for name, value in ends.items() if value is not None})
+    for name in given:
+        row[name] = property_value(entity, entity.properties[name], own[name], row["id"])
+    return row, frozenset(row) - {"id"}
 
 
 def _explicit_id(entity: EntityType, data: Mapping[str, object]) -> str | None:
@@ -82,10 +128,15 @@ def _text(entity: EntityType, name: str, value: str) -> str:
 
 
 def _properties(entity: EntityType, data: Mapping[str, object]) -> Row:
+    refuse_unknown_properties(entity, data)
+    return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
+
+
+def refuse_unknown_properties(entity: EntityType, data: Mapping[str, object]) -> None:
+    """RecordError when a record has members that the type does not have."""
     unknown = [name for name in data if name not in entity.properties and name != "id"]
     if unknown:
         refuse_unknown(entity, unknown)
-    return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
 
 
 def refuse_unknown(entity: EntityType, names: Sequence[str]) -> NoReturn:

@@ -1,21 +1,31 @@
 """Columns from CSV, Parquet or a data frame as typed rows: by columns where possible, row by row where needed.
 
 Columns are matched by name: properties, `id`, and for edges `from`/`to` (or `src`/`dst`). A row cannot leave a cell out,
-so an empty one takes the `@default` of a property that may not be null.
+so an empty one takes the `@default` of a property that may not be null. A column can be left out of parts of rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError, UnreadableInput
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, Property
 from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.ids import end_column, id_column
-from omnigraph.records.rows import Row, edge_row, node_row
-from omnigraph.records.typed import Reject, TypedRows, open_schema
+from omnigraph.records.gathering import GatheredRows, given_columns
+from omnigraph.records.ids import end_column, id_column, named_id_column
+from omnigraph.records.rows import Row, edge_row, named_id, node_row, partial_row, wanted_name
+from omnigraph.records.typed import (
+    DELETE_FLAG,
+    DELETE_FLAG_HINT,
+    WHOLE,
+    NamedRows,
+    RecordForm,
+    Reject,
+    TypedRows,
+    open_schema,
+)
 from omnigraph.values.arrow import repeated
 from omnigraph.values.columns import Doubtful, arrow_column, plain_values, text_column
 from omnigraph.values.csv_cells import cell_value
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
 
 _ENDS = {name: column for column, outside in OUTSIDE_NAMES.items() for name in (outside, column)}
 _TEXT = PropertyType(Scalar.STRING)
+_FLAG = PropertyType(Scalar.BOOL)
 
 
 class TabularReader:
@@ -43,6 +54,7 @@ class TabularReader:
         *,
         text: bool,
         text_names: Collection[str] = (),
+        form: RecordForm = WHOLE,
     ) -> None:
         """Raises UnreadableInput when the columns cannot be this type's."""
         self.catalog = catalog
@@ -50,15 +62,85 @@ class TabularReader:
         self.fresh = fresh
         self.schema = open_schema(self.entity)
         self.rejects: list[Reject] = []
-        self._columns = _matched(self.entity, names)
+        self.form = form
+        self._columns = _matched(self.entity, names, form)
         self._text = frozenset(target for target, name in self._columns.items() if text or name in text_names)
 
-    def read(self, table: pa.Table, lines: pa.Int64Array) -> TypedRows:
+    def read(self, table: pa.Table, lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
+        """The rows of a block; those that are to go come by themselves."""
+        import pyarrow.compute as pc
+
         named = {target: _plain(table.column(name)) for target, name in self._columns.items()}
+        flags = self._flags(named.pop(DELETE_FLAG, None)) if self.form.has_flag else None
+        if flags is not None and pc.any(flags).as_py():
+            yield from self._named(_filtered(named, flags), lines.filter(flags))
+            kept = pc.invert(flags)
+            named, lines = _filtered(named, kept), lines.filter(kept)
+        if not len(lines):
+            return
+        if self.form.kind == "name":
+            yield from self._named(named, lines)
+            return
         try:
-            return self._by_columns(named, lines)
+            rows = self._partial(named, lines) if self.form.kind == "partial" else self._by_columns(named, lines)
         except Doubtful:
-            return self._by_rows(named, lines)
+            yield from self._by_rows(named, lines, is_name=False)
+        else:
+            yield rows
+
+    def _flags(self, raw: pa.Array | None) -> pa.BooleanArray | None:
+        import pyarrow.compute as pc
+
+        if raw is None:
+            return None
+        try:
+            column = text_column(raw, _FLAG) if DELETE_FLAG in self._text else arrow_column(raw, _FLAG)
+        except Doubtful:
+            raise UnreadableInput(
+                f"column '{self._columns[DELETE_FLAG]}' must hold true or false", type_name=self.entity.name
+            ) from None
+        return pc.fill_null(column, False)
+
+    def _named(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
+        try:
+            ids = named_id_column(self.entity, self._explicit(named, lines), self._key_columns(named))
+        except Doubtful:
+            yield from self._by_rows(named, lines, is_name=True)
+        else:
+            yield NamedRows(self.entity.table_key, ids, lines)
+
+    def _key_columns(self, named: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        key = self.entity.key if isinstance(self.entity, NodeType) else ()
+        return {
+            name: self._column(self.entity.properties[name], named[name], len(named[name]))
+            for name in key
+            if name in named
+        }
+
+    def _explicit(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> pa.StringArray:
+        import pyarrow as pa
+
+        return arrow_column(named["id"], _TEXT) if "id" in named else pa.nulls(len(lines), pa.string())
+
+    def _partial(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> TypedRows:
+        """The columns that are there, of entities that are named by their ids or keys."""
+        import pyarrow as pa
+
+        columns = {
+            property.name: self._column(property, named[property.name], len(lines))
+            for property in self.entity.properties.values()
+            if property.name in named
+        }
+        if isinstance(self.entity, EdgeType):
+            for end, _, node in self.catalog.ends(self.entity):
+                if end in named:
+                    columns[end] = end_column(node, arrow_column(named[end], _TEXT))
+        ids = named_id_column(self.entity, self._explicit(named, lines), columns)
+        given = given_columns(self.schema, frozenset(columns), len(lines))
+        columns["id"] = ids
+        ordered = [columns.get(field.name, pa.nulls(len(lines), field.type)) for field in self.schema]
+        rows = pa.Table.from_arrays(ordered, schema=self.schema)
+        return TypedRows(self.entity.table_key, rows, lines, len(lines), given)
 
     # ------------------------------------------------------------ by columns
 
@@ -69,7 +151,7 @@ class TabularReader:
         if isinstance(self.entity, EdgeType):
             for end, _, node in self.catalog.ends(self.entity):
                 columns[end] = end_column(node, arrow_column(named[end], _TEXT))
-        explicit = arrow_column(named["id"], _TEXT) if "id" in named else pa.nulls(len(lines), pa.string())
+        explicit = self._explicit(named, lines)
         columns["id"], explicit_ids = id_column(self.entity, explicit, columns, lines, self.fresh)
         ordered = [columns[field.name] for field in self.schema]
         return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
@@ -86,28 +168,27 @@ class TabularReader:
 
     # ------------------------------------------------------------ row by row
 
-    def _by_rows(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> TypedRows:
-        import pyarrow as pa
-
+    def _by_rows(
+        self, named: dict[str, pa.Array], lines: pa.Int64Array, *, is_name: bool
+    ) -> Iterator[TypedRows | NamedRows]:
         names = list(named)
         values = {name: plain_values(column) for name, column in named.items()}
-        kept: list[Row] = []
-        kept_lines: list[int] = []
-        explicit_ids = 0
+        rows = GatheredRows(self.entity, self.form)
         for index, line in enumerate(lines.to_pylist()):
             cells = {name: values[name][index] for name in names}
             try:
-                kept.append(self._row(dict(cells), line))
+                if is_name:
+                    rows.name(named_id(self.entity, self._data(cells)), line)
+                elif self.form.kind == "partial":
+                    data = self._with_defaults(self._data(cells), cells)
+                    rows.add_partial(*partial_row(self.catalog, self.entity, data), line)
+                else:
+                    rows.add(self._row(dict(cells), line), line, has_id=cells.get("id") is not None)
             except InputError as error:
                 self.rejects.append(Reject.of(line, error, self._shown(cells)))
-                continue
-            kept_lines.append(line)
-            explicit_ids += cells.get("id") is not None
-        rows = pa.Table.from_pylist(kept, schema=self.schema)
-        return TypedRows(self.entity.table_key, rows, pa.array(kept_lines, pa.int64()), explicit_ids)
+        yield from rows.typed()
 
-    def _row(self, cells: dict[str, Any], line: int) -> Row:
-        source, target = cells.pop("src", None), cells.pop("dst", None)
+    def _data(self, cells: dict[str, Any]) -> dict[str, Any]:
         data = {}
         for name, cell in cells.items():
             property = self.entity.properties.get(name)
@@ -117,6 +198,15 @@ class TabularReader:
                 data[name] = (
                     cell_value(cell, property.type) if name in self._text else _frame_value(cell, property.type)
                 )
+        return data
+
+    def _with_defaults(self, data: dict[str, Any], cells: dict[str, Any]) -> dict[str, Any]:
+        """A cell cannot be left out: an empty one of a property that may not be null means its default."""
+        return {**{name: self.entity.properties[name].default for name in cells if name not in data}, **data}
+
+    def _row(self, cells: dict[str, Any], line: int) -> Row:
+        source, target = cells.pop("src", None), cells.pop("dst", None)
+        data = self._data(cells)
         if isinstance(self.entity, EdgeType):
             return edge_row(self.catalog, self.entity, source, target, data, lambda: self.fresh.for_row(line))
         assert isinstance(self.entity, NodeType)
@@ -124,11 +214,19 @@ class TabularReader:
 
     def _shown(self, cells: dict[str, Any]) -> str:
         """A refused row for a report, under the names of its source."""
-        shown = {self._columns[name]: cell for name, cell in cells.items()}
-        try:
-            return json.dumps(json_value(shown), ensure_ascii=False)
-        except TypeError:
-            return json.dumps(shown, ensure_ascii=False, default=str)
+        return shown_row({self._columns[name]: cell for name, cell in cells.items()})
+
+
+def shown_row(cells: dict[str, Any]) -> str:
+    """The cells of a row as text."""
+    try:
+        return json.dumps(json_value(cells), ensure_ascii=False)
+    except TypeError:
+        return json.dumps(cells, ensure_ascii=False, default=str)
+
+
+def _filtered(columns: dict[str, pa.Array], mask: pa.BooleanArray) -> dict[str, pa.Array]:
+    return {name: column.filter(mask) for name, column in columns.items()}
 
 
 def _takes_default(property: Property) -> bool:
@@ -142,7 +240,7 @@ def _frame_value(cell: object, type: PropertyType) -> object:
     return cell
 
 
-def _matched(entity: EntityType, names: list[str]) -> dict[str, str]:
+def _matched(entity: EntityType, names: list[str], form: RecordForm) -> dict[str, str]:
     """Table column -> source column. UnreadableInput, which names every wrong column, when they are not this type's."""
     matched: dict[str, str] = {}
     unknown: list[str] = []
@@ -151,14 +249,28 @@ def _matched(entity: EntityType, names: list[str]) -> dict[str, str]:
         target = ends.get(name, name)
         if target in matched:
             raise UnreadableInput(f"column '{name}' stands twice", type_name=entity.name)
-        if name in ends or name == "id" or name in entity.properties:
+        if is_column_of(entity, name, form):
             matched[target] = name
         else:
             unknown.append(name)
-    missing = [word for word, column in required_columns(entity).items() if column not in matched]
+    missing = _missing_columns(entity, matched, form)
     if unknown or missing:
         raise _wrong_columns(entity, unknown, missing)
     return matched
+
+
+def is_column_of(entity: EntityType, name: str, form: RecordForm) -> bool:
+    """Whether a source of this type may have a column of this name."""
+    is_end = isinstance(entity, EdgeType) and name in _ENDS
+    return is_end or name == "id" or name in entity.properties or (name == DELETE_FLAG and form.has_flag)
+
+
+def _missing_columns(entity: EntityType, matched: Collection[str], form: RecordForm) -> list[str]:
+    if form.kind == "whole":
+        return [repr(word) for word, column in required_columns(entity).items() if column not in matched]
+    key = entity.key if isinstance(entity, NodeType) else ()
+    is_named = "id" in matched or (key and all(name in matched for name in key))
+    return [] if is_named else [wanted_name(entity)]
 
 
 def required_columns(entity: EntityType) -> dict[str, str]:
@@ -174,12 +286,11 @@ def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -
         shown = ", ".join(f"'{name}'" if name else "one without a name" for name in unknown)
         said.append(f"unknown column{'s' if len(unknown) > 1 else ''} {shown}")
     if missing:
-        said.append(f"missing column{'s' if len(missing) > 1 else ''} " + ", ".join(f"'{name}'" for name in missing))
+        said.append(f"missing column{'s' if len(missing) > 1 else ''} " + ", ".join(missing))
     ends = ["from", "to"] if isinstance(entity, EdgeType) else []
     known = ", ".join(["id", *ends, *entity.properties])
-    return UnreadableInput(
-        f"{' and '.join(said)} for {entity.name}", type_name=entity.name, hint=f"{entity.name} has: {known}"
-    )
+    hint = f"{entity.name} has: {known}" + (f"; {DELETE_FLAG_HINT}" if DELETE_FLAG in unknown else "")
+    return UnreadableInput(f"{' and '.join(said)} for {entity.name}", type_name=entity.name, hint=hint)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import InputError
 from omnigraph.language.arrow import arrow_schema
@@ -17,18 +17,46 @@ MAX_RECORD_SHOWN = 2_000
 """Characters of a refused record that are kept in a report."""
 
 
+DELETE_FLAG = "_delete"
+"""The column, or the member of a record, that says whether the entity is to go."""
+DELETE_FLAG_HINT = f"'{DELETE_FLAG}' is for the modes merge and patch"
+
+
+@dataclass(frozen=True)
+class RecordForm:
+    """What the records of a source are: whole entities, parts of them (columns that are left out stay as they are), or
+    names of entities alone. `has_flag`: a record may say by DELETE_FLAG that it only names an entity, which is to go."""
+
+    kind: Literal["whole", "partial", "name"]
+    has_flag: bool = False
+
+
+WHOLE = RecordForm("whole")
+
+
 @dataclass(frozen=True)
 class TypedRows:
     """Rows of one table. `lines` has the line (or row number) of each in its source; `explicit_ids`: how many ids
     the source gave itself.
 
-    Nulls may stand in required columns: that is a rule of the data, checked with the other rules.
+    Nulls may stand in required columns: that is a rule of the data, checked with the other rules. `given`: for every column
+    but the id, which rows have a value (or a null) of their own there; None: all rows everywhere.
     """
 
     key: str
     rows: pa.Table
     lines: pa.Int64Array
     explicit_ids: int
+    given: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """Entities of one table that are to go, by their ids."""
+
+    key: str
+    ids: pa.StringArray
+    lines: pa.Int64Array
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ ERROR_CODES = (
 )
 
 _ENUMS: dict[str, Schema] = {
-    "LoadMode": enum("append", "merge", "overwrite"),
+    "LoadMode": enum("append", "merge", "patch", "delete", "overwrite"),
     "BranchMergeOutcome": enum("already_up_to_date", "fast_forward", "merged"),
     "ErrorCode": enum(*ERROR_CODES),
     "MergeConflictKindOutput": enum(

@@ -43,8 +43,9 @@ def _register_load(cli: click.Group) -> None:
     @click.option(
         "--mode",
         required=True,
-        type=click.Choice(["append", "merge", "overwrite"]),
-        help="append: new entities only. merge: replace those with the same id. overwrite: replace whole types.",
+        type=click.Choice(["append", "merge", "patch", "delete", "overwrite"]),
+        help="append: new entities only. merge: replace those with the same id. patch: change the columns that are there. "
+        "delete: remove those with these ids. overwrite: replace whole types.",
     )
     @branch_option
     @click.option(
@@ -140,8 +141,8 @@ def _register_load(cli: click.Group) -> None:
         address = settings.uri(uri)
         if not dry_run:
             settings.announce("load", address)
-        if mode == "overwrite" and not dry_run:
-            settings.confirm_destruction("load --mode overwrite", address)
+        if mode in ("overwrite", "delete") and not dry_run:
+            settings.confirm_destruction(f"load --mode {mode}", address)
         graph = settings.graph_at(uri)
         with outcome_on_interrupt(graph, branch):
             receipt = graph.load(
@@ -258,8 +259,13 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
         return f"loaded before into {branch}, as commit {receipt.commit.id}; nothing changed"
     entities = counted(receipt.total_entities, "entity", "entities")
     changes = ", ".join(f"{count} {word}" for word, count in asdict(receipt.total).items() if count)
-    if receipt.commit is not None:
-        types = counted(len(receipt.types), "type", "types")
+    types = counted(len(receipt.types), "type", "types")
+    if receipt.mode == "delete":
+        deleted = counted(receipt.total.deleted, "entity", "entities")
+        text = f"deleted {deleted} of {types} from {branch}"
+        if receipt.total.unchanged:
+            text += f"; it has none of {receipt.total.unchanged} other ids"
+    elif receipt.commit is not None:
         text = f"loaded {entities} of {types} into {branch} ({receipt.mode}): {changes}"
     elif receipt.total_entities:
         text = f"nothing changed: {branch} already holds the input ({entities})"

@@ -31,7 +31,7 @@ MAX_DIMENSION = 2**31 - 1
 METRICS: tuple[Metric, ...] = ("cosine", "l2", "dot")
 LANGUAGES: tuple[Language, ...] = ("english", "simple")
 RESERVED_NAMES = frozenset(
-    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version", "_delete"}
 )
 ENTITY_COLUMNS = frozenset({"id", "src", "dst"})
 EDGE_ENDS = frozenset({"from", "to"})

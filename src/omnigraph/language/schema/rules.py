@@ -46,7 +46,7 @@ _TABLE = (
     ("S108", "node {node} implements unknown interface '{name}'", "{advice}"),
     ("S109", "node {node} property '{name}' has type {type} but interface {interface} declares it as {declared}", "give the property the same type everywhere, or another name"),
     ("S110", "node {node} implements '{name}' more than once", "name each interface once"),
-    ("S111", "property name '{name}' is reserved ({owner}.{name})", "choose another name; the storage uses this one"),
+    ("S111", "property name '{name}' is reserved ({owner}.{name})", "choose another name; storage and loads use this one"),
     ("S112", "property name '{name}' is taken by the {what} of every {kind} ({owner}.{name})", "{advice}"),
     ("S113", "cardinality min ({minimum}) exceeds max ({maximum})", "write the smaller number first, or leave the maximum open: @card({minimum}..)"),
     ("S114", "cardinality bound {found} is too large", "bounds go up to 4294967295; leave the maximum open for no limit"),

@@ -6,10 +6,11 @@ same function again on the newer snapshot; no row is read from its source or wri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.changes.stored_rows import rows_at
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import TableChange, TableState
 from omnigraph.maintenance.indexes import index_specs
@@ -18,12 +19,15 @@ from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, commi
 from omnigraph.pipeline.load.checks import CheckReport, CheckTask, by_fragments, run_checks
 from omnigraph.pipeline.load.comparing import unchanged_rows
 from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming
+from omnigraph.pipeline.load.keyed_rows import Source, StoredReader
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadRefusal, count_rows
 from omnigraph.pipeline.load.refusals import Locate, raise_first, refusals
+from omnigraph.pipeline.load.removals import together, without
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
-from omnigraph.rules import plan_checks, tables_read
-from omnigraph.rules.keys import KeyCheck
+from omnigraph.rules import Violation, plan_checks, tables_read
+from omnigraph.rules.check import MAX_VIOLATIONS
+from omnigraph.rules.keys import TWICE, KeyCheck
 from omnigraph.rules.values import ValueCheck
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
@@ -79,9 +83,13 @@ class Assembly:
         runner: Runner,
         locate: Locate | None = None,
         *,
+        removed: Addresses | None = None,
+        named: Addresses | None = None,
+        absent: Mapping[str, Sequence[str]] | None = None,
         index: bool = True,
         only_count: bool = False,
     ) -> None:
+        """`removed`: rows that go; `named`: those of them that records name; `absent`: ids that they name besides."""
         self.view = view
         self.incoming = incoming
         self.mode = mode
@@ -97,6 +105,10 @@ class Assembly:
         self.staged: list[Staged] = []
         self.addresses: Addresses = {}
         """Committed rows that are replaced."""
+        self.removed: Addresses = removed or {}
+        """Committed rows that go, and no other comes in their place."""
+        self._named = named or {}
+        self._absent = absent or {}
         self.unchanged: Addresses = {}
         """Those of them that keep their values."""
 
@@ -104,6 +116,9 @@ class Assembly:
         """Check the keys; then it is known which rows are replaced, and which of them keep their values."""
         pairs = self._check_keys()
         self.addresses = {key: each.column("old").to_numpy() for key, each in pairs.items()}
+        self._refuse_both()
+        # An edge of a node that goes may be moved to another node by the same load.
+        self.removed = without(self.removed, self.addresses)
         self.unchanged = {key: self._unchanged(key, each) for key, each in pairs.items()}
 
     @property
@@ -113,7 +128,14 @@ class Assembly:
 
     def counts(self) -> dict[str, LoadCounts]:
         return {
-            key: count_rows(self.view, incoming, self.mode, self.addresses.get(key), self.unchanged.get(key))
+            key: count_rows(
+                self.view,
+                incoming,
+                self.mode,
+                self.addresses.get(key),
+                self.unchanged.get(key),
+                self.removed.get(key),
+            )
             for key, incoming in self.incoming.items()
         }
 
@@ -122,8 +144,9 @@ class Assembly:
     ) -> tuple[TableChange, ...]:
         """After `find_replaced`. `done`: changes made before whose table has not moved; they are checked again with the
         rest, not staged again. `values`: the rules about single rows are others than when the rows were read."""
+        lost = self.lost()
         changes = {
-            key: (done or {}).get(key) or self._stage(incoming, self.addresses.get(key))
+            key: (done or {}).get(key) or self._stage(incoming, lost.get(key))
             for key, incoming in self.incoming.items()
         }
         reach(Failpoint.LOAD_AFTER_STAGE)
@@ -133,6 +156,10 @@ class Assembly:
         indexed = self._index_all(changes, done)
         reach(Failpoint.LOAD_AFTER_INDEXES)
         return indexed
+
+    def lost(self) -> Addresses:
+        """Committed rows that are replaced or go."""
+        return together(self.addresses, self.removed)
 
     def restaged(
         self,
@@ -200,7 +227,7 @@ class Assembly:
         path = incoming.place.path
         generation = (before.generation if before else 0) + 1
         state = TableState(path, version, generation, rows, tables.digest(path, version))
-        return TableChange(incoming.key, CHANGE_MODES[self.mode], before, state, incoming.to_json())
+        return TableChange(incoming.key, CHANGE_MODES[self.mode], before, state, incoming.to_json(self.mode))
 
     def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:
         """The fragments that lose rows, each made by one task when there are many."""
@@ -228,6 +255,33 @@ class Assembly:
             if report.replaced
         }
 
+    def _refuse_both(self) -> None:
+        """UniqueViolation for an id that the load both puts and removes."""
+        import numpy as np
+        import pyarrow as pa
+
+        found: dict[str, list[str]] = {}
+        for key, addresses in self._named.items():
+            both = np.intersect1d(addresses, self.addresses.get(key, np.array([], np.uint64)))
+            table = committed_table(self.view, key)
+            if len(both) and table is not None:
+                found[key] = rows_at(table, both, ["id"]).column("id").to_pylist()
+        for key, ids in self._absent.items():
+            place = self.incoming[key].place
+            source = Source(place, ("id",), "id", self.incoming[key].rows)
+            put = StoredReader(self.target).holding(source, pa.array(ids, pa.string())).column("id").to_pylist()
+            if put:
+                found[key] = [*found.get(key, []), *put]
+        checks = [KeyCheck(self.view.entity(key), inserts=False) for key in found]
+        reports = [
+            CheckReport([Violation(TWICE, "id", id, id) for id in sorted(ids)[:MAX_VIOLATIONS]], count=len(ids))
+            for ids in found.values()
+        ]
+        if self.only_count:
+            self.refusals += refusals(checks, reports, self.locate)
+        else:
+            raise_first(checks, reports, self.locate)
+
     def _unchanged(self, key: str, pairs: pa.Table) -> np.ndarray[Any, Any]:
         committed = committed_table(self.view, key)
         assert committed is not None, "rows of it are replaced"
@@ -236,7 +290,7 @@ class Assembly:
 
     def _check_rest(self, states: Mapping[str, TableState], *, values: bool) -> None:
         """All rules but those about keys, and those about single rows, if they were checked when the rows were read."""
-        sources = CheckSources(self.view, self.incoming, self.mode, states, self.addresses)
+        sources = CheckSources(self.view, self.incoming, self.mode, states, self.lost())
         tasks = [sources.task(check) for check in self.checks if not isinstance(check, KeyCheck)]
         alone = [part for task in tasks if values and isinstance(task.check, ValueCheck) for part in by_fragments(task)]
         self._run("check rules", [*alone, *(task for task in tasks if not isinstance(task.check, ValueCheck))])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.history import TableState
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.checks import CheckTask
-from omnigraph.pipeline.load.incoming import Incoming
+from omnigraph.pipeline.load.incoming import REPLACING, Incoming
 from omnigraph.pipeline.load.keyed_rows import MAX_LOOKUP, Source
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need
@@ -98,8 +98,8 @@ class CheckSources:
 
 
 def key_task(view: View, incoming: Incoming, mode: LoadMode, check: Check) -> CheckTask:
-    """The check of ids. In a merge it also finds which rows are replaced, and by which."""
-    with_address = mode == "merge"
+    """The check of ids. Where rows are replaced it also finds which, and by which."""
+    with_address = mode in REPLACING
     existing = None if mode == "overwrite" else committed_table(view, incoming.key)
     lost = Need("lost", incoming.key, ("id",), ("id",), "more")
     sources = {need: _source(need, incoming.place, incoming.rows, with_address=with_address) for need in check.own}

@@ -41,7 +41,7 @@ def asked_of(inputs: LoadInputs, catalog: Catalog, mode: str) -> list[object]:
         ]
         for split in splits.values()
     ]
-    frames = [[frame.key, _frame_digest(frame, catalog)] for frame in inputs.frames]
+    frames = [[frame.key or "", _frame_digest(frame, catalog)] for frame in inputs.frames]
     return ["load", mode, sorted(files, key=repr), sorted(frames)]
 
 
@@ -72,7 +72,7 @@ def _pieces(size: int, total: int) -> Iterable[tuple[int, int]]:
 
 
 def _frame_digest(frame: Frame, catalog: Catalog) -> str:
-    if frame.is_spark or frame.rows is None:
+    if frame.is_spark or frame.rows is None or frame.key is None:
         return "" if frame.rows is None else str(frame.rows.schema.simpleString())
     import pyarrow as pa
 

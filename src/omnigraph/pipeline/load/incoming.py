@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.history import ChangeMode, PublishPlan
+from omnigraph.history import ChangeMode, PublishPlan, TableChange
 from omnigraph.language.catalog import EntityType, NodeType
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.target import TableVersion
+from omnigraph.records.typed import WHOLE, RecordForm
 from omnigraph.rules import Change
 from omnigraph.tables import Layout, Staged
 from omnigraph.views import View
 
-CHANGE_MODES: dict[LoadMode, ChangeMode] = {"append": "insert", "merge": "upsert", "overwrite": "strict"}
+CHANGE_MODES: dict[LoadMode, ChangeMode] = {
+    "append": "insert",
+    "merge": "upsert",
+    "patch": "upsert",
+    "delete": "upsert",
+    "overwrite": "strict",
+}
+FORMS: dict[LoadMode, RecordForm] = {
+    "append": WHOLE,
+    "merge": RecordForm("whole", has_flag=True),
+    "patch": RecordForm("partial", has_flag=True),
+    "delete": RecordForm("name"),
+    "overwrite": WHOLE,
+}
+REPLACING: tuple[LoadMode, ...] = ("merge", "patch")
+"""Modes in which a row takes the place of the one with its id."""
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """The new rows of one table. `place` is a version that holds exactly these rows."""
+    """The new rows of one table. `place` is a version that holds exactly these rows. `removed`: how many rows of the branch may
+    go without one in their place; `absent`: how many more were to go, and the branch has none of their ids."""
 
     key: str
     rows: int
     has_explicit_ids: bool
     fragments: tuple[str, ...]
     place: TableVersion
+    removed: int = 0
+    absent: int = 0
 
     def may_clash(self, entity: EntityType) -> bool:
         """Whether an id can be one that was there before: it was given, or made from a key. Fresh ids cannot."""
@@ -37,22 +56,25 @@ class Incoming:
         return Change(
             inserts=has_rows and mode == "append",
             replaces=has_rows and mode != "append",
-            deletes=mode == "overwrite",
+            deletes=mode == "overwrite" or self.removed > 0,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        return {
+    def to_json(self, mode: LoadMode) -> dict[str, Any]:
+        """`mode` and `removed` are only there where the change depends on rows of the branch as they were."""
+        value = {
             "rows": self.rows,
             "has_explicit_ids": self.has_explicit_ids,
             "fragments": list(self.fragments),
             "path": self.place.path,
             "version": self.place.version,
         }
+        return {**value, "mode": mode, "removed": self.removed} if mode == "patch" or self.removed else value
 
     @classmethod
     def from_json(cls, key: str, value: Mapping[str, Any], layout: Layout) -> Incoming:
         place = TableVersion(value["path"], value["version"], layout)
-        return cls(key, value["rows"], value["has_explicit_ids"], tuple(value["fragments"]), place)
+        fragments = tuple(value["fragments"])
+        return cls(key, value["rows"], value["has_explicit_ids"], fragments, place, value.get("removed", 0))
 
 
 def stage_incoming(
@@ -65,5 +87,22 @@ def stage_incoming(
 
 def mode_of(plan: PublishPlan) -> LoadMode:
     """The mode a stored plan was made with."""
+    for change in plan.changes:
+        if "mode" in change.staged:
+            mode: LoadMode = change.staged["mode"]
+            return mode
     change_mode: ChangeMode = plan.changes[0].mode
     return next(mode for mode, change in CHANGE_MODES.items() if change == change_mode)
+
+
+def depends_on_rows(change: TableChange) -> bool:
+    """Whether a change was made from rows of the branch as they were: parts of rows were completed with them, or it removes
+    them."""
+    return "mode" in change.staged
+
+
+def as_stored(plan: PublishPlan) -> PublishPlan:
+    """The plan for another process, which does not know what a change that depends on rows was made from: there it holds for
+    the exact state of its table."""
+    changes = [replace(change, mode="strict") if depends_on_rows(change) else change for change in plan.changes]
+    return replace(plan, changes=tuple(changes))

@@ -69,9 +69,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Frame:
-    """Rows of one type in a data frame (Spark, pandas or Arrow)."""
+    """Rows in a data frame (Spark, pandas or Arrow), of one type; `key` is None where a column of it names the types."""
 
-    key: str
+    key: str | None
     rows: Any
 
     @property
@@ -86,7 +86,7 @@ class Frame:
     @property
     def name(self) -> str:
         """What messages call it."""
-        return f"{self.key.partition(':')[2]} (DataFrame)"
+        return "DataFrame" if self.key is None else f"{self.key.partition(':')[2]} (DataFrame)"
 
     def to_arrow(self, entity: EntityType) -> pa.Table:
         """UsageError when it is not a data frame, UnreadableInput when a column of it has no type."""
@@ -110,7 +110,7 @@ class Frame:
                 hint="give every column values of one type",
             ) from None
         raise UsageError(
-            f"expected a DataFrame for {self.key.partition(':')[2]}, got {type(rows).__name__}",
+            f"expected a DataFrame for {entity.name}, got {type(rows).__name__}",
             hint="give a Spark, pandas, Polars or Arrow table",
         )
 
@@ -175,7 +175,7 @@ class LoadInputs:
     def tables(self) -> set[str]:
         """The tables that are named by what is loaded, beside those that records name themselves."""
         named = {split.key for split in self.splits if split.key is not None}
-        return named | {frame.key for frame in self.frames}
+        return named | {frame.key for frame in self.frames if frame.key is not None}
 
     def bundles(self, parallelism: int) -> list[tuple[Split, ...]]:
         """Splits gathered into tasks, so that many small files still make fragments of a good size."""

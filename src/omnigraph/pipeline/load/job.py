@@ -41,13 +41,14 @@ from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
 from omnigraph.pipeline.load.files import STDIN
-from omnigraph.pipeline.load.incoming import Incoming, stage_incoming
+from omnigraph.pipeline.load.fragments import TypeReport
+from omnigraph.pipeline.load.incoming import FORMS, Incoming, as_stored, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, find_inputs
 from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.mapping import ColumnMap
 from omnigraph.pipeline.load.packing import packed
 from omnigraph.pipeline.load.publishing import forget, publish, say_prepared
-from omnigraph.pipeline.load.reading import ReadReport, ReadTask, TypeReport, read_batches, read_bundle
+from omnigraph.pipeline.load.reading import ReadReport, ReadTask, read_batches, read_bundle
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
 from omnigraph.pipeline.load.refusals import Finding
@@ -59,6 +60,7 @@ from omnigraph.pipeline.load.rejects import (
     rejected_by_reason,
     rejects_file,
 )
+from omnigraph.pipeline.load.removals import joined, with_edges
 from omnigraph.pipeline.load.text import TextOptions
 from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
@@ -107,8 +109,9 @@ def load(
 ) -> LoadReceipt:
     """Load files, folders, globs, addresses or data frames as one commit, or nothing.
 
-    append: new ids only (KeyConflict otherwise). merge: replace rows of the same id, whole. overwrite: the input is the
-    complete image of each type in it. Records that cannot be read, or break a rule about values, refuse the load with
+    append: new ids only (KeyConflict otherwise). merge: replace rows of the same id, whole. patch: change the columns that the
+    input has, of the rows of its ids. delete: remove the rows of its ids, and with a node the edges at it. overwrite: the input
+    is the complete image of each type in it. Records that cannot be read, or break a rule about values, refuse the load with
     RejectedRecords, unless `rejects` names a file to set them aside in. A file that cannot be read at all
     (UnreadableInput) and broken rules between records always refuse it.
 
@@ -255,14 +258,18 @@ class LoadJob:
             return LoadReceipt.of_repeated(self.base.branch, self.mode, made)
         rejected = self._set_aside(report)
         started = time.monotonic()
-        types = {**report.types, **{key: TypeReport() for key in self._given_without_rows(report)}}
+        named = {key: joined(each.removed) for key, each in report.types.items() if each.removed}
+        removed = {key: each for key, each in with_edges(self.view, named, self.runner).items() if len(each)}
+        emptied = self._given_without_rows(report)
+        types = {key: report.types.get(key, TypeReport()) for key in {*report.types, *removed, *emptied}}
         if self.permit is not None:
             self.permit(frozenset(table_key.partition(":")[2] for table_key in types))
-        receipt = LoadReceipt(self.base.branch, self.mode, {key: LoadCounts() for key in types}, None, actor, rejected)
+        none = {key: LoadCounts(unchanged=len(each.absent)) for key, each in types.items()}
+        receipt = LoadReceipt(self.base.branch, self.mode, none, None, actor, rejected)
         written = {
-            key: self._incoming(key, of_type)
+            key: self._incoming(key, of_type, len(removed.get(key, ())))
             for key, of_type in sorted(types.items())
-            if of_type.rows or self.view.rows(key)
+            if of_type.rows or key in removed or (key in emptied and self.view.rows(key))
         }
         incoming = {key: rows for key, (rows, _) in written.items()}
         assembly = Assembly(
@@ -273,6 +280,9 @@ class LoadJob:
             lambda findings: self._find(findings, report),
             index=not self.dry_run,
             only_count=self.dry_run,
+            named=named,
+            absent={key: each.absent for key, each in types.items() if each.absent and each.rows},
+            removed=removed,
         )
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
@@ -314,7 +324,9 @@ class LoadJob:
 
     def _publish(self, plan: PublishPlan, rebase: LoadRebase, receipt: LoadReceipt, patience_s: float) -> Commit:
         prepared = Prepared(
-            plan, int(self.repository.history.clock() * 1_000_000), {"total_entities": receipt.total_entities}
+            as_stored(plan),
+            int(self.repository.history.clock() * 1_000_000),
+            {"total_entities": receipt.total_entities},
         )
         if not plan.changes:  # An empty load under a key: nothing is staged that could be resumed.
             self._name_rejects()
@@ -347,8 +359,8 @@ class LoadJob:
     def _read(self, rejects_folder: str | None) -> ReadReport:
         target, versions = self._target(), table_versions_of(self.view)
         bundles = self.inputs.bundles(self.runner.parallelism)
-        written = self._noted_by_tasks()
-        tasks = [ReadTask(target, bundle, versions, rejects_folder, written) for bundle in bundles]
+        written, form = self._noted_by_tasks(), FORMS[self.mode]
+        tasks = [ReadTask(target, bundle, versions, rejects_folder, written, form) for bundle in bundles]
         reports = self.runner.map("read", read_bundle, tasks)
         for number, frame in enumerate(self.inputs.frames):
             reports += self._read_frame(frame, number, target, versions)
@@ -356,17 +368,18 @@ class LoadJob:
 
     def _read_frame(self, frame: Frame, number: int, target: Target, versions: TableVersions) -> list[ReadReport]:
         if frame.is_spark and isinstance(self.runner, SparkRunner):
-            key = frame.key
+            key, form = frame.key, FORMS[self.mode]
 
             def task(batches: Iterator[Any]) -> ReadReport:
-                return read_batches(target, key, versions, number, batches)
+                return read_batches(target, key, versions, number, batches, form=form)
 
             return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
+        assert frame.key is not None, "frames are given by their types"
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
         here = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
         return here.map(
             f"read {frame.key}",
-            lambda rows: read_batches(target, frame.key, versions, number, rows, self.written),
+            lambda rows: read_batches(target, frame.key, versions, number, rows, self.written, form=FORMS[self.mode]),
             [batches],
         )
 
@@ -418,17 +431,19 @@ class LoadJob:
             staged_since=self.base.since,
         )
 
-    def _incoming(self, key: str, of_type: TypeReport) -> tuple[Incoming, Staged]:
+    def _incoming(self, key: str, of_type: TypeReport, removed: int) -> tuple[Incoming, Staged]:
         """The new rows as a version of their own, in fragments of a good size."""
         fragments, has_explicit_ids = tuple(of_type.fragments), bool(of_type.explicit_ids)
         incoming, staged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, fragments)
+        incoming = replace(incoming, removed=removed, absent=len(of_type.absent))
         table = self.view.staged(key, incoming.place.path, incoming.place.version)
         self.written.note_version(staged)
         repacked = packed(self._target(), table, fragments, self.runner, self._noted_by_tasks())
         if repacked is None:
             return incoming, staged
         self.written.note_fragments(staged.path, repacked)
-        incoming, restaged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, repacked)
+        whole, restaged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, repacked)
+        incoming = replace(incoming, fragments=whole.fragments, place=whole.place)
         self.written.note_version(restaged)
         self.written.remove(self.repository.store, only=superseded_files(staged, restaged))
         return incoming, restaged
@@ -439,7 +454,7 @@ class LoadJob:
         where = origins(self.inputs, report)
         bundles: list[tuple[Split, ...]] = self.inputs.bundles(self.runner.parallelism)
         located: list[tuple[str | None, int | None]] = []
-        for record in locate(findings, self._target(), bundles, self.runner):
+        for record in locate(findings, self._target(), bundles, self.runner, FORMS[self.mode]):
             origin = None if record is None else where[record[0]]
             located.append((None, None) if record is None or origin is None else (origin.file, origin.line(record[1])))
         return located
@@ -468,5 +483,7 @@ def merged(reports: list[ReadReport]) -> ReadReport:
             total.rows += of_type.rows
             total.explicit_ids += of_type.explicit_ids
             total.fragments += of_type.fragments
+            total.removed += of_type.removed
+            total.absent += of_type.absent
     whole.splits.sort(key=lambda split: split.index)
     return whole

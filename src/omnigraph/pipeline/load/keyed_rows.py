@@ -71,6 +71,13 @@ class StoredReader:
             return self._look_up(table, source, wanted.to_pylist())
         return self._sift(table, source, wanted)
 
+    def holding(self, source: Source, wanted: pa.Array) -> pa.Table:
+        """The rows whose `by`, which is text, is one of these values. However many rows there are, no others are held."""
+        table = self.target.open(source.place)
+        if are_few(len(wanted), table.rows):
+            return self._look_up(table, source, wanted.to_pylist())
+        return self._sift(table, source, wanted)
+
     def _look_up(self, table: Table, source: Source, wanted: list[object]) -> pa.Table:
         with_address = source.with_address or source.fragments is not None
         rows = table.lookup(source.by, wanted, list(source.columns), with_address=with_address)

@@ -12,6 +12,7 @@ from omnigraph.pipeline.load.reading import SplitReader
 from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Target
+from omnigraph.records.typed import NamedRows, RecordForm
 from omnigraph.rules.check import Record
 
 
@@ -22,6 +23,7 @@ class LocateTask:
     target: Target
     splits: tuple[Split, ...]
     wanted: frozenset[Record]
+    form: RecordForm
 
 
 Locations = dict[Record, tuple[int, int]]
@@ -37,12 +39,12 @@ def locate_in_bundle(task: LocateTask) -> Locations:
         values.setdefault((key, column), []).append(value)
     places: Locations = {}
     for split in task.splits:
-        for typed in SplitReader(task.target, split).read():
+        for typed in SplitReader(task.target, split, task.form).read():
             for (key, column), wanted in values.items():
-                if key != typed.key:
+                if key != typed.key or (isinstance(typed, NamedRows) and column != "id"):
                     continue
-                held = typed.rows.column(column)
-                mask = pc.is_in(held, value_set=pa.array(wanted, pa.string())).combine_chunks()
+                held = typed.ids if isinstance(typed, NamedRows) else typed.rows.column(column).combine_chunks()
+                mask = pc.is_in(held, value_set=pa.array(wanted, pa.string()))
                 hits = zip(held.filter(mask).to_pylist(), typed.lines.filter(mask).to_pylist(), strict=True)
                 for value, line in hits:
                     place = (split.index, line)
@@ -51,7 +53,7 @@ def locate_in_bundle(task: LocateTask) -> Locations:
 
 
 def locate(
-    findings: list[Finding], target: Target, bundles: list[tuple[Split, ...]], runner: Runner
+    findings: list[Finding], target: Target, bundles: list[tuple[Split, ...]], runner: Runner, form: RecordForm
 ) -> list[tuple[int, int] | None]:
     """Split and line of each finding's record; None when the input has none that is to blame."""
     records = [finding.check.records(finding.violation) for finding in findings]
@@ -60,7 +62,7 @@ def locate(
         return [None] * len(findings)
     places: Locations = {}
     for in_bundle in runner.map(
-        "find the records", locate_in_bundle, [LocateTask(target, each, wanted) for each in bundles]
+        "find the records", locate_in_bundle, [LocateTask(target, each, wanted, form) for each in bundles]
     ):
         for record, place in in_bundle.items():
             places[record] = max(places.get(record, place), place)

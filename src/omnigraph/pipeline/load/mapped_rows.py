@@ -11,7 +11,7 @@ from omnigraph.pipeline.load.mapping import MappedSource
 from omnigraph.records.documents import NUMBER, documents, records_at
 from omnigraph.records.picking import Picker, column_names
 from omnigraph.records.tabular import TabularReader
-from omnigraph.records.typed import Reject, TypedRows
+from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, Reject, TypedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,9 @@ BATCH_ROWS = 65_536
 class ColumnsReader:
     """Typed rows from the blocks of a split. `names` are the columns of the source."""
 
-    def __init__(self, catalog: Catalog, split: Split, names: list[str], *, text: bool) -> None:
+    def __init__(
+        self, catalog: Catalog, split: Split, names: list[str], *, text: bool, form: RecordForm = WHOLE
+    ) -> None:
         """Raises UnreadableInput when the columns cannot be the type's."""
         assert split.key is not None
         entity = catalog.tables[split.key]
@@ -38,13 +40,13 @@ class ColumnsReader:
         folders = [split.names.get(name, name) for name in split.file.partitions]
         if split.source is not None:
             folders = [name for name, column in split.source.picked.columns.items() if column in split.file.partitions]
-        self._rows = TabularReader(catalog, split.key, targets, split.fresh, text=text, text_names=folders)
+        self._rows = TabularReader(catalog, split.key, targets, split.fresh, text=text, text_names=folders, form=form)
 
     @property
     def rejects(self) -> list[Reject]:
         return self._rows.rejects
 
-    def read(self, table: pa.Table, lines: pa.Int64Array) -> TypedRows:
+    def read(self, table: pa.Table, lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
         import pyarrow.compute as pc
 
         named = table.rename_columns(self._names)
@@ -52,7 +54,7 @@ class ColumnsReader:
             if NUMBER not in self._names:
                 named = named.append_column(NUMBER, pc.cast(lines, "string"))
             named, lines = self._picker.pick(named, lines)
-        return self._rows.read(named, lines)
+        yield from self._rows.read(named, lines)
 
 
 def rows_from(count: int, rows: int) -> pa.Int64Array:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph.errors import UnreadableInput
-from omnigraph.history import new_ulid
-from omnigraph.language.arrow import arrow_schema
 from omnigraph.pipeline.load.databases import table_columns, table_rows
+from omnigraph.pipeline.load.fragments import FragmentWriter, TypeReport
 from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.load.mapped_rows import ColumnsReader, document_rows, rows_from, without_structs
 from omnigraph.pipeline.load.reasons import RejectsOfReason, by_reason
@@ -29,29 +28,19 @@ from omnigraph.pipeline.load.text import (
     refuse_other_kinds,
     start_of,
 )
+from omnigraph.pipeline.load.typed_frames import FrameReader
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
 from omnigraph.records.cell_formats import read_cells
 from omnigraph.records.csv_rows import CsvReader
-from omnigraph.records.encoding import json_lines
-from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
-from omnigraph.records.tabular import TabularReader
-from omnigraph.records.typed import Reject, TypedRows
-from omnigraph.relational import duck
-from omnigraph.relational.trees import exp
-from omnigraph.rules.values import first_errors
-from omnigraph.tables.staging import ROWS_PER_FRAGMENT
+from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, Reject, TypedRows
 from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK_BYTES = 4 * 1024 * 1024
-MAX_HELD_BYTES = 384 * 1024 * 1024
-"""Typed rows a task holds before it writes some."""
-EDGES_PER_SOURCE = 3
-"""Fewer on average, and it is not worth while to lay the edges of a node side by side."""
 MAX_SAMPLE = 100
 """Refused records per split that travel to the driver."""
 
@@ -66,6 +55,7 @@ class ReadTask:
     rejects_folder: str | None = None
     written: WrittenFiles | None = None
     """Where a task of this process notes its files; other processes tell them by their report."""
+    form: RecordForm = WHOLE
 
 
 @dataclass
@@ -83,13 +73,6 @@ class SplitReport:
 
 
 @dataclass
-class TypeReport:
-    rows: int = 0
-    explicit_ids: int = 0
-    fragments: list[str] = field(default_factory=list)
-
-
-@dataclass
 class ReadReport:
     splits: list[SplitReport] = field(default_factory=list)
     types: dict[str, TypeReport] = field(default_factory=dict)
@@ -99,7 +82,7 @@ def read_bundle(task: ReadTask) -> ReadReport:
     writer = FragmentWriter(task.target, task.versions, task.written)
     report = ReadReport(types=writer.types)
     for split in task.splits:
-        reader = SplitReader(task.target, split)
+        reader = SplitReader(task.target, split, task.form)
         for rows in reader.read():
             writer.add(split.index, rows)
         report.splits.append(SplitReport(split.index, reader.lines, 0, reader.rejects, problem=reader.problem))
@@ -121,32 +104,33 @@ def _store_rejects(task: ReadTask, index: int, rejects: Iterable[Reject]) -> str
 
 def read_batches(
     target: Target,
-    key: str,
+    key: str | None,
     versions: TableVersions,
     index: int,
     batches: Iterable[Any],
     written: WrittenFiles | None = None,
+    *,
+    form: RecordForm = WHOLE,
+    type_column: str = "type",
 ) -> ReadReport:
-    """Rows of one type from the Arrow batches of a data frame."""
+    """Rows from the Arrow batches of a data frame: of one table, or of the types that a column names."""
     import numpy as np
     import pyarrow as pa
 
     writer = FragmentWriter(target, versions, written)
     done = SplitReport(index)
-    reader: TabularReader | None = None
-    for batch in batches:
-        if reader is None:
-            names = list(batch.schema.names)
-            try:
-                reader = TabularReader(target.catalog, key, names, FreshIds.after(new_ulid()), text=False)
-            except UnreadableInput as error:
-                done.problem = error
-                return ReadReport([done], writer.types)
-        lines = pa.array(np.arange(done.lines + 1, done.lines + batch.num_rows + 1, dtype=np.int64))
-        done.lines += batch.num_rows
-        writer.add(index, reader.read(pa.Table.from_batches([batch]), lines))
+    reader = FrameReader(target.catalog, key, type_column, form)
+    try:
+        for batch in batches:
+            lines = pa.array(np.arange(done.lines + 1, done.lines + batch.num_rows + 1, dtype=np.int64))
+            done.lines += batch.num_rows
+            for rows in reader.read(pa.Table.from_batches([batch]), lines):
+                writer.add(index, rows)
+    except UnreadableInput as error:
+        done.problem = error
+        return ReadReport([done], writer.types)
     writer.finish()
-    found = [*(reader.rejects if reader else ()), *writer.rejects.get(index, ())]
+    found = [*reader.rejects, *writer.rejects.get(index, ())]
     rejects = sorted(found, key=lambda reject: reject.line)
     done.rejected, done.sample, done.reasons = len(rejects), rejects, by_reason(rejects)
     return ReadReport([done], writer.types)
@@ -155,14 +139,15 @@ def read_batches(
 class SplitReader:
     """The typed rows of one split, its number of lines, the records it refuses, and why its file cannot be read."""
 
-    def __init__(self, target: Target, split: Split) -> None:
+    def __init__(self, target: Target, split: Split, form: RecordForm = WHOLE) -> None:
         self.target = target
         self.split = split
+        self.form = form
         self.lines = 0
         self.rejects: list[Reject] = []
         self.problem: UnreadableInput | None = None
 
-    def read(self) -> Iterator[TypedRows]:
+    def read(self) -> Iterator[TypedRows | NamedRows]:
         try:
             readers = {
                 "jsonl": self._json_lines,
@@ -176,8 +161,8 @@ class SplitReader:
         except UnreadableInput as error:
             self.problem = error
 
-    def _json_lines(self) -> Iterator[TypedRows]:
-        reader = GraphBatchReader(self.target.catalog, self.split.fresh)
+    def _json_lines(self) -> Iterator[TypedRows | NamedRows]:
+        reader = GraphBatchReader(self.target.catalog, self.split.fresh, self.form)
         encoding, start = self.split.text.encoding, self.split.start
         with open_text(self.split.file, encoding, max(start - 1, 0)) as file:
             if start == 0:
@@ -190,7 +175,7 @@ class SplitReader:
                 self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
         self.rejects += reader.rejects
 
-    def _csv(self) -> Iterator[TypedRows]:
+    def _csv(self) -> Iterator[TypedRows | NamedRows]:
         text = self.split.text
         with open_text(self.split.file, text.encoding) as file:
             refuse_other_kinds(start_of(file), "CSV")
@@ -204,11 +189,11 @@ class SplitReader:
                 raise
             formats = self._time_formats()
             for table, lines in source.blocks():
-                yield reader.read(self._with_partitions(in_iso(table, formats)), lines)
+                yield from reader.read(self._with_partitions(in_iso(table, formats)), lines)
             source.finish()
         self.rejects += source.rejects + reader.rejects
 
-    def _parquet(self) -> Iterator[TypedRows]:
+    def _parquet(self) -> Iterator[TypedRows | NamedRows]:
         import pyarrow as pa
 
         with self.split.file.open_anywhere() as stream:
@@ -220,20 +205,20 @@ class SplitReader:
                 lines = rows_from(self.lines, batch.num_rows)
                 self.lines += batch.num_rows
                 table = pa.Table.from_batches([batch])
-                yield reader.read(self._with_partitions(without_structs(table) if is_mapped else table), lines)
+                yield from reader.read(self._with_partitions(without_structs(table) if is_mapped else table), lines)
         self.rejects += reader.rejects
 
-    def _documents(self) -> Iterator[TypedRows]:
+    def _documents(self) -> Iterator[TypedRows | NamedRows]:
         assert self.split.source is not None
         with open_text(self.split.file, self.split.text.encoding) as file:
             refuse_other_kinds(start_of(file), "JSON")
             source = self.split.source
             reader = self._tabular(source.picked.sources, text=True)
             for table, lines in document_rows(file, source, self.rejects):
-                yield reader.read(self._with_partitions(table), lines)
+                yield from reader.read(self._with_partitions(table), lines)
         self.rejects += reader.rejects
 
-    def _database(self) -> Iterator[TypedRows]:
+    def _database(self) -> Iterator[TypedRows | NamedRows]:
         source, kind = self.split.source, self.split.format
         assert source is not None
         assert kind in ("sqlite", "duckdb")
@@ -243,12 +228,13 @@ class SplitReader:
         for rows in table_rows(kind, path, table, names):
             lines = rows_from(self.lines, rows.num_rows)
             self.lines += rows.num_rows
-            yield reader.read(self._with_partitions(rows), lines)
+            yield from reader.read(self._with_partitions(rows), lines)
         self.rejects += reader.rejects
 
     def _tabular(self, names: list[str], *, text: bool) -> ColumnsReader:
         assert self.split.key is not None
-        return ColumnsReader(self.target.catalog, self.split, [*names, *self.split.file.partitions], text=text)
+        every = [*names, *self.split.file.partitions]
+        return ColumnsReader(self.target.catalog, self.split, every, text=text, form=self.form)
 
     def _with_partitions(self, table: pa.Table) -> pa.Table:
         """With the columns that the folders of the file stand for."""
@@ -318,93 +304,3 @@ def line_blocks(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
 
 _MARK = b"\xef\xbb\xbf"
 """Some editors begin a file with it; it is no text."""
-
-
-class FragmentWriter:
-    """Gathers typed rows per table, checks their values, writes fragments of a good size."""
-
-    def __init__(self, target: Target, versions: TableVersions, written: WrittenFiles | None = None) -> None:
-        self.target = target
-        self.versions = versions
-        self.written = written
-        self.types: dict[str, TypeReport] = {}
-        self.rejects: dict[int, list[Reject]] = {}
-        self._held: dict[str, list[tuple[int, TypedRows]]] = {}
-        self._sizes: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
-
-    def add(self, split: int, rows: TypedRows) -> None:
-        if self.written is not None:
-            self.written.refuse_when_stopped()
-        kept = self._within_rules(split, self._embedded(rows))
-        if not kept.rows.num_rows:
-            return
-        key = kept.key
-        self._held.setdefault(key, []).append((split, kept))
-        self._counts[key] = self._counts.get(key, 0) + kept.rows.num_rows
-        self._sizes[key] = self._sizes.get(key, 0) + kept.rows.nbytes
-        if self._counts[key] >= ROWS_PER_FRAGMENT:
-            self._write(key)
-        elif sum(self._sizes.values()) >= MAX_HELD_BYTES:
-            self._write(max(self._sizes, key=self._sizes.__getitem__))
-
-    def finish(self) -> None:
-        for key in list(self._held):
-            self._write(key)
-
-    def _embedded(self, typed: TypedRows) -> TypedRows:
-        entity = self.target.catalog.tables[typed.key]
-        return replace(typed, rows=self.target.filling.filled(entity, typed.rows)) if entity.embedded else typed
-
-    def _within_rules(self, split: int, typed: TypedRows) -> TypedRows:
-        """The rows without those that break a rule about values; these are refused."""
-        entity = self.target.catalog.tables[typed.key]
-        broken = first_errors(entity, typed.rows)
-        if not broken:
-            return typed
-        import pyarrow as pa
-
-        for row, error in sorted(broken.items()):
-            text = json_lines(entity, typed.rows.slice(row, 1)).decode().rstrip("\n")
-            self.rejects.setdefault(split, []).append(Reject.of(typed.lines[row].as_py(), error, text))
-        keep = [row not in broken for row in range(typed.rows.num_rows)]
-        mask = pa.array(keep, pa.bool_())
-        return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.explicit_ids)
-
-    def _write(self, key: str) -> None:
-        import pyarrow as pa
-
-        held = [rows for _, rows in self._held.pop(key)]
-        self._sizes.pop(key), self._counts.pop(key)
-        table = self.target.writable(self.versions[key])
-        schema = arrow_schema(self.target.catalog.tables[key])
-        joined = pa.concat_tables([rows.rows for rows in held])
-        strict = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)
-        if "src" in schema.names:
-            strict = _by_source(strict)
-        report = self.types.setdefault(key, TypeReport())
-        report.rows += strict.num_rows
-        report.explicit_ids += sum(rows.explicit_ids for rows in held)
-        fragments = self.target.tables.write_fragments(table, strict)
-        if self.written is not None:
-            self.written.note_fragments(table.path, fragments)
-        report.fragments += fragments
-
-
-_SOURCES = exp.select(exp.ApproxDistinct(this=exp.column("src", quoted=True))).from_('"edges"')
-
-
-def _by_source(edges: pa.Table) -> pa.Table:
-    """The edges of a node side by side, where nodes have several in a fragment: a hop reads one place instead of one for each
-    edge, the column takes less room, and its index is built in less time, which is worth more than the sorting."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    sources = duck.run(_SOURCES, {"edges": edges.select(["src"])}).column(0)[0].as_py()
-    if sources * EDGES_PER_SOURCE > edges.num_rows:
-        return edges
-    encoded = edges.column("src").combine_chunks().dictionary_encode()
-    ranks = np.empty(len(encoded.dictionary), np.int32)
-    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
-    return edges.take(pa.array(np.argsort(ranks[encoded.indices.to_numpy()], kind="stable")))

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import TypeRows, rows_at
 from omnigraph.changes.table_diff import unshared_rows
-from omnigraph.errors import InputError
-from omnigraph.history import PublishPlan, Snapshot, TableChange
+from omnigraph.errors import ExpectedVersionMismatch, InputError
+from omnigraph.history import SCHEMA, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import by_id
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.check_sources import Addresses
-from omnigraph.pipeline.load.incoming import Incoming
+from omnigraph.pipeline.load.incoming import REPLACING, Incoming, depends_on_rows
 from omnigraph.pipeline.load.receipt import LoadCounts, count_rows
+from omnigraph.pipeline.load.removals import together
 from omnigraph.pipeline.runner import Runner
 from omnigraph.relational import duck
 from omnigraph.relational.sql import to_sql
@@ -54,23 +55,26 @@ INDEXED_REBASES = 1
 @dataclass(frozen=True)
 class CheckedLoad:
     """A load that was checked and staged on a view, where it replaces the rows at `addresses`; those at `unchanged` keep
-    their values."""
+    their values. Those at `removed` go."""
 
     view: View
     addresses: Addresses
     unchanged: Addresses
+    removed: Addresses = field(default_factory=dict)
     attempts: Mapping[str, PreviousAttempt] = field(default_factory=dict)
 
     @classmethod
     def of(cls, assembly: Assembly) -> CheckedLoad:
-        return cls(assembly.view, assembly.addresses, assembly.unchanged)
+        return cls(assembly.view, assembly.addresses, assembly.unchanged, assembly.removed)
 
     def count(self, type_id: int, incoming: Incoming, mode: LoadMode) -> LoadCounts:
         """What the load does to one type, whatever that is called by now. Rows that another writer wrote meanwhile count as
         updated."""
         key = by_id(self.view.catalog)[type_id].table_key
         renamed = replace(incoming, key=key)
-        return count_rows(self.view, renamed, mode, self.addresses.get(key), self.unchanged.get(key))
+        return count_rows(
+            self.view, renamed, mode, self.addresses.get(key), self.unchanged.get(key), self.removed.get(key)
+        )
 
 
 class LoadRebase:
@@ -90,6 +94,8 @@ class LoadRebase:
         self._attempts += 1
         if plan.schema == snapshot.schema:
             return self._put_on(plan, snapshot)
+        if any(depends_on_rows(change) for change in plan.changes):
+            raise ExpectedVersionMismatch(SCHEMA, plan.base.seq, snapshot.commit.ref.seq)
         carrying = Carrying(self._repository, plan, snapshot)
         for change in plan.changes:
             carrying.check_values(carrying.before.tables[change.key], self._given(plan, change))
@@ -114,22 +120,29 @@ class LoadRebase:
             change.key: Incoming.from_json(change.key, change.staged, view.layout(change.key))
             for change in plan.changes
         }
-        assembly = Assembly(view, incoming, self._mode, self._runner, index=self._attempts <= INDEXED_REBASES)
+        removed = {} if self.checked is None else self.checked.removed
+        is_indexed = self._attempts <= INDEXED_REBASES
+        assembly = Assembly(view, incoming, self._mode, self._runner, removed=removed, index=is_indexed)
         unmoved = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
         addresses = self._addresses_if_still_valid(assembly)
         if addresses is None:
+            for change in plan.changes:
+                is_known = self.checked is not None or not incoming[change.key].removed
+                if depends_on_rows(change) and not (change.key in unmoved and is_known):
+                    raise _mismatch(change.key, change.base, snapshot.table(change.key))
             assembly.find_replaced()
             changes = assembly.changes(unmoved, values=values)
             self.checked = CheckedLoad.of(assembly)
         else:
             assert self.checked is not None, "it was valid on another view"
             before = self.checked.attempts
-            rest = {key: _not_yet_removed(rows, before.get(key), view.table(key)) for key, rows in addresses.items()}
+            lost = together(addresses, removed)
+            rest = {key: _not_yet_removed(rows, before.get(key), view.table(key)) for key, rows in lost.items()}
             staged, changes = assembly.restaged(rest, unmoved, before)
             restaged = {key: change for key, change in staged.items() if key not in unmoved}
             unchanged = {key: _kept(rows, addresses[key]) for key, rows in self.checked.unchanged.items()}
             attempts = {**before, **self._previous_attempts(view, restaged)}
-            self.checked = CheckedLoad(view, addresses, unchanged, attempts)
+            self.checked = CheckedLoad(view, addresses, unchanged, removed, attempts)
         self._repository.tables.sync(assembly.staged)
         return replace(plan, changes=changes, reads=assembly.reads())
 
@@ -156,12 +169,26 @@ class LoadRebase:
             if movement is None:
                 return None
             movements[key] = movement
+        self._refuse_touched(checked, assembly, movements)
         if any(self._may_break(check, assembly, movements) for check in assembly.checks):
             return None
         return {
             key: self._replaced(assembly.view.entity(key), incoming, movements[key], checked.addresses.get(key))
             for key, incoming in assembly.incoming.items()
         }
+
+    def _refuse_touched(self, checked: CheckedLoad, assembly: Assembly, movements: Mapping[str, _Movement]) -> None:
+        """ExpectedVersionMismatch when somebody changed a row that the load was made from."""
+        import numpy as np
+
+        for key, incoming in assembly.incoming.items():
+            movement, is_patch = movements[key], self._mode == "patch"
+            used = together(
+                {key: checked.removed.get(key, np.array([], np.uint64))}, checked.addresses if is_patch else {}
+            )
+            is_touched = np.isin(used[key], movement.removed.column(ROW_ADDRESS).to_numpy()).any()
+            if is_touched or (is_patch and self._keys.meet(incoming, ("id",), movement.added)):
+                raise _mismatch(key, checked.view.state(key), assembly.view.state(key))
 
     def _may_break(self, check: Check, assembly: Assembly, movements: Mapping[str, _Movement]) -> bool:
         """Whether rows that others added or removed meet rows of the load in a way that can break the check."""
@@ -187,7 +214,7 @@ class LoadRebase:
         """The addresses of before that still hold a row, and those of rows that came under one of the load's ids."""
         import numpy as np
 
-        if self._mode != "merge" or not incoming.may_clash(entity):
+        if self._mode not in REPLACING or not incoming.may_clash(entity):
             return np.array([], dtype=np.uint64)
         kept = np.array([], dtype=np.uint64) if before is None else before
         if movement.removed.num_rows:
@@ -199,6 +226,10 @@ class LoadRebase:
         held = set(table.read(["id"], in_list("id", met.column("id").to_pylist())).column("id").to_pylist())
         new = [row[ROW_ADDRESS] for row in met.to_pylist() if row["id"] in held]
         return np.concatenate([kept, np.array(new, dtype=np.uint64)])
+
+
+def _mismatch(key: str, before: TableState | None, now: TableState | None) -> ExpectedVersionMismatch:
+    return ExpectedVersionMismatch(key, *(0 if state is None else state.generation for state in (before, now)))
 
 
 def _kept(addresses: np.ndarray[Any, Any], still: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class LoadCounts:
     """What a load did to the entities of one type, or of all. `unchanged`: they were there with the same values.
 
-    An overwrite counts every entity of the input as inserted and every one that was there before as deleted.
+    An overwrite counts every entity of the input as inserted and every one that was there before as deleted. A record that is to
+    delete what is not there counts as unchanged.
 
     >>> assert loaded.types["node:City"] == og.LoadCounts(unchanged=1)
     """
@@ -41,13 +42,16 @@ def count_rows(
     mode: LoadMode,
     replaced: np.ndarray[Any, Any] | None,
     unchanged: np.ndarray[Any, Any] | None,
+    removed: np.ndarray[Any, Any] | None = None,
 ) -> LoadCounts:
-    """`replaced`: addresses of the committed rows that are replaced; `unchanged`: those that keep their values."""
+    """`replaced`: addresses of the committed rows that are replaced; `unchanged`: those of them that keep their values;
+    `removed`: rows that go."""
     if mode == "overwrite":
         return LoadCounts(inserted=incoming.rows, deleted=view.rows(incoming.key))
     met = 0 if replaced is None else len(replaced)
     same = 0 if unchanged is None else len(unchanged)
-    return LoadCounts(inserted=incoming.rows - met, updated=met - same, unchanged=same)
+    gone = 0 if removed is None else len(removed)
+    return LoadCounts(incoming.rows - met, met - same, same + incoming.absent, gone)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from omnigraph.storage import Store
 from omnigraph.storage.outputs import Output, output_at
 
 MAX_SHOWN = 100
+MAX_ROW_SHOWN = 300
+"""Characters of a row that has no line, and is named by its content."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ def refuse_rejected(report: ReadReport, origins: Mapping[int, Origin]) -> None:
         :MAX_SHOWN
     ]
     first = sample[0]
-    place = f"{first['file']}:{first['line']}: " if first["line"] else f"{first['file']}: "
+    row = "" if first["record"] is None else f"{first['record'][:MAX_ROW_SHOWN]}: "
+    place = f"{first['file']}:{first['line']}: " if first["line"] else f"{first['file']}: {row}"
     count = "1 record was rejected" if total == 1 else f"{total} records were rejected; the first"
     way_on = "nothing was written; correct them, or set them aside with --rejects FILE"
     raise RejectedRecords(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from omnigraph.errors import Conflict
-from omnigraph.history import KeyName, Once
+from omnigraph.history import CommitRef, KeyName, Once
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
+from omnigraph.pipeline.load.incoming import FORMS
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs
 from omnigraph.pipeline.load.job import LoadJob, merged
-from omnigraph.pipeline.load.reading import ReadReport
+from omnigraph.pipeline.load.reading import ReadReport, read_batches
 from omnigraph.pipeline.load.receipt import LoadReceipt
 from omnigraph.pipeline.load.rejects import rejects_file
 from omnigraph.pipeline.load.written import WrittenFiles
@@ -27,7 +30,10 @@ class SparkWrite:
     uri: str
     options: tuple[tuple[str, str], ...]
     branch: str
-    key: str
+    from_: str | None
+    key: str | None
+    """The table of all rows; None: `type_column` names the type of each."""
+    type_column: str
     target: Target
     schema: str
     versions: TableVersions
@@ -37,26 +43,43 @@ class SparkWrite:
     message: str | None
     since: float
     """When it began, by the store's clock."""
+    base: CommitRef
+    """The commit whose rows its tasks see."""
     once: Once | None = None
+    rejects: str | None = None
+
+    def read(self, batches: Iterable[Any]) -> ReadReport:
+        """One task: the rows of its part of the DataFrame, written as fragments."""
+        with self.repository().history.leases.hold(self.base, since=self.since):
+            return read_batches(
+                self.target,
+                self.key,
+                self.versions,
+                0,
+                batches,
+                form=FORMS[self.mode],
+                type_column=self.type_column,
+            )
 
     def repository(self) -> Repository:
         return Repository.open(self.uri, dict(self.options) or None)
 
 
-def publish_spark_write(
-    write: SparkWrite, reports: list[ReadReport], *, asked: object = None, rejects: str | None = None
-) -> LoadReceipt:
-    """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it, unless `rejects` names a
+def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, asked: object = None) -> LoadReceipt:
+    """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it, unless the write names a
     file for them. `asked` is what is compared under a write key, if not the table and the mode."""
     repository = write.repository()
     history = repository.history
     began = history.clock() - (history.retention.store_now() - write.since)
-    base = replace(LoadBase.of(repository, write.branch), commit_id=write.commit_id, since=began)
+    base = replace(LoadBase.of(repository, write.branch, write.from_), commit_id=write.commit_id, since=began)
+    if write.mode == "patch" or any(each.removed for report in reports for each in report.types.values()):
+        # Its tasks have looked rows up.
+        base = replace(base, view=repository.resolve(write.base.id))
     if base.view.snapshot.schema != write.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     inputs = LoadInputs((), (Frame(write.key, None),))
     name = None if write.once is None else KeyName.of(write.once)
     key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, write.mode))
-    with rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
+    with rejects_file(write.rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
         job = LoadJob(repository, base, inputs, write.mode, LocalRunner(), aside, WrittenFiles(), key)
         return job.finish(merged(reports), write.actor, write.message)

@@ -5,14 +5,16 @@
     frame.write.format("omnigraph").option("graph", uri).option("type", "Person").mode("append").save()
 
 Options: graph, type; to read: revision (a branch, tag, commit id or branch~N), as_of (a time on that branch), columns (names
-joined by commas), filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; to write: branch, actor, message,
-and a write key: once (a text) or sequence ("orders 17"); to write a stream: mode (append or merge) and rejects (a folder for
-rejected records, which stop the query otherwise); `storage.<name>` for the store. With changes, what commits changed
+joined by commas), filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; to write: mode (append, merge, patch,
+delete or overwrite), branch and from (where a branch starts that is missing), actor, message, rejects (a file, of a stream a
+folder), and a write key: once (a text) or sequence ("orders 17"). Without type, a column (type, or what type_column names) names
+the type of each row that is written. `storage.<name>` is for the store, and an unknown option is refused. With changes, what commits changed
 is read instead (`change_source`). Spark tells a Python source no required columns, and the filters it does tell stick to a
 DataFrame: a later query of the same DataFrame without filters would still get the earlier ones. So both are chosen by
 options, and Spark's own filters stay with Spark.
 
-A relative path of a graph starts in the folder where the source was registered.
+A relative path of a graph starts in the folder where the source was registered. Spark also finds the source by itself
+(`pyspark_omnigraph`) in every session whose Python has this package; there a path must be absolute.
 
 A read is cut by the table's fragments. A write stages on the executors and publishes once, at the end; one that is aborted
 leaves nothing visible.
@@ -40,8 +42,10 @@ from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.history import MAIN, Once, check_attribution, new_ulid
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.engines import refuse_memory
+from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.inputs import table_key
-from omnigraph.pipeline.load.reading import ReadReport, read_batches
+from omnigraph.pipeline.load.job import check_mode
+from omnigraph.pipeline.load.reading import ReadReport
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
 from omnigraph.pipeline.spark.change_rows import spark_schema
 from omnigraph.pipeline.spark.change_source import (
@@ -61,6 +65,16 @@ from omnigraph.views import Repository, View
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+
+OPTIONS = frozenset(
+    {
+        *("graph", "type", "revision", "as_of", "columns", "filter"),
+        *("mode", "type_column", "branch", "from", "actor", "message", "rejects", "once", "sequence"),
+        *("changes", "checkpointlocation"),
+    }
+)
+"""A table of SQL has one list of options, for what is read and for what is written."""
 
 
 def register(spark: SparkSession) -> None:
@@ -92,7 +106,21 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         }
         graph = self._option("graph")
         refuse_memory(graph)
+        if not self.folder and "://" not in graph and not os.path.isabs(graph):
+            raise UsageError(
+                f"'{graph}' is a relative path, and this session does not know where it starts",
+                hint="give an absolute path, or call og.spark.register(spark)",
+            )
         return Repository.open(graph if "://" in graph else os.path.join(self.folder, graph), storage_options or None)
+
+    def _check_options(self) -> None:
+        unknown = [name for name in self.options if name not in OPTIONS and not name.startswith("storage.")]
+        if unknown:
+            names = ", ".join(f"'{name}'" for name in sorted(unknown))
+            raise UsageError(
+                f"unknown option{'s' if len(unknown) > 1 else ''} {names}",
+                hint=f"the options are {', '.join(sorted(OPTIONS))} and storage.<name>",
+            )
 
     def _once(self) -> Once | None:
         """The write key: a text, or an application and a number with a space between them."""
@@ -112,8 +140,9 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         return Address.of_graph(self._repository())
 
     def _view(self) -> View:
-        repository = self._repository()
-        return repository.resolve(self.options.get("revision", MAIN), self.options.get("as_of"))
+        self._check_options()
+        revision = self.options.get("revision") or self.options.get("branch", MAIN)
+        return self._repository().resolve(revision, self.options.get("as_of"))
 
     def _columns(self, view: View, key: str) -> list[str]:
         chosen = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()]
@@ -184,7 +213,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return TableWriter(self._write("overwrite" if overwrite else "append", self._once()))
+        return TableWriter(self._write(self._mode(overwrite), self._once(), schema))
 
     @in_one_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -195,24 +224,47 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
                 "a stream has the write keys of its batches",
                 hint="leave the options 'once' and 'sequence' out",
             )
-        mode = self.options.get("mode", "append")
-        if mode not in ("append", "merge"):
+        if self.options.get("mode") == "overwrite":
             raise UsageError(
-                f"'{mode}' is not a mode of a stream",
-                hint='.option("mode", "append") or "merge"; outputMode("complete") replaces the type',
+                "'overwrite' is not a mode of a stream",
+                hint='.option("mode", "append"), "merge", "patch" or "delete"; outputMode("complete") replaces the type',
             )
-        return StreamTableWriter(self._write("overwrite" if overwrite else mode, None), self.options.get("rejects"))
+        return StreamTableWriter(self._write(self._mode(overwrite), None, schema))
 
-    def _write(self, mode: LoadMode, once: Once | None) -> SparkWrite:
+    def _mode(self, overwrite: bool) -> LoadMode:
+        """As the option says; Spark's own modes are append and overwrite."""
+        mode = self.options.get("mode")
+        if mode is None:
+            return "overwrite" if overwrite else "append"
+        check_mode(mode)
+        if overwrite and mode != "overwrite":
+            raise UsageError(
+                f"the option mode '{mode}' and Spark's mode overwrite exclude each other",
+                hint=f'.mode("append").option("mode", "{mode}")',
+            )
+        chosen: LoadMode = mode
+        return chosen
+
+    def _write(self, mode: LoadMode, once: Once | None, schema: StructType) -> SparkWrite:
+        self._check_options()
         check_attribution(self.options.get("actor"), self.options.get("message"))
         repository = self._repository()
-        branch = self.options.get("branch", MAIN)
-        _, view = repository.head(branch)
+        branch, from_ = self.options.get("branch", MAIN), self.options.get("from")
+        view = LoadBase.of(repository, branch, from_).view
+        type_name = self.options.get("type")
+        type_column = self.options.get("type_column", "type")
+        if type_name is None and type_column not in schema.names:
+            raise UsageError(
+                f"neither the option 'type' nor a column '{type_column}' says of which type the rows are",
+                hint='.option("type", "Person")',
+            )
         return SparkWrite(
             uri=repository.store.uri,
             options=tuple(sorted(repository.tables.options.items())),
             branch=branch,
-            key=table_key(view.catalog, self._option("type")),
+            from_=from_,
+            key=None if type_name is None else table_key(view.catalog, type_name),
+            type_column=type_column,
             target=Target.of(repository, view),
             schema=view.snapshot.schema,
             versions=table_versions_of(view),
@@ -222,6 +274,8 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             message=self.options.get("message"),
             once=once,
             since=repository.history.retention.store_now(),
+            base=view.snapshot.commit.ref,
+            rejects=self.options.get("rejects"),
         )
 
 
@@ -278,10 +332,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     @in_one_sentence
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        history = self.rows.repository().history
-        with history.leases.hold(history.chain.head(self.rows.branch).head.commit.ref, since=self.rows.since):
-            report = read_batches(self.rows.target, self.rows.key, self.rows.versions, 0, iterator)
-        return _Written(pickle.dumps(report))
+        return _Written(pickle.dumps(self.rows.read(iterator)))
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

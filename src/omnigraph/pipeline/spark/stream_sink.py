@@ -24,7 +24,7 @@ from omnigraph.history import new_ulid
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.content import MICRO_BATCH
 from omnigraph.pipeline.load.job import load
-from omnigraph.pipeline.load.reading import ReadReport, read_batches
+from omnigraph.pipeline.load.reading import ReadReport
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
 from omnigraph.pipeline.spark.sentences import in_one_sentence
 from omnigraph.storage.options import scheme_of
@@ -40,25 +40,24 @@ Frames = Callable[["DataFrame"], Mapping[str, "DataFrame"]]
 
 @dataclass
 class _BatchPart(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not checked
-    """What one task wrote, for which query, and under which schema."""
+    """What one task wrote, for which query, and what it saw of the graph."""
 
     report: bytes
     query: str
-    schema: str
+    rows: SparkWrite
 
 
 class StreamTableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Tasks write fragments; `commit`, in a process of its own, publishes those of a batch. `rejects` is a folder."""
+    """Tasks write fragments; `commit`, in a process of its own, publishes those of a batch. The rejects of a stream are a
+    folder."""
 
-    def __init__(self, rows: SparkWrite, rejects: str | None) -> None:
+    def __init__(self, rows: SparkWrite) -> None:
         self.rows = rows
-        self.rejects = rejects
 
     @in_one_sentence
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         query = TaskContext.get().getLocalProperty(QUERY_ID)
-        report = read_batches(self.rows.target, self.rows.key, self.rows.versions, 0, iterator)
-        return _BatchPart(pickle.dumps(report), query, self.rows.schema)
+        return _BatchPart(pickle.dumps(self.rows.read(iterator)), query, self.rows)
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -66,11 +65,14 @@ class StreamTableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         if not parts:  # No task, no row: nothing that could come twice.
             return
         query = parts[0].query
-        # The writer of the commit was made after the tasks ran: theirs is the schema that counts.
-        write = replace(self.rows, once=(query, batchId), schema=parts[0].schema, commit_id=new_ulid())
+        # The writer of the commit was made after the tasks ran: what they saw is what counts.
+        seen = parts[0].rows
+        rejects = None if self.rows.rejects is None else rejects_path(self.rows.rejects, query, batchId)
+        write = replace(
+            self.rows, once=(query, batchId), schema=seen.schema, base=seen.base, rejects=rejects, commit_id=new_ulid()
+        )
         reports: list[ReadReport] = [pickle.loads(part.report) for part in parts]
-        rejects = None if self.rejects is None else rejects_path(self.rejects, query, batchId)
-        publish_spark_write(write, reports, asked=MICRO_BATCH, rejects=rejects)
+        publish_spark_write(write, reports, asked=MICRO_BATCH)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing is removed: an aborted commit's outcome may be unknown. What no commit names is invisible."""

@@ -1,0 +1,179 @@
+"""Typed rows as fragments of their tables: gathered per table, completed and looked up where records name rows of the branch,
+checked against the rules about values, written when there are enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import InputError
+from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.catalog import EntityType
+from omnigraph.pipeline.load.known_rows import MAX_HELD_RECORDS, complete, find_places
+from omnigraph.pipeline.load.written import WrittenFiles
+from omnigraph.pipeline.target import TableVersions, Target
+from omnigraph.records.encoding import json_lines
+from omnigraph.records.typed import NamedRows, Reject, TypedRows
+from omnigraph.relational import duck
+from omnigraph.relational.trees import exp
+from omnigraph.rules.values import first_errors
+from omnigraph.tables.staging import ROWS_PER_FRAGMENT
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+MAX_HELD_BYTES = 384 * 1024 * 1024
+"""Typed rows a task holds before it writes some."""
+EDGES_PER_SOURCE = 3
+"""Fewer on average, and it is not worth while to lay the edges of a node side by side."""
+
+
+@dataclass
+class TypeReport:
+    rows: int = 0
+    explicit_ids: int = 0
+    fragments: list[str] = field(default_factory=list)
+    removed: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    """Addresses of rows that are to go, in the version that the load stands on."""
+    absent: list[str] = field(default_factory=list)
+    """Ids that were to go and are not in that version."""
+
+
+class FragmentWriter:
+    """Gathers typed rows per table, checks their values, writes fragments of a good size."""
+
+    def __init__(self, target: Target, versions: TableVersions, written: WrittenFiles | None = None) -> None:
+        self.target = target
+        self.versions = versions
+        self.written = written
+        self.types: dict[str, TypeReport] = {}
+        self.rejects: dict[int, list[Reject]] = {}
+        self._held: dict[str, list[tuple[int, TypedRows]]] = {}
+        self._sizes: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self._parts: dict[str, list[tuple[int, TypedRows]]] = {}
+        self._named: dict[str, list[NamedRows]] = {}
+
+    def add(self, split: int, rows: TypedRows | NamedRows) -> None:
+        if self.written is not None:
+            self.written.refuse_when_stopped()
+        if isinstance(rows, NamedRows):
+            named = self._named.setdefault(rows.key, [])
+            named.append(rows)
+            if sum(len(each.ids) for each in named) >= MAX_HELD_RECORDS:
+                self._find(rows.key)
+        elif rows.given is not None:
+            parts = self._parts.setdefault(rows.key, [])
+            parts.append((split, rows))
+            if sum(each.rows.num_rows for _, each in parts) >= MAX_HELD_RECORDS:
+                self._complete(rows.key)
+        else:
+            embedded = self._embedded(rows)
+            self._keep(split, self._within_rules(split, embedded, embedded.rows))
+
+    def _find(self, key: str) -> None:
+        """Look up the rows that are to go."""
+        import pyarrow as pa
+
+        ids = pa.chunked_array([each.ids for each in self._named.pop(key)], pa.string())
+        places = find_places(self.target, self.versions[key], ids)
+        report = self.types.setdefault(key, TypeReport())
+        report.removed.append(places.addresses[places.known])
+        report.absent += ids.filter(pa.array(~places.known)).to_pylist()
+
+    def _complete(self, key: str) -> None:
+        """Look up the rows that parts of rows belong to."""
+        import pyarrow as pa
+
+        parts = self._parts.pop(key)
+        ids = pa.chunked_array([chunk for _, each in parts for chunk in each.rows.column("id").chunks], pa.string())
+        places, start = find_places(self.target, self.versions[key], ids), 0
+        entity = self.target.catalog.tables[key]
+        for split, typed in parts:
+            count = typed.rows.num_rows
+            whole = complete(self.target, self.versions[key], typed, places.of(start, count))
+            for row, error in sorted(whole.errors.items()):
+                self._reject(split, typed.lines[row].as_py(), error, entity, typed.rows.slice(row, 1))
+            self._keep(split, self._within_rules(split, whole.rows, whole.said))
+            start += count
+
+    def _keep(self, split: int, kept: TypedRows) -> None:
+        if not kept.rows.num_rows:
+            return
+        key = kept.key
+        self._held.setdefault(key, []).append((split, kept))
+        self._counts[key] = self._counts.get(key, 0) + kept.rows.num_rows
+        self._sizes[key] = self._sizes.get(key, 0) + kept.rows.nbytes
+        if self._counts[key] >= ROWS_PER_FRAGMENT:
+            self._write(key)
+        elif sum(self._sizes.values()) >= MAX_HELD_BYTES:
+            self._write(max(self._sizes, key=self._sizes.__getitem__))
+
+    def finish(self) -> None:
+        for key in list(self._named):
+            self._find(key)
+        for key in list(self._parts):
+            self._complete(key)
+        for key in list(self._held):
+            self._write(key)
+
+    def _embedded(self, typed: TypedRows) -> TypedRows:
+        entity = self.target.catalog.tables[typed.key]
+        return replace(typed, rows=self.target.filling.filled(entity, typed.rows)) if entity.embedded else typed
+
+    def _within_rules(self, split: int, typed: TypedRows, said: pa.Table) -> TypedRows:
+        """The rows without those that break a rule about values; these are refused. `said`: as the records give them."""
+        entity = self.target.catalog.tables[typed.key]
+        broken = first_errors(entity, typed.rows)
+        if not broken:
+            return typed
+        import pyarrow as pa
+
+        for row, error in sorted(broken.items()):
+            self._reject(split, typed.lines[row].as_py(), error, entity, said.slice(row, 1))
+        keep = [row not in broken for row in range(typed.rows.num_rows)]
+        mask = pa.array(keep, pa.bool_())
+        return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.explicit_ids)
+
+    def _reject(self, split: int, line: int, error: InputError, entity: EntityType, record: pa.Table) -> None:
+        text = json_lines(entity, record).decode().rstrip("\n")
+        self.rejects.setdefault(split, []).append(Reject.of(line, error, text))
+
+    def _write(self, key: str) -> None:
+        import pyarrow as pa
+
+        held = [rows for _, rows in self._held.pop(key)]
+        self._sizes.pop(key), self._counts.pop(key)
+        table = self.target.writable(self.versions[key])
+        schema = arrow_schema(self.target.catalog.tables[key])
+        joined = pa.concat_tables([rows.rows for rows in held])
+        strict = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)
+        if "src" in schema.names:
+            strict = _by_source(strict)
+        report = self.types.setdefault(key, TypeReport())
+        report.rows += strict.num_rows
+        report.explicit_ids += sum(rows.explicit_ids for rows in held)
+        fragments = self.target.tables.write_fragments(table, strict)
+        if self.written is not None:
+            self.written.note_fragments(table.path, fragments)
+        report.fragments += fragments
+
+
+_SOURCES = exp.select(exp.ApproxDistinct(this=exp.column("src", quoted=True))).from_('"edges"')
+
+
+def _by_source(edges: pa.Table) -> pa.Table:
+    """The edges of a node side by side, where nodes have several in a fragment: a hop reads one place instead of one for each
+    edge, the column takes less room, and its index is built in less time, which is worth more than the sorting."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sources = duck.run(_SOURCES, {"edges": edges.select(["src"])}).column(0)[0].as_py()
+    if sources * EDGES_PER_SOURCE > edges.num_rows:
+        return edges
+    encoded = edges.column("src").combine_chunks().dictionary_encode()
+    ranks = np.empty(len(encoded.dictionary), np.int32)
+    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
+    return edges.take(pa.array(np.argsort(ranks[encoded.indices.to_numpy()], kind="stable")))
