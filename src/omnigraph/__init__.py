@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from omnigraph.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from omnigraph import errors
+    from omnigraph import errors, spark
     from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
     from omnigraph.client.graph import connect
     from omnigraph.deadlines import Cancellation
@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from omnigraph.write import Receipt, TypeCounts
 
 _HOMES = {
-    "omnigraph": ("errors",),
+    "omnigraph": ("errors", "spark"),
     "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage", "TypeChanges"),
     "omnigraph.deadlines": ("Cancellation",),
     "omnigraph.client.graph": ("connect",),
@@ -278,6 +278,7 @@ __all__ = [
     "lint_schema",
     "load_policy",
     "open",
+    "spark",
 ]
 
 
@@ -287,7 +288,7 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
-    return import_module("omnigraph.errors") if name == "errors" else getattr(import_module(home), name)
+    return import_module(f"omnigraph.{name}") if home == "omnigraph" else getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -171,9 +171,7 @@ def in_a_patch_on_spark(graph: og.Graph, first: Write, second: Write, spark: Any
 def in_a_load_that_deletes(graph: og.Graph, first: Write, second: Write, engine: Any) -> None:
     commit(graph, first)
     kinds = {True: "edge", False: "type"}
-    named = [
-        {kinds[type_name in EDGE_TYPES]: type_name, "data": {"id": id}} for type_name, id in second.deletes
-    ]
+    named = [{kinds[type_name in EDGE_TYPES]: type_name, "data": {"id": id}} for type_name, id in second.deletes]
     load(graph, Write(named, mode="delete"), engine or "local")
 
 

@@ -12,7 +12,7 @@ from omnigraph.cli.library_reference import ON_SPARK, SECTIONS, example_of, libr
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"
 VERBS = (og.Graph, og.GraphBranches, og.GraphTags, og.GraphRecovery, og.GraphTables, og.Transaction)
 
-SPOKEN_OF = {"errors": "its own page"}
+SPOKEN_OF = {"errors": "its own page", "spark": "docs/spark.md"}
 """Public names that are not on this page, and why."""
 
 
@@ -46,7 +46,7 @@ def test_everything_one_can_do_has_an_example() -> None:
 
 def test_a_signature_says_which_words_there_are() -> None:
     page = library_reference()
-    assert 'mode: "append" | "merge" | "overwrite",' in page
+    assert 'mode: "append" | "merge" | "patch" | "delete" | "overwrite",' in page
     assert 'strategy: "fail" | "ours" | "theirs" = "fail",' in page
 
 

@@ -83,6 +83,7 @@ def test_the_names_are_these() -> None:
         "lint_schema",
         "load_policy",
         "open",
+        "spark",
     }
     aliases = {"Engine", "Entity", "EntityType", "JsonValue", "LiteralValue", "MigrationStep", "Value"}
     assert {kind.__name__ for kind in CLASSES} | functions | aliases == set(og.__all__)

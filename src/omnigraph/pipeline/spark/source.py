@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,10 +71,25 @@ OPTIONS = frozenset(
     {
         *("graph", "type", "revision", "as_of", "columns", "filter"),
         *("mode", "type_column", "branch", "from", "actor", "message", "rejects", "once", "sequence"),
-        *("changes", "checkpointlocation"),
+        "changes",
     }
 )
 """A table of SQL has one list of options, for what is read and for what is written."""
+OPTIONS_OF_SPARK = frozenset(
+    {
+        *("provider", "owner", "path", "location", "comment", "collation", "external", "is_managed_location"),
+        *("table_type", "checkpointlocation"),
+    }
+)
+"""What Spark says of its tables and streams beside the options."""
+_OF_A_TABLE = "option."
+"""What Spark puts before the names of options that a table of its catalog was made with."""
+
+
+def own_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that a user gave, however they reach the source."""
+    named = {name.lower().removeprefix(_OF_A_TABLE): value for name, value in options.items()}
+    return {name: value for name, value in named.items() if name not in OPTIONS_OF_SPARK}
 
 
 def register(spark: SparkSession) -> None:
@@ -89,6 +104,9 @@ def register(spark: SparkSession) -> None:
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
     folder = ""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(own_options(options))
 
     @classmethod
     def name(cls) -> str:
