@@ -22,6 +22,7 @@ leaves nothing visible.
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,6 +87,10 @@ _OF_A_TABLE = "option."
 """What Spark puts before the names of options that a table of its catalog was made with."""
 
 
+_IN_SCHEMA = "omnigraph"
+"""Where the columns of a table of Spark's catalog keep its options: Spark gives them to nobody who reads or writes the table."""
+
+
 def own_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options that a user gave, however they reach the source."""
     named = {name.lower().removeprefix(_OF_A_TABLE): value for name, value in options.items()}
@@ -107,6 +112,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(own_options(options))
+        self._is_new_table = any(name.startswith(_OF_A_TABLE) for name in options)
 
     @classmethod
     def name(cls) -> str:
@@ -177,10 +183,20 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         view = self._view()
         key = table_key(view.catalog, self._option("type"))
         stored = view.schema(key)
-        return struct_type(pa.schema([stored.field(name) for name in self._columns(view, key)]))
+        columns = struct_type(pa.schema([stored.field(name) for name in self._columns(view, key)]))
+        for field in columns.fields if self._is_new_table else ():
+            field.metadata[_IN_SCHEMA] = json.dumps(self.options)
+        return columns
+
+    def _take_options(self, schema: StructType) -> None:
+        """Of a table of the catalog: from its columns."""
+        kept = [field.metadata[_IN_SCHEMA] for field in schema.fields if _IN_SCHEMA in field.metadata]
+        if kept and "graph" not in self.options:
+            self.options = {**json.loads(kept[0]), **self.options}
 
     @in_one_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
+        self._take_options(schema)
         if reads_changes(self.options):
             return ChangesReader(self._address(), self.options, schema)
         view = self._view()
@@ -231,6 +247,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        self._take_options(schema)
         return TableWriter(self._write(self._mode(overwrite), self._once(), schema))
 
     @in_one_sentence
