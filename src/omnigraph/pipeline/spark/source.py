@@ -111,7 +111,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
     folder = ""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(own_options(options))
+        self.options: dict[str, str] = own_options(options)
         self._is_new_table = any(name.startswith(_OF_A_TABLE) for name in options)
 
     @classmethod
@@ -277,7 +277,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
                 f"the option mode '{mode}' and Spark's mode overwrite exclude each other",
                 hint=f'.mode("append").option("mode", "{mode}")',
             )
-        chosen: LoadMode = mode
+        chosen: LoadMode = mode  # type: ignore[assignment]  # checked
         return chosen
 
     def _write(self, mode: LoadMode, once: Once | None, schema: StructType) -> SparkWrite:
