@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import json
 import shutil
 import sqlite3
@@ -106,6 +107,41 @@ def test_values_are_read_as_people_write_them(tmp_path: Path) -> None:
         assert (types[name], formats.get(name)) == (type, format), cells
         held = [entity[name] for entity in entities[: len(cells)]]
         assert [each.isoformat() if isinstance(each, dt.date) else each for each in held] == values, cells
+
+
+def test_lists_inside_of_objects_are_found(tmp_path: Path) -> None:
+    pages = [
+        {"page": n, "data": {"at": "x", "items": [{"sku": f"{n}-{each}", "n": each} for each in range(n)]}}
+        for n in (1, 2, 3)
+    ]
+    inferred = infer_text(tmp_path, "\n".join(map(json.dumps, pages)), "pages.jsonl")
+    assert types_of(catalog_of(inferred), "node:Page") == {"page": "I64", "data_at": "String"}
+    graph, receipt = loaded(inferred, tmp_path / "g")
+    assert receipt.loaded == {"node:Page": 3, "node:Item": 6, "edge:PageItem": 6}
+    counted = (
+        "query q() { match { $p: Page  $p pageItem $i } return { $p.page as page, count($i) as items } order { page } }"
+    )
+    assert [tuple(row.values()) for row in graph.query(counted)] == [(1, 1), (2, 2), (3, 3)]
+    whole = infer_text(tmp_path, json.dumps(pages[2]), "one.json")
+    assert types_of(catalog_of(whole), "node:Item") == {"sku": "String", "n": "I64"}
+
+
+def test_compressed_files_other_files_and_lines_that_cannot_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "things.csv.gz").write_bytes(gzip.compress(b"a;b\n1;x\n2;y\n"))
+    write(folder / "more.tsv", "code\tn\nk\t1\nl\t2\todd\n")
+    write(folder / "notes.txt", "x")
+    imported = og.import_data(folder, tmp_path / "g", rejects=tmp_path / "aside.jsonl", engine="local")
+    assert "// Left alone, because they are no data: notes.txt." in imported.inferred.schema
+    assert imported.receipt is not None
+    assert (dict(imported.receipt.loaded), imported.receipt.rejected) == ({"node:More": 1, "node:Thing": 2}, 1)
+
+
+def test_every_label_of_an_export_is_known_whatever_the_sample(tmp_path: Path) -> None:
+    for name, text in NEO4J.items():
+        write(tmp_path / name, text)
+    assert loaded(og.infer_schema(tmp_path, sample=1), tmp_path / "g")[1].total_entities == 8
 
 
 def test_a_reference_may_be_missing_in_words(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def import_data(
     key: Sequence[str] = (),
     sample: int = SAMPLE_ROWS,
     dry_run: bool = False,
+    rejects: str | Path | None = None,
     engine: Engine = "auto",
     actor: str | None = None,
     message: str | None = None,
@@ -78,7 +79,8 @@ def import_data(
     """Make a graph of data as it is found: guess a schema, make the graph, and load everything as one commit.
 
     AlreadyExists when there is a graph at `uri` that holds something. An import that ended before its load did leaves a graph
-    without entities, and can be run again. A dry run only guesses, and checks nothing but what the guess is made of.
+    without entities, and can be run again. A dry run only guesses, and checks nothing but what the guess is made of. `rejects` names
+    a new file for records that cannot be read, as in `Graph.load`.
 
     >>> imported = og.import_data("Person.csv", "./imported", engine="local")
     >>> assert imported.receipt.total_entities == 2
@@ -92,6 +94,7 @@ def import_data(
             _listed(paths),
             mode="append",
             map=inferred.map,
+            rejects=rejects,
             engine=engine,
             actor=actor,
             message=message or "import",

@@ -190,6 +190,7 @@ def _register_import(cli: click.Group) -> None:
         "--dry-run", is_flag=True, help="Print the schema that would be made, and what would be loaded; make nothing."
     )
     @load_engine_option
+    @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     def import_(
         settings: Settings,
@@ -200,6 +201,7 @@ def _register_import(cli: click.Group) -> None:
         sample: int,
         dry_run: bool,
         engine: str | None,
+        rejects: str | None,
         message: str | None,
     ) -> None:
         """Make a graph of a folder or file: guess a schema, make the graph, load everything as one commit.
@@ -226,6 +228,7 @@ def _register_import(cli: click.Group) -> None:
             key=list(key),
             sample=sample,
             dry_run=dry_run,
+            rejects=rejects,
             engine=load_engine(engine, settings.config),
             actor=settings.actor,
             message=message,
@@ -237,7 +240,7 @@ def _register_import(cli: click.Group) -> None:
             out.show(value, inferred.schema.rstrip("\n"))
             return
         counts = [f"  {key.partition(':')[2]}: {count:,}" for key, count in receipt.loaded.items()]
-        out.done(value | {"load": load_json(uri, receipt)}, "\n".join([_loaded_text(uri, receipt, None), *counts]))
+        out.done(value | {"load": load_json(uri, receipt)}, "\n".join([_loaded_text(uri, receipt, rejects), *counts]))
 
 
 def _column_names(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -265,6 +265,6 @@ def _containment(table: FoundTable, nodes: dict[int, DraftNode], names: Names) -
     if source is None or target is None or not source.id_columns or not target.id_columns:
         return None
     source.needs_id = target.needs_id = True
-    ends = (tuple(PARENT + name for name in source.id_columns), target.id_columns)
+    ends = (tuple(PARENT * table.depth + name for name in source.id_columns), target.id_columns)
     reason = f"each {target.name} stands in a list of {source.name}"
     return DraftEdge(names.claim(type_name(f"{source.name} {table.label}")), table, source, target, ends, reason)

@@ -25,7 +25,7 @@ from omnigraph.pipeline.load.files import InputFile
 from omnigraph.pipeline.load.inputs import format_of
 from omnigraph.pipeline.load.mapped_rows import without_structs
 from omnigraph.pipeline.load.reading import parquet_batches
-from omnigraph.pipeline.load.text import kind_of
+from omnigraph.pipeline.load.text import UTF_8, kind_of, open_text
 from omnigraph.records.csv_rows import DELIMITERS, CsvReader
 from omnigraph.records.picking import column_names
 from omnigraph.values.types import Scalar
@@ -69,6 +69,8 @@ class FoundTable:
     """Columns that the source itself declares to be the ends of edges."""
     contains: tuple[str, str] | None = None
     """Of records in lists of records: the places of these and those. Only edges are made of it."""
+    depth: int = 1
+    """How many objects lie between the two, and one."""
     id_column: str | None = None
     """A column that tells the rows apart and is no property."""
     left_out: set[str] = field(default_factory=set)
@@ -167,7 +169,7 @@ def _short_names(addresses: list[str]) -> dict[str, str]:
 
 
 def _start(file: InputFile) -> bytes:
-    with file.open() as stream:
+    with open_text(file, UTF_8) as stream:
         return stream.read(START_BYTES)
 
 
@@ -188,11 +190,11 @@ def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None, 
     _refuse_kind(start)
     encoding = _encoding_of(start)
     delimiter = _delimiter_of(start.decode(encoding or "utf-8", "replace"))
-    from omnigraph.pipeline.load.text import open_text
-
     with open_text(file, encoding or "utf-8") as stream:
         reader = CsvReader(stream, delimiter or ",", columns=given)
         header = column_names(reader.header)
+        if is_neo4j(header):  # Every label and type has to be known: rows of others would be left out.
+            sample = None
         blocks = (table for table, _ in reader.blocks())
         rows, is_whole = _sampled(blocks, sample)
     columns = _columns(header, rows, is_text=True)
@@ -205,6 +207,11 @@ def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None, 
     )
     table.left_out = left_out if len(left_out) < len(columns) else set()
     return _with_folders(table, file)
+
+
+def is_neo4j(header: Sequence[str]) -> bool:
+    """Whether a header says what its columns are as Neo4j's importer wants it."""
+    return any(re.search(r":(ID|START_ID)(\(|$)", column, re.IGNORECASE) for column in header)
 
 
 def _with_folders(table: FoundTable, file: InputFile) -> FoundTable:

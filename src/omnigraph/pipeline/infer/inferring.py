@@ -18,7 +18,7 @@ from omnigraph.pipeline.load.files import InputFile, find_files
 from omnigraph.pipeline.load.mapping import ColumnMap
 
 SAMPLE_ROWS = 100_000
-_DATA = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".db", ".sqlite", ".sqlite3", ".duckdb")
+_DATA = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".db", ".sqlite", ".sqlite3", ".duckdb")
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,26 @@ def infer(
     """`keys`: `Type.column`, or a column of any type. `sample`: rows of each table that are looked at, 0 for all."""
     if sample < 0:
         raise UsageError("a sample has no negative number of rows", hint="--sample 0 looks at all of them")
-    data, cypher = _files(paths, options)
+    data, cypher, others = _files(paths, options)
     data, headers = separate_headers(data)
     kuzu = Kuzu.of(cypher.get("schema.cypher", ""), cypher.get("copy.cypher", ""))
     tables = joined_parts(found_tables(data, sample or None, {**headers, **kuzu.headers(data)}))
     tables = [table for table in from_neo4j(kuzu.declared(tables)) if table.columns or table.contains]
     drafts = draft(tables, keys)
-    text = schema_text(drafts, tables, sample or None)
+    text = schema_text(drafts, tables, sample or None, others)
     types: list[DraftNode | DraftEdge] = [*drafts.nodes, *drafts.edges]
     sources = tuple(source for each in types for source in each.sources())
     files = tuple(file.address for file in data if any(source.is_of(file.address) for source in sources))
     return InferredSchema(text, ColumnMap(sources=sources).to_json(), files)
 
 
-def _files(paths: Sequence[str], options: Mapping[str, str] | None) -> tuple[list[InputFile], dict[str, str]]:
-    """The files with data, and what a folder of Kuzu says of them. Other files of a folder are left alone."""
+def _files(
+    paths: Sequence[str], options: Mapping[str, str] | None
+) -> tuple[list[InputFile], dict[str, str], list[str]]:
+    """The files with data, what a folder of Kuzu says of them, and the other files, which are left alone."""
     data: dict[str, InputFile] = {}
     cypher: dict[str, str] = {}
+    others: list[str] = []
     for path in paths:
         for file in find_files(path, options):
             name = file.address.rsplit("/", 1)[-1].lower()
@@ -77,9 +80,11 @@ def _files(paths: Sequence[str], options: Mapping[str, str] | None) -> tuple[lis
                     cypher[name] = stream.read().decode("utf-8", "replace")
             elif file.suffix in _DATA or file.name == path:
                 data.setdefault(file.address, file)
+            else:
+                others.append(file.address.rsplit("/", 1)[-1])
     if not data:
         raise UsageError(
             f"there is no data in {', '.join(paths)}",
             hint="give CSV, JSON or Parquet files, or an SQLite or DuckDB file",
         )
-    return list(data.values()), cypher
+    return list(data.values()), cypher, others

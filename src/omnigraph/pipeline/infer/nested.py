@@ -3,7 +3,7 @@ flattened into the record around them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -67,10 +67,7 @@ def _places(found: list[tuple[int, object]], values: list[Mapping[str, Any]]) ->
         path, raw = waiting.pop(0)
         records = [cells for line, document in found for cells in records_at(document, line, path)]
         place = places[path] = _Place(path, records)
-        for member in dict.fromkeys(name for value in raw for name in value):
-            items = [value.get(member) for value in raw]
-            if "." in member or member.endswith(ITEMS):
-                continue
+        for member, items in _members(raw):
             below = f"{path}.{member}" if path else member
             objects = [item for item in items if isinstance(item, Mapping)]
             inside = [each for item in items if isinstance(item, list) for each in item]
@@ -83,6 +80,20 @@ def _places(found: list[tuple[int, object]], values: list[Mapping[str, Any]]) ->
                 place.objects[member] = key
                 waiting.append((below, objects))
     return places
+
+
+def _members(raw: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """The members of records, and under dotted names those of the objects in them that are no records of their own."""
+    for member in dict.fromkeys(name for value in raw for name in value):
+        if "." in member or member.endswith(ITEMS) or not member:
+            continue
+        items = [value.get(member) for value in raw]
+        yield member, items
+        objects = [item for item in items if isinstance(item, Mapping)]
+        if objects and _all(items, Mapping) and _key_of(objects) is None:
+            empty: Mapping[str, Any] = {}
+            inner = [item if isinstance(item, Mapping) else empty for item in items]
+            yield from ((f"{member}.{name}", each) for name, each in _members(inner))
 
 
 def _all(items: list[Any], kind: type) -> bool:
@@ -201,7 +212,7 @@ def _containments(
         for member in place.lists:
             below = _joined(path, member) + ITEMS
             records = places[below].records
-            table = FoundTable(file, member, {}, len(records), is_whole, at=(below,))
-            table.contains = (merged[path], below)
+            table = FoundTable(file, member.split(".")[-1], {}, len(records), is_whole, at=(below,))
+            table.contains, table.depth = (merged[path], below), member.count(".") + 1
             tables.append(table)
     return tables

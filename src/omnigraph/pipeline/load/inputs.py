@@ -31,6 +31,7 @@ _SUFFIXES: dict[str, FileFormat] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".csv": "csv",
+    ".tsv": "csv",
     ".parquet": "parquet",
 }
 
