@@ -2,13 +2,15 @@
 
     python bench/own_data_walk.py
 
-Each command is a process of its own, as at a terminal. The times are those of this machine at this moment.
+Each command is a process of its own, as at a terminal. Two times are printed: seconds on the clock, which depend on what else the
+machine does, and seconds of processor time.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -21,13 +23,18 @@ SETS["events"] = "data/events"
 _QUERIES = re.compile(r"^```gq file=(\w+)\.gq[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run(command: list[str], folder: Path) -> tuple[float, str]:
-    start = time.monotonic()
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run(command: list[str], folder: Path) -> tuple[float, float, str]:
+    start, used = time.monotonic(), processor_seconds()
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{ran.stderr}")
-    return time.monotonic() - start, ran.stdout
+    return time.monotonic() - start, processor_seconds() - used, ran.stdout
 
 
 def main() -> None:
@@ -38,29 +45,17 @@ def main() -> None:
         run([sys.executable, str(ROOT / "examples" / "own_data" / "make_data.py"), "data"], folder)
         for name, source in SETS.items():
             (folder / f"{name}.gq").write_text(queries[name], encoding="utf-8")
-            seconds, said = run(["omnigraph", "import", source, f"./{name}"], folder)
-            print(
-                f"\n{seconds:6.1f} s  omnigraph import {source} ./{name}    ({said.splitlines()[0].split(' into ')[0]})",
-                flush=True,
-            )
-            total = seconds
+            seconds, used, said = run(["omnigraph", "import", source, f"./{name}"], folder)
+            loaded = said.splitlines()[0].split(" into ")[0]
+            print(f"\n{seconds:6.1f} {used:6.1f}  omnigraph import {source} ./{name}    ({loaded})", flush=True)
+            total, total_used = seconds, used
             for question in re.findall(r"^query (\w+)", queries[name], re.MULTILINE):
-                command = [
-                    "omnigraph",
-                    "query",
-                    question,
-                    "--store",
-                    f"./{name}",
-                    "--query",
-                    f"{name}.gq",
-                    "--format",
-                    "csv",
-                ]
-                seconds, answer = run(command, folder)
-                total += seconds
+                command = ["omnigraph", "query", question, "--store", f"./{name}", "--query", f"{name}.gq"]
+                seconds, used, answer = run([*command, "--format", "csv"], folder)
+                total, total_used = total + seconds, total_used + used
                 rows = answer.count("\n") - 1
-                print(f"{seconds:6.1f} s  {' '.join(command)}    ({rows} {'row' if rows == 1 else 'rows'})", flush=True)
-            print(f"{total:6.1f} s  from the files to ten answers: {name}", flush=True)
+                print(f"{seconds:6.1f} {used:6.1f}  {' '.join(command)} --format csv    (rows: {rows})", flush=True)
+            print(f"{total:6.1f} {total_used:6.1f}  from the files to ten answers: {name}", flush=True)
 
 
 if __name__ == "__main__":
