@@ -45,7 +45,7 @@ def _register_get(group: click.Group) -> None:
         length: int | None,
         uri: str | None,
     ) -> None:
-        """The bytes of a Blob, or a part of them, on standard output.
+        """Write the bytes of a Blob, or a part of them, to standard output.
 
         \b
         omnigraph blob get Photo sea image ./photos > sea.png
@@ -78,7 +78,7 @@ def _register_stat(group: click.Group) -> None:
         as_of: str | None,
         uri: str | None,
     ) -> None:
-        """The size of a Blob, and a tag that is the same only while its bytes are.
+        """Show the size of a Blob, and a tag that changes when its bytes do.
 
         \b
         omnigraph blob stat Photo sea image ./photos

@@ -47,7 +47,7 @@ def _register_branch(group: click.Group) -> None:
     @click.option("--from", "base", default="main", show_default=True, help="Branch, tag, commit id or branch~N.")
     @click.argument("name")
     def create(settings: Settings, out: Output, base: str, name: str) -> None:
-        """Make a branch. Costs one put, whatever the size of the graph.
+        """Create a branch. It costs one small write, whatever the size of the graph.
 
         \b
         omnigraph branch create review/2026-07 --store ./people
@@ -67,7 +67,7 @@ def _register_branch(group: click.Group) -> None:
 
     @command(group, "list", served=True)
     def list_branches(settings: Settings, out: Output) -> None:
-        """The branches, main first: where each stands, how old its newest commit is, and how many commits it has that main has
+        """List the branches, main first: where each stands, how old its newest commit is, and how many commits it has that main has
         not (ahead) and the other way round (behind).
 
         \b
@@ -94,7 +94,7 @@ def _register_branch(group: click.Group) -> None:
     @click.option("--force", is_flag=True, help="Delete it even if no other branch or tag reaches all of its commits.")
     @click.argument("name")
     def delete(settings: Settings, out: Output, force: bool, name: str) -> None:
-        """Delete a branch. Refused, with their number, when it has commits that no other branch or tag reaches.
+        """Delete a branch. Refused, with the number of commits, if no other branch or tag reaches some of them.
 
         \b
         omnigraph branch delete review --store ./people
@@ -267,7 +267,7 @@ def _register_tag(group: click.Group) -> None:
 
     @command(group, "list", served=True)
     def list_tags(settings: Settings, out: Output) -> None:
-        """The tags and their commits.
+        """List the tags and their commits.
 
         \b
         omnigraph tag list --store ./people

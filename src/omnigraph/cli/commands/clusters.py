@@ -59,7 +59,7 @@ def _register_reading(cluster: click.Group) -> None:
     @command(cluster, "plan", graph=False, writes=True, flags={"actor": _planner})
     @_folder
     def plan(settings: Settings, out: Output, folder: str) -> None:
-        """What an apply would do. Graphs are asked for their schemas; nothing is changed.
+        """Show what an apply would do. Graphs are asked for their schemas; nothing is changed.
 
         \b
         omnigraph cluster plan --config ./company
@@ -78,7 +78,7 @@ def _register_reading(cluster: click.Group) -> None:
     @command(cluster, "status", graph=False)
     @_folder
     def status(settings: Settings, out: Output, folder: str) -> None:
-        """What was applied, and who holds the lock.
+        """Show what was applied, and who holds the lock.
 
         \b
         omnigraph cluster status --config ./company
@@ -104,7 +104,7 @@ def _register_changing(cluster: click.Group) -> None:
     @command(cluster, "apply", graph=False, writes=True)
     @_folder
     def apply(settings: Settings, out: Output, folder: str) -> None:
-        """Make what the folder says: graphs, schemas (without loss of data), queries, policies. Exit code 1 when something
+        """Apply the folder: make graphs, change schemas without loss of data, set queries and policies. Exit code 1 when something
         is in the way; the rest is applied.
 
         \b
@@ -186,7 +186,7 @@ def _register_changing(cluster: click.Group) -> None:
     @click.argument("lock_id")
     @_folder
     def force_unlock(settings: Settings, out: Output, lock_id: str, folder: str) -> None:
-        """Take the lock from somebody who died with it. Whoever still works loses nothing but the race for the ledger.
+        """Remove the lock that a dead process left. A process that still works loses only the race for the ledger.
 
         \b
         omnigraph cluster force-unlock 01J... --config ./company
@@ -213,7 +213,7 @@ def _register_queries(cli: click.Group) -> None:
     @_cluster
     @_graph
     def list_queries(settings: Settings, out: Output, folder: str, graph: str | None) -> None:
-        """The stored queries of each graph, as the folder has them.
+        """List the stored queries of each graph, as the folder has them.
 
         \b
         omnigraph queries list --cluster ./company --graph people
@@ -237,7 +237,7 @@ def _register_queries(cli: click.Group) -> None:
     @_cluster
     @_graph
     def validate(settings: Settings, out: Output, folder: str, graph: str | None) -> None:
-        """Whether every stored query fits the schema that its graph has now. Exit code 1 if one does not.
+        """Check that every stored query fits the schema that its graph has now. Exit code 1 if one does not.
 
         \b
         omnigraph queries validate --cluster ./company

@@ -32,7 +32,7 @@ def register(cli: click.Group) -> None:
         dry_run: bool,
         uri: str | None,
     ) -> None:
-        """Make the vectors that @embed declares of texts that are stored. Loads and mutations make those of the rows they write.
+        """Make vectors for texts that are already stored, as @embed declares. Loads and mutations make those of the rows they write.
 
         A run commits once for each 256 MiB of vectors. When the provider fails, what it made before is committed, and the next
         run goes on from there.

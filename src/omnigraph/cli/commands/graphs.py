@@ -163,7 +163,7 @@ def register(cli: click.Group) -> None:
 
     @command(cli, "version", graph=False)
     def version(settings: Settings, out: Output) -> None:
-        """The program's version and the storage format it writes.
+        """Show the version of the program and the storage format it writes.
 
         \b
         omnigraph version

@@ -100,7 +100,7 @@ def _register_list(group: click.Group) -> click.Command:
         draw: bool,
         uri: str | None,
     ) -> None:
-        """Commits up to a revision, newest first, inherited ones and those that merges brought included.
+        """List commits up to a revision, newest first, including inherited ones and those that merges brought.
 
         \b
         omnigraph log ./people --limit 10
@@ -203,7 +203,7 @@ def _register_show(group: click.Group) -> click.Command:
     @command(group, "show", served=True)
     @click.argument("commit", metavar="REVISION", default="main")
     def show(settings: Settings, out: Output, commit: str) -> None:
-        """One commit: where it stands, who made it and when, and how much it changed. REVISION is a branch, a tag, branch~N,
+        """Show one commit: its branch and position, who made it and when, and how much it changed. REVISION is a branch, a tag, branch~N,
         or a commit id or its beginning.
 
         \b
@@ -251,7 +251,7 @@ def _register_changes(group: click.Group) -> None:
         types: tuple[str, ...],
         ops: tuple[str, ...],
     ) -> None:
-        """Exactly what a commit changed against its first parent, with before and after.
+        """Show exactly what a commit changed against its first parent, with before and after.
 
         \b
         omnigraph commit changes 01J... --store ./people --kind node --op update
@@ -319,7 +319,7 @@ def _register_diff(cli: click.Group) -> None:
         types: tuple[str, ...],
         ops: tuple[str, ...],
     ) -> None:
-        """What changed from A to B: branches, tags, commit ids or branch~N.
+        """Show what changed from A to B: branches, tags, commit ids or branch~N.
 
         \b
         omnigraph diff main review --store ./people
@@ -372,7 +372,7 @@ def _register_blame(cli: click.Group) -> None:
         as_of: str | None,
         uri: str | None,
     ) -> None:
-        """Which commit gave each property of an entity its value. What a merge brought is followed to the commit that set it.
+        """Show which commit set each property of an entity. What a merge brought is followed to the commit that set it.
 
         \b
         omnigraph blame Person ada ./people
@@ -436,7 +436,7 @@ def _register_revert(cli: click.Group) -> None:
         interactive: bool,
         commit: str,
     ) -> None:
-        """Take back what one commit changed, as a new commit. What was changed since conflicts as in a merge. Exit code 1 on
+        """Take back what one commit changed, as a new commit. What has changed since then conflicts as in a merge. Exit code 1 on
         conflicts.
 
         \b
@@ -491,7 +491,7 @@ def _register_feed(group: click.Group) -> None:
         types: tuple[str, ...],
         ops: tuple[str, ...],
     ) -> None:
-        """The changes since a cursor, block by block, and the next cursor.
+        """Read the changes since a cursor, block by block, and the next cursor.
 
         \b
         omnigraph changes poll --store ./people --start beginning

@@ -135,13 +135,13 @@ def register(cli: click.Group) -> None:
 
     @command(policy, "explain", graph=False)
     @click.option("--actor", metavar="ACTOR", help="Who.")
-    @click.option("--action", metavar="ACTION", help="What.")
+    @click.option("--action", metavar="ACTION", help="The action to decide about.")
     @click.option("--branch", metavar="BRANCH", help="The branch that is read or written.")
     @click.option(
         "--target-branch", metavar="BRANCH", help="The branch that is made, removed, merged into or migrated."
     )
     @click.option("--query", metavar="NAME", help="The stored query.")
-    @click.option("--matrix", is_flag=True, help="Everybody and every action instead.")
+    @click.option("--matrix", is_flag=True, help="Show every actor and every action instead.")
     @_policy_options
     def explain(
         settings: Settings,
@@ -154,7 +154,7 @@ def register(cli: click.Group) -> None:
         matrix: bool,
         **where: Any,
     ) -> None:
-        """What the policy says, and why: the rule that allows it, or the nearest rule and what it lacks.
+        """Show what the policy says, and why: the rule that allows it, or the nearest rule and what it lacks.
 
         \b
         omnigraph policy explain --cluster ./company --actor ada --action change --branch main

@@ -20,7 +20,7 @@ def register(cli: click.Group) -> None:
 
     @command(recovery, "list")
     def list_prepared(settings: Settings, out: Output) -> None:
-        """Prepared loads, oldest first.
+        """List prepared loads, oldest first.
 
         \b
         omnigraph recovery list --store ./people
@@ -68,7 +68,7 @@ def register(cli: click.Group) -> None:
     @command(recovery, "discard")
     @click.argument("commit")
     def discard(settings: Settings, out: Output, commit: str) -> None:
-        """Forget a prepared write.
+        """Discard a prepared load.
 
         \b
         omnigraph recovery discard 01J... --store ./people

@@ -34,7 +34,7 @@ def register(cli: click.Group) -> None:
     @revision_options
     @uri_argument
     def show(settings: Settings, out: Output, revision: str, as_of: str | None, uri: str | None) -> None:
-        """The schema of a revision, as it was written.
+        """Show the schema of a revision, as it was written.
 
         \b
         omnigraph schema show ./people
@@ -110,7 +110,7 @@ def register(cli: click.Group) -> None:
         branch: str,
         uri: str | None,
     ) -> None:
-        """What changing to another schema would do, step by step. Exit code 1 if a step is not supported or a query breaks.
+        """Show what changing to another schema would do, step by step. Exit code 1 if a step is not supported or a query breaks.
 
         \b
         omnigraph schema plan ./people --schema people-v2.pg
@@ -142,7 +142,7 @@ def register(cli: click.Group) -> None:
     @click.argument("a")
     @click.argument("b")
     def diff(settings: Settings, out: Output, a: str, b: str) -> None:
-        """The steps from the schema of one revision to that of another, or to a .pg file.
+        """Show the steps from the schema of one revision to that of another, or to a .pg file.
 
         \b
         omnigraph schema diff main~3 main --store ./people

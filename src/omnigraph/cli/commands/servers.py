@@ -38,7 +38,7 @@ def register(cli: click.Group) -> None:
 
     @command(graphs, "list", graph=False, served=True)
     def list_graphs(settings: Settings, out: Output) -> None:
-        """The graphs that a server has, and where each is kept.
+        """List the graphs of a server, and where each is kept.
 
         \b
         omnigraph graphs list --server production
@@ -57,7 +57,7 @@ def _register_login(cli: click.Group) -> None:
     @click.option("--token", metavar="TOKEN", help="The token; without it, it is read from standard input.")
     @click.argument("name")
     def login(settings: Settings, out: Output, token: str | None, name: str) -> None:
-        """Keep the token of a server of the config file. Only its owner can read the file.
+        """Store the token for a server of the config file. Only you can read the file it is kept in.
 
         A token on the command line is seen by everybody who can list processes: give it on standard input, or when asked.
 
@@ -106,7 +106,7 @@ def _token() -> str:
 def _register_profile(group: click.Group) -> None:
     @command(group, "list", graph=False)
     def list_profiles(settings: Settings, out: Output) -> None:
-        """The profiles, by name.
+        """List the profiles, by name.
 
         \b
         omnigraph profile list
@@ -125,7 +125,7 @@ def _register_profile(group: click.Group) -> None:
     @command(group, "show", graph=False)
     @click.argument("name", required=False)
     def show(settings: Settings, out: Output, name: str | None) -> None:
-        """One profile; without a name, the one in use (OMNIGRAPH_PROFILE).
+        """Show one profile; without a name, the one in use (OMNIGRAPH_PROFILE).
 
         \b
         omnigraph profile show production

@@ -109,7 +109,7 @@ def _register_storage(cli: click.Group) -> None:
     @branch_option
     @uri_argument
     def storage(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
-        """What each type takes up, what cleanup could reclaim, and what each branch and tag alone keeps.
+        """Show how much space each type takes, what cleanup could reclaim, and what each branch and tag keeps on its own.
 
         \b
         omnigraph storage ./people
