@@ -40,6 +40,7 @@ def test_the_verbs_are_these() -> None:
                 "demo",
                 "shell",
                 "sql",
+                "picture",
                 "warm-up",
                 "version",
                 "verify",

@@ -115,6 +115,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "explain": (lambda g, t: g.explain(QUERIES, name="everyone"), READ_MAIN),
     "sql": (lambda g, t: g.sql("SELECT 1 AS n"), READ_MAIN),
     "duckdb": (lambda g, t: g.duckdb().close(), READ_MAIN),
+    "picture": (lambda g, t: g.picture(), READ_MAIN),
     "entity": (lambda g, t: g.entity("Person", "Ada"), READ_MAIN),
     "blame": (lambda g, t: g.blame("Person", "Ada"), READ_MAIN),
     "history": (lambda g, t: g.history("Person", "Ada"), READ_MAIN),

@@ -76,6 +76,7 @@ HOSTILE: list[Any] = [
 ]
 RIGHT: dict[str, Any] = {
     "gq": READ,
+    "text": "SELECT 1 AS n",
     "schema": SCHEMA,
     "queries": "tests/language/query",
     "type": "Person",

@@ -127,7 +127,7 @@ def test_the_parts_of_a_graph() -> None:
         "snapshot",
         "spark",
     ]
-    reading += ["sql", "duckdb"]
+    reading += ["sql", "duckdb", "picture"]
     writing = ["begin", "embed", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
     history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance", "revert", "reset"]

@@ -21,6 +21,7 @@ REFUSED: Mapping[str, str] = {
     "as_": "the actor of a served graph is that of its token",
     "id": "a server names its graphs; only storage has the graph's own id",
     "embed": _STORAGE,
+    "picture": _STORAGE,
     "sql": _SQL,
     "duckdb": _SQL,
     "blame": "a server tells the versions of an entity: ask history",

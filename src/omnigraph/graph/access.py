@@ -235,6 +235,7 @@ GRAPH: Mapping[str, Asks] = {
         [
             "explain",
             "sql",
+            "picture",
             "duckdb",
             "entity",
             "blob",

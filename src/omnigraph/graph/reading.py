@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from omnigraph.deadlines import Cancellation, Deadline
-from omnigraph.errors import UsageError
+from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.snapshots import GraphSnapshot, snapshot_of
 from omnigraph.graph.state import GraphState
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.frames import GraphTables
     from omnigraph.maintenance.indexes import IndexState
     from omnigraph.pipeline.choices import FileFormat, StreamFormat
-    from omnigraph.read import Blob, Explanation, Result, SqlResult
+    from omnigraph.read import Blob, Explanation, Picture, Result, SqlResult
 
 
 @names_damage
@@ -130,6 +130,36 @@ class ReadMethods(GraphState):
         from omnigraph.read import open_duckdb
 
         return open_duckdb(self._view(revision, as_of))
+
+    def picture(
+        self,
+        type: str | None = None,
+        id: str | None = None,
+        *,
+        hops: int = 1,
+        limit: int = 50,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+    ) -> Picture:
+        """A drawing of the schema or, with a type and an id, of a node and what `hops` edges reach from it, `limit` nodes at most.
+        NotFound when the node is not there. A notebook shows it; `save` writes SVG, HTML, Mermaid or DOT.
+
+        >>> assert len(g.picture().nodes) == 2
+        >>> g.picture("Person", "Ada", hops=2).save("around-ada.html")
+        """
+        from omnigraph.read import node_picture, schema_picture
+
+        if (type is None) != (id is None):
+            raise UsageError("a node has a type and an id", hint='g.picture("Person", "ada")')
+        if hops < 1 or limit < 1:
+            raise UsageError("a picture has at least one hop and one node")
+        view = self._view(revision, as_of)
+        if type is None or id is None:
+            return schema_picture(view.catalog, f"the schema of {revision}")
+        found = node_picture(view, type, id, hops, limit)
+        if found is None:
+            raise NotFound(f"there is no {type} '{id}'")
+        return found
 
     def export(
         self,

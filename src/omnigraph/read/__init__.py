@@ -6,6 +6,7 @@ from omnigraph.read.blobs import Blob, blob
 from omnigraph.read.entities import entity
 from omnigraph.read.execution import matched_rows, run_read
 from omnigraph.read.explain import Explanation, InputColumns, explain
+from omnigraph.read.pictures.picture import Picture, PictureEdge, PictureNode, node_picture, schema_picture
 from omnigraph.read.result import Result, Rows, Timing
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
@@ -24,6 +25,9 @@ __all__ = [
     "InputColumns",
     "Mode",
     "NodeInput",
+    "Picture",
+    "PictureEdge",
+    "PictureNode",
     "RelationalQuery",
     "Result",
     "Rows",
@@ -40,7 +44,9 @@ __all__ = [
     "index_specs",
     "index_state",
     "matched_rows",
+    "node_picture",
     "open_duckdb",
     "run_read",
     "run_sql",
+    "schema_picture",
 ]

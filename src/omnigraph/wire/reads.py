@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
-    from omnigraph.read import Explanation, Result, SqlResult, Step
+    from omnigraph.read import Explanation, Picture, Result, SqlResult, Step
 
 
 def result_json(result: Result, *, revision: str, as_of: str | None) -> JsonObject:
@@ -31,6 +31,21 @@ def _step_json(step: Step) -> JsonObject:
         "rows": step.rows,
         "ms": None if step.seconds is None else round(step.seconds * 1_000, 3),
         "note": step.note,
+    }
+
+
+def picture_json(picture: Picture) -> JsonObject:
+    """{title, nodes: [{type, id?, lines}], edges: [{type, source, target, count}], left_out}."""
+    return {
+        "title": picture.title,
+        "nodes": [
+            present({"type": node.type_name, "id": node.id, "lines": list(node.lines)}) for node in picture.nodes
+        ],
+        "edges": [
+            {"type": edge.type_name, "source": edge.source, "target": edge.target, "count": edge.count}
+            for edge in picture.edges
+        ],
+        "left_out": picture.left_out,
     }
 
 

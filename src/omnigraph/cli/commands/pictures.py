@@ -1,0 +1,61 @@
+"""picture: the schema, or what stands around a node, drawn."""
+
+from __future__ import annotations
+
+import click
+
+from omnigraph.cli.options import command, revision_options
+from omnigraph.cli.output import Output
+from omnigraph.cli.settings import Settings
+from omnigraph.errors import UsageError
+
+PICTURE_FORMATS = ("svg", "html", "mermaid", "dot")
+
+
+def register(cli: click.Group) -> None:
+    @command(cli, "picture")
+    @click.argument("type_name", required=False, metavar="[TYPE")
+    @click.argument("entity_id", required=False, metavar="ID]")
+    @click.option("--hops", type=click.IntRange(1, 6), default=1, show_default=True, help="How far from the node.")
+    @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Nodes at most.")
+    @revision_options
+    @click.option(
+        "--format", type=click.Choice(PICTURE_FORMATS), help="Default: mermaid; with --output, by the file's name."
+    )
+    @click.option("--output", "--out", "target", metavar="FILE", help="Write it to a file: .svg, .html, .mmd, .dot.")
+    @click.option("--force", is_flag=True, help="Replace a file that exists.")
+    def picture(
+        settings: Settings,
+        out: Output,
+        type_name: str | None,
+        entity_id: str | None,
+        hops: int,
+        limit: int,
+        revision: str,
+        as_of: str | None,
+        format: str | None,
+        target: str | None,
+        force: bool,
+    ) -> None:
+        """Draw the schema or, with a type and an id, a node and what stands around it.
+
+        SVG and HTML need nothing else to be looked at; Mermaid is for Markdown pages, DOT for Graphviz.
+
+        \b
+        omnigraph picture --store ./people --output schema.svg
+        omnigraph picture Person ada --store ./people --hops 2 --output ada.html
+        omnigraph picture Person ada --store ./people --format mermaid
+
+        \b
+        JSON: {title, nodes: [{type, id?, lines}], edges: [{type, source, target, count}], left_out, output?}
+        """
+        from omnigraph.wire.reads import picture_json
+
+        if (type_name is None) != (entity_id is None):
+            raise UsageError("a node has a type and an id", hint="omnigraph picture Person ada")
+        made = settings.open().picture(type_name, entity_id, hops=hops, limit=limit, revision=revision, as_of=as_of)
+        if target is not None:
+            made.save(target, format=format, force=force)  # type: ignore[arg-type]
+            out.done(picture_json(made) | {"output": target}, f"drew {made.title} to {target}")
+            return
+        out.show(picture_json(made), made.to_text(format or "mermaid").rstrip("\n"))  # type: ignore[arg-type]

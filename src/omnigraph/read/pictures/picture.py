@@ -1,0 +1,228 @@
+"""What a picture shows, before it is drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.errors import UsageError
+from omnigraph.language.catalog import Catalog, NodeType
+from omnigraph.storage.outputs import outputs
+from omnigraph.values.json_values import json_value
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PictureFormat = Literal["svg", "html", "mermaid", "dot"]
+FORMATS: Mapping[str, PictureFormat] = {
+    "svg": "svg",
+    "html": "html",
+    "mmd": "mermaid",
+    "mermaid": "mermaid",
+    "dot": "dot",
+    "gv": "dot",
+}
+"""By how the name of a file ends."""
+MAX_LINES = 12
+"""Properties that a box shows."""
+MAX_TEXT = 48
+"""Characters of a line in a box."""
+
+
+@dataclass(frozen=True)
+class PictureNode:
+    """A box: a type of the schema, or a node with its `id`.
+
+    >>> assert (around.nodes[0].type_name, around.nodes[0].id) == ("Person", "Ada")
+    """
+
+    type_name: str
+    id: str | None
+    lines: tuple[str, ...]
+    """Properties, a line each."""
+
+
+@dataclass(frozen=True)
+class PictureEdge:
+    """An arrow from one box to another, by their places among the boxes; it stands for `count` edges of one type."""
+
+    source: int
+    target: int
+    type_name: str
+    count: int = 1
+
+    @property
+    def label(self) -> str:
+        """What stands beside the arrow."""
+        return self.type_name if self.count == 1 else f"{self.type_name} ×{self.count}"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing of a schema, or of what stands around a node. A notebook shows it.
+
+    >>> around = g.picture("Person", "Ada")
+    >>> around.save("ada.svg")
+    >>> assert around.to_mermaid().startswith("flowchart LR")
+    """
+
+    title: str
+    nodes: tuple[PictureNode, ...]
+    edges: tuple[PictureEdge, ...]
+    left_out: int = 0
+    """Nodes that there was no room for, as far as they were met."""
+
+    def __repr__(self) -> str:
+        return f"<Picture of {self.title}: {len(self.nodes)} boxes, {len(self.edges)} arrows>"
+
+    def _repr_svg_(self) -> str:
+        """In a notebook: the drawing."""
+        return self.to_svg()
+
+    def to_svg(self) -> str:
+        """A drawing that needs nothing else: no fonts, no scripts. The same picture is always drawn the same."""
+        from omnigraph.read.pictures.svg import svg_text
+
+        return svg_text(self)
+
+    def to_html(self) -> str:
+        """A page with the drawing in it."""
+        from omnigraph.read.pictures.svg import html_text
+
+        return html_text(self)
+
+    def to_mermaid(self) -> str:
+        """Text for Mermaid, which Markdown pages draw."""
+        from omnigraph.read.pictures.texts import mermaid_text
+
+        return mermaid_text(self)
+
+    def to_dot(self) -> str:
+        """Text for Graphviz."""
+        from omnigraph.read.pictures.texts import dot_text
+
+        return dot_text(self)
+
+    def to_text(self, format: PictureFormat) -> str:
+        """The picture in one of its formats: svg, html, mermaid or dot."""
+        made = {"svg": self.to_svg, "html": self.to_html, "mermaid": self.to_mermaid, "dot": self.to_dot}
+        if format not in made:
+            raise UsageError(f"'{format}' is not a format of pictures", hint=f"one of {', '.join(made)}")
+        return made[format]()
+
+    def save(self, target: str | Path, *, format: PictureFormat | None = None, force: bool = False) -> None:
+        """Write it to a file, in the format that the file's name ends with, or in another one. AlreadyExists for a file that is there,
+        unless `force` replaces it."""
+        chosen = format or FORMATS.get(str(target).rpartition(".")[2].lower())
+        if chosen is None:
+            raise UsageError(
+                f"'{target}' does not say its format",
+                hint=f"a name that ends with {', '.join(f'.{each}' for each in FORMATS)}",
+            )
+        text = self.to_text(chosen)
+        with outputs([target], {}, replace=force) as (file,), file.open() as out:
+            out.write(text.encode())
+
+
+def schema_picture(catalog: Catalog, title: str) -> Picture:
+    """Node types as boxes, edge types as arrows."""
+    boxes = tuple(PictureNode(node.name, None, _declared(node)) for node in catalog.nodes.values())
+    places = {box.type_name: place for place, box in enumerate(boxes)}
+    arrows = [PictureEdge(places[edge.source], places[edge.target], edge.name) for edge in catalog.edges.values()]
+    return Picture(title, boxes, tuple(arrows))
+
+
+def node_picture(view: View, type_name: str, id: str, hops: int, limit: int) -> Picture | None:
+    """A node and those that some hops reach, nearest first; None when the node is not there."""
+    if type_name not in view.catalog.nodes:
+        known = ", ".join(view.catalog.nodes)
+        raise UsageError(f"the schema has no node type '{type_name}'", hint=f"its node types: {known}")
+    if not _rows(view, type_name, [id]):
+        return None
+    met: dict[tuple[str, str], int] = {(type_name, id): 0}
+    arrows: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {}
+    left_out: set[tuple[str, str]] = set()
+    frontier = [(type_name, id)]
+    for _ in range(hops):
+        following: list[tuple[str, str]] = []
+        for key, ends in _edges_of(view, frontier):
+            unknown = [end for end in ends if end not in met]
+            if unknown and len(met) >= limit:
+                left_out.update(unknown)
+                continue
+            for end in unknown:
+                met[end] = len(met)
+                following.append(end)
+            arrows[key] = ends
+        frontier = following
+    for key, ends in _edges_of(view, frontier):
+        if all(end in met for end in ends):
+            arrows[key] = ends
+    counted = Counter((met[source], met[target], key[0]) for key, (source, target) in arrows.items())
+    drawn = tuple(PictureEdge(*ends, count) for ends, count in sorted(counted.items()))
+    return Picture(f"{type_name} {id}", _boxes(view, met), drawn, len(left_out))
+
+
+def _edges_of(
+    view: View, nodes: list[tuple[str, str]]
+) -> list[tuple[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]]]:
+    """The edges at some nodes, by (type, id), with both ends; types by name, edges by id."""
+    found = {}
+    for edge in sorted(view.catalog.edges.values(), key=lambda edge: edge.name):
+        table = view.table(edge.table_key)
+        if table is None:
+            continue
+        for column, end_type in (("src", edge.source), ("dst", edge.target)):
+            ids = [id for type_name, id in nodes if type_name == end_type]
+            if not ids:
+                continue
+            rows: pa.Table = table.lookup(column, ids, ["id", "src", "dst"])
+            columns = [rows.column(name).to_pylist() for name in ("id", "src", "dst")]
+            for id, source, target in zip(*columns, strict=True):
+                found[(edge.name, id)] = ((edge.source, source), (edge.target, target))
+    return sorted(found.items())
+
+
+def _boxes(view: View, met: Mapping[tuple[str, str], int]) -> tuple[PictureNode, ...]:
+    values = {}
+    for type_name in {type_name for type_name, _ in met}:
+        for row in _rows(view, type_name, [id for name, id in met if name == type_name]):
+            values[type_name, row["id"]] = row
+    return tuple(PictureNode(name, id, _held(values.get((name, id), {}))) for name, id in met)
+
+
+def _rows(view: View, type_name: str, ids: list[str]) -> list[dict[str, object]]:
+    from omnigraph.read.entities import object_fields
+
+    table = view.table(f"node:{type_name}")
+    if table is None:
+        return []
+    rows: list[dict[str, object]] = table.lookup("id", ids, ["id", *object_fields(view, [type_name])]).to_pylist()
+    return rows
+
+
+def _held(row: Mapping[str, object]) -> tuple[str, ...]:
+    lines = [f"{name}: {_shown(value)}" for name, value in row.items() if name != "id" and value is not None]
+    return _few([line for line in lines if line != f"name: {row.get('id')}"])
+
+
+def _shown(value: object) -> str:
+    import json
+
+    shown = json_value(value)
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+
+
+def _declared(entity: NodeType) -> tuple[str, ...]:
+    return _few(
+        [f"{each.name}: {each.type}{' @key' * (each.name in entity.key)}" for each in entity.properties.values()]
+    )
+
+
+def _few(lines: list[str]) -> tuple[str, ...]:
+    shown = [line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…" for line in lines[:MAX_LINES]]
+    return (*shown, f"… {len(lines) - MAX_LINES} more") if len(lines) > MAX_LINES else tuple(shown)

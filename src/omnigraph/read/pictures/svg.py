@@ -1,0 +1,98 @@
+"""Pictures as SVG, and as a page with one."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from html import escape
+
+from omnigraph.read.pictures.layout import placed
+from omnigraph.read.pictures.picture import Picture
+from omnigraph.read.pictures.texts import one_line, titled
+
+LETTER, LINE, PADDING, MARGIN = 7.3, 17.0, 10.0, 24.0
+_FILLS = ("#e8f1fb", "#e9f7ec", "#fdf1e3", "#f6e9f8", "#fbe9ea", "#eef0f2", "#e6f6f6", "#fbf7dc")
+_STYLE = (
+    "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24}.t{font-weight:bold}"
+    ".e{fill:#57606a;font-size:11px}path{stroke:#57606a;fill:none}rect{stroke:#57606a}"
+)
+
+
+def svg_text(picture: Picture) -> str:
+    texts = [[one_line(text) for text in titled(node)] for node in picture.nodes]
+    sizes = [
+        (max(len(text) for text in lines) * LETTER + 2 * PADDING, len(lines) * LINE + 2 * PADDING - 4)
+        for lines in texts
+    ]
+    centres = placed(sizes, [(edge.source, edge.target) for edge in picture.edges])
+    types = {name: place for place, name in enumerate(dict.fromkeys(node.type_name for node in picture.nodes))}
+    boxes = []
+    for node, lines, (width, height), (x, y) in zip(picture.nodes, texts, sizes, centres, strict=True):
+        fill = _FILLS[types[node.type_name] % len(_FILLS)]
+        left, top = x - width / 2, y - height / 2
+        boxes.append(
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" fill="{fill}"/>'
+        )
+        for at, text in enumerate(lines):
+            kind = ' class="t"' if at == 0 else ""
+            baseline = top + PADDING + 9 + at * LINE
+            boxes.append(f'<text{kind} x="{left + PADDING:.1f}" y="{baseline:.1f}">{escape(text)}</text>')
+    arrows = _arrows(picture, sizes, centres)
+    room = [max((c[axis] + s[axis] / 2 for c, s in zip(centres, sizes, strict=True)), default=0) for axis in (0, 1)]
+    note = f"… {picture.left_out} more" if picture.left_out else ""
+    width, height = room[0] + 2 * MARGIN + 40, room[1] + 2 * MARGIN + 30
+    more = f'<text class="e" x="{MARGIN}" y="{height - 8:.1f}">{escape(note)}</text>' if note else ""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"><title>{escape(one_line(picture.title))}</title>'
+        f"<style>{_STYLE}</style>"
+        '<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<path d="M0 0 8 4 0 8z" fill="#57606a"/></marker></defs>'
+        f'<g transform="translate({MARGIN} {MARGIN})">{"".join(arrows)}{"".join(boxes)}</g>{more}</svg>\n'
+    )
+
+
+def html_text(picture: Picture) -> str:
+    title = escape(one_line(picture.title))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>\n'
+        f"<body>\n{svg_text(picture)}</body></html>\n"
+    )
+
+
+def _arrows(picture: Picture, sizes: list[tuple[float, float]], centres: list[tuple[float, float]]) -> list[str]:
+    """A curve and a label for each edge; those between the same two boxes bend by different amounts."""
+    drawn, seen = [], Counter[tuple[int, int]]()
+    for edge in picture.edges:
+        pair = (min(edge.source, edge.target), max(edge.source, edge.target))
+        number = seen[pair]
+        seen[pair] += 1
+        (x1, y1), (x2, y2) = centres[edge.source], centres[edge.target]
+        if edge.source == edge.target:
+            width, height = sizes[edge.source]
+            right, top, reach = x1 + width / 2, y1 - height / 2, 26 + 16 * number
+            path = f"M{right - 14:.1f} {top:.1f}C{right - 14:.1f} {top - reach:.1f} {right + reach:.1f} {top + 14:.1f} {right:.1f} {top + 14:.1f}"
+            where = (right + reach / 2 - 4, top - reach / 2 + 6)
+        else:
+            bend = (0, 1, -1)[number % 3] * (28.0 + 14 * (number // 3)) * (1 if edge.source < edge.target else -1)
+            length = math.hypot(x2 - x1, y2 - y1) or 1.0
+            middle = ((x1 + x2) / 2 - (y2 - y1) / length * bend, (y1 + y2) / 2 + (x2 - x1) / length * bend)
+            start = _border(centres[edge.source], sizes[edge.source], middle)
+            end = _border(centres[edge.target], sizes[edge.target], middle)
+            path = f"M{start[0]:.1f} {start[1]:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {end[0]:.1f} {end[1]:.1f}"
+            where = ((start[0] + 2 * middle[0] + end[0]) / 4, (start[1] + 2 * middle[1] + end[1]) / 4 - 4)
+        label = escape(one_line(edge.label))
+        drawn.append(f'<path d="{path}" marker-end="url(#a)"/>')
+        drawn.append(f'<text class="e" text-anchor="middle" x="{where[0]:.1f}" y="{where[1]:.1f}">{label}</text>')
+    return drawn
+
+
+def _border(
+    centre: tuple[float, float], size: tuple[float, float], towards: tuple[float, float]
+) -> tuple[float, float]:
+    """Where the way from the middle of a box leaves it."""
+    dx, dy = towards[0] - centre[0], towards[1] - centre[1]
+    if not dx and not dy:
+        return centre
+    share = min(size[0] / 2 / abs(dx) if dx else math.inf, size[1] / 2 / abs(dy) if dy else math.inf, 1.0)
+    return centre[0] + dx * share, centre[1] + dy * share

@@ -1,0 +1,50 @@
+"""Pictures as text for other programs that draw. Whatever stands in the data is text there, never a word of their languages."""
+
+from __future__ import annotations
+
+from omnigraph.read.pictures.picture import Picture, PictureNode
+
+
+def mermaid_text(picture: Picture) -> str:
+    lines = ["flowchart LR"]
+    lines += [f'  n{place}["{_mermaid(node)}"]' for place, node in enumerate(picture.nodes)]
+    lines += [f'  n{edge.source} -- "{_entities(edge.label)}" --> n{edge.target}' for edge in picture.edges]
+    if picture.left_out:
+        lines.append(f'  more["… {picture.left_out} more"]')
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid(node: PictureNode) -> str:
+    return "<br/>".join(_entities(text) for text in titled(node))
+
+
+def _entities(text: str) -> str:
+    """Letters, digits and blanks as they are, everything else by its number: Mermaid has too many words and marks to name."""
+    return "".join(each if each.isalnum() or each in " _-:.,@×" else f"#{ord(each)};" for each in one_line(text))
+
+
+def dot_text(picture: Picture) -> str:
+    lines = ["digraph {", "  rankdir=LR;", "  node [shape=box];"]
+    for place, node in enumerate(picture.nodes):
+        label = "\\n".join(_quoted(text) for text in titled(node))
+        lines.append(f'  n{place} [label="{label}"];')
+    lines += [f'  n{edge.source} -> n{edge.target} [label="{_quoted(edge.label)}"];' for edge in picture.edges]
+    if picture.left_out:
+        lines.append(f'  more [label="… {picture.left_out} more", shape=plaintext];')
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def titled(node: PictureNode) -> list[str]:
+    """The lines of a box, its title first."""
+    return [node.type_name if node.id is None else f"{node.type_name} {node.id}", *node.lines]
+
+
+def one_line(text: str) -> str:
+    """Text without what ends a line, controls a terminal, or may not stand in XML."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else " " for each in text)
