@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
+from omnigraph.errors import AlreadyExists, InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
 
 if TYPE_CHECKING:
     from omnigraph import Result, SqlResult
@@ -191,6 +191,15 @@ def age_text(at: dt.datetime) -> str:
         if seconds >= length:
             return f"{counted(int(seconds // length), unit, unit + 's')} ago"
     return "just now"
+
+
+def write_new(path: str, text: str) -> None:
+    """AlreadyExists when there is a file: what a user has corrected is not written over."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise AlreadyExists(f"{path} already exists", hint="choose another name, or remove it") from None
 
 
 def counted(number: int, singular: str, plural: str) -> str:

@@ -239,7 +239,7 @@ def _register_import(cli: click.Group) -> None:
         if receipt is None:
             out.show(value, inferred.schema.rstrip("\n"))
             return
-        counts = [f"  {key.partition(':')[2]}: {count:,}" for key, count in receipt.loaded.items()]
+        counts = _by_type(receipt)
         out.done(value | {"load": load_json(uri, receipt)}, "\n".join([_loaded_text(uri, receipt, rejects), *counts]))
 
 
@@ -279,12 +279,17 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
     return text
 
 
+def _by_type(receipt: LoadReceipt) -> list[str]:
+    """How many entities of each type the input has: nodes, then edges, by name."""
+    ordered = sorted(receipt.loaded.items(), key=lambda each: (each[0].startswith("edge:"), each[0]))
+    return [f"  {key.partition(':')[2]}: {count:,}" for key, count in ordered]
+
+
 def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
     """What a dry run found."""
     entities = counted(receipt.total_entities, "entity", "entities")
     changes = ", ".join(f"{count} {word}" for word, count in asdict(receipt.total).items() if count)
-    accepted = [f"  {key.partition(':')[2]}: {counts.loaded:,}" for key, counts in receipt.types.items()]
-    accepted = [f"accepted: {entities}" + (f" ({changes})" if changes else ""), *accepted]
+    accepted = [f"accepted: {entities}" + (f" ({changes})" if changes else ""), *_by_type(receipt)]
     into = f"branch {receipt.branch} of {address}"
     if not receipt.refusals:
         return "\n".join([f"dry run: nothing was written; {into} would take everything", *accepted])

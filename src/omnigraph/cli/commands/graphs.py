@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
-from omnigraph.cli.output import Output
+from omnigraph.cli.output import Output, write_new
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,18 +26,27 @@ def register(cli: click.Group) -> None:
         help="Guess the schema from this file or folder of data; may repeat.",
     )
     @click.option("--key", multiple=True, metavar="TYPE.COLUMN", help="With --from: a key that is known; may repeat.")
+    @click.option(
+        "--map-file", metavar="FILE", help="With --from: write what each file holds here, for 'load --map-file'."
+    )
     @click.argument("uri")
     def init(
-        settings: Settings, out: Output, schema: str | None, data: tuple[str, ...], key: tuple[str, ...], uri: str
+        settings: Settings,
+        out: Output,
+        schema: str | None,
+        data: tuple[str, ...],
+        key: tuple[str, ...],
+        map_file: str | None,
+        uri: str,
     ) -> None:
         """Make a new graph with a schema, or with one that is guessed from data. A place that holds a graph already is refused.
 
-        The data is not loaded: 'import' does both.
+        The data is not loaded: 'load' does it, with the map file, and 'import' does both at once.
 
         \b
         omnigraph init --schema people.pg ./people
         omnigraph init --schema people.pg s3://bucket/people
-        omnigraph init ./ports --from ports.csv --from calls.csv --key Port.code
+        omnigraph init ./ports --from ports.csv --from calls.csv --key Port.code --map-file ports.json
 
         \b
         JSON: {uri, graph_id}
@@ -49,14 +58,23 @@ def register(cli: click.Group) -> None:
 
         if (schema is None) == (not data):
             raise click.UsageError("give the schema with --schema FILE, or data to guess it from with --from PATH")
-        if key and schema is not None:
-            raise click.UsageError("--key goes with --from")
+        if (key or map_file) and schema is not None:
+            raise click.UsageError("--key and --map-file go with --from")
         settings.announce("init", uri)
-        text = Path(schema) if schema is not None else infer_schema(list(data), key=list(key)).schema
-        graph = init_graph(settings.uri(uri), text, actor=settings.actor)
+        done = f"initialized {uri}"
         if schema is not None:
+            graph = init_graph(settings.uri(uri), Path(schema), actor=settings.actor)
             settings.warn_about_schema(schema, is_first=True)
-        out.done({"uri": uri, "graph_id": graph.id}, f"initialized {uri}")
+        else:
+            guessed = infer_schema(list(data), key=list(key))
+            graph = init_graph(settings.uri(uri), guessed.schema, actor=settings.actor)
+            if map_file is not None:
+                write_new(map_file, guessed.map_json())
+                done += (
+                    f" and wrote {map_file}; load the data with: omnigraph load {uri} --data {' --data '.join(data)} "
+                )
+                done += f"--map-file {map_file} --mode append"
+        out.done({"uri": uri, "graph_id": graph.id}, done)
 
     @command(cli, "snapshot", served=True)
     @revision_options

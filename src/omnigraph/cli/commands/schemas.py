@@ -7,18 +7,8 @@ from pathlib import Path
 import click
 
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
-from omnigraph.cli.output import Output
+from omnigraph.cli.output import Output, write_new
 from omnigraph.cli.settings import Settings
-from omnigraph.errors import AlreadyExists
-
-
-def _write_new(path: str, text: str) -> None:
-    """AlreadyExists when there is a file: what a user has corrected is not written over."""
-    try:
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise AlreadyExists(f"{path} already exists", hint="choose another name, or remove it") from None
 
 
 def register(cli: click.Group) -> None:
@@ -87,7 +77,7 @@ def register(cli: click.Group) -> None:
         value = {"schema_source": inferred.schema, "map": inferred.map, "files": list(inferred.files)}
         for path, text in ((target, inferred.schema), (map_file, inferred.map_json())):
             if path is not None:
-                _write_new(path, text)
+                write_new(path, text)
         if target is None:
             out.show(value, inferred.schema.rstrip("\n"))
         else:
