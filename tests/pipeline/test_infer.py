@@ -64,6 +64,7 @@ def test_types_are_those_that_every_value_has(tmp_path: Path) -> None:
     assert "'zip': digits with leading zeros are codes, so text" in inferred.schema
     assert "'kind': 2 different words in 30 values" in inferred.schema
     assert "Every row was looked at: 30." in inferred.schema
+    assert "// No two rows share 'whole', 'zip', 'mixed' either (--key Thing.column, or @unique)." in inferred.schema
     assert loaded(inferred, tmp_path / "g")[1].total_entities == 30
 
 

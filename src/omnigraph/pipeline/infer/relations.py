@@ -30,6 +30,8 @@ _KEY_WORDS = (
 _REFERENCE_WORDS = frozenset([*_KEY_WORDS, "ref", "fk", "uid"])
 _SELF_WORDS = frozenset(["parent", "manager", "boss", "reply", "previous", "next", "original", "predecessor"])
 _ENDS = (("from", "to"), ("src", "dst"), ("source", "target"), ("start", "end"))
+MIN_ROWS_OF_OTHERS = 20
+"""In fewer rows many columns are unique by chance."""
 MIN_MATCHES = 2
 """So many different values of a column whose name says nothing must be those of a key."""
 
@@ -124,6 +126,18 @@ def _can_be_key(column: Column) -> bool:
     type = column.guess.type
     is_plain = column.guess.format is None and not column.guess.nulls
     return column.is_unique and is_plain and type.scalar in KEY_SCALARS and not type.is_list and not type.enum
+
+
+def other_keys(table: FoundTable, key: Key | None) -> list[str]:
+    """Columns beside the key that no two rows share; of few rows that means nothing."""
+    if table.rows < MIN_ROWS_OF_OTHERS:
+        return []
+    taken = () if key is None else key.columns
+    return [
+        name
+        for name, column in table.columns.items()
+        if name not in taken and name not in table.left_out and name not in table.references and _can_be_key(column)
+    ]
 
 
 def _is_key(table: FoundTable, columns: tuple[str, ...]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from omnigraph.pipeline.infer.drafting import DraftEdge, DraftNode, DraftProperty, Drafts
 from omnigraph.pipeline.infer.found_tables import FoundTable
+from omnigraph.pipeline.infer.relations import other_keys
 from omnigraph.records.documents import NUMBER
 
 MAX_OTHERS = 5
@@ -46,6 +47,10 @@ def _node(node: DraftNode) -> Iterator[str]:
     if node.key is None:
         ids = "their number is their id" if node.needs_id and node.table.id_column else "each gets a new id"
         yield f"// No key: no column looks like one (--key {node.name}.column); rows have no name of their own, so {ids}."
+    others = other_keys(node.table, node.key)[:MAX_OTHERS]
+    if others:
+        shown = ", ".join(f"'{name}'" for name in others)
+        yield f"// No two rows share {_inline(shown)} either (--key {node.name}.column, or @unique)."
     if not node.properties:
         yield f"node {node.name} {{}}"
         return
