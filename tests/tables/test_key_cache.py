@@ -106,3 +106,14 @@ def test_a_fragment_that_lost_rows() -> None:
     assert keys.rows is not None
     assert keys.rows.column("n").to_pylist() == [2, 3, 5]
     assert keys.find("dst", ["it's 2", "nobody"]) == [0, 2]
+
+
+def test_fragments_of_single_rows_count_for_what_they_cost() -> None:
+    """Four columns of one row take about five kilobytes, of which their values are some bytes."""
+    cache = ByteCache(1_000_000)
+    keys = KeyCache(cache, "root")
+    for number in range(1_000):
+        keys.put("edges/E-1", ((f"{number}",), ""), FragmentKeys.of_written(rows(number), "identity"))
+    held = sum(keys.get("edges/E-1", ((f"{number}",), "")) is not None for number in range(1_000))
+    assert 100 < held < 250
+    assert cache.nbytes <= 1_000_000

@@ -26,6 +26,10 @@ MAX_WHOLE_BYTES = 64 * 1024
 """A smaller fragment is kept with all its columns by the process that wrote it."""
 BYTES_PER_KEY = 200
 """What a key costs in memory, about: its text, its place in a list and in a dictionary."""
+BYTES_PER_FRAGMENT = 400
+"""The objects of a fragment, about, however few its rows are."""
+BYTES_PER_COLUMN = 1_200
+"""A column that is kept whole, about, besides its values: most fragments of single rows are this and little else."""
 
 Content = tuple[tuple[str, ...], str]
 
@@ -54,8 +58,8 @@ class FragmentKeys:
 
     @property
     def nbytes(self) -> int:
-        keys = len(self.offsets) * (len(self.columns) or 1) * BYTES_PER_KEY
-        return keys + (0 if self.rows is None else int(self.rows.nbytes))
+        keys = BYTES_PER_FRAGMENT + len(self.offsets) * (len(self.columns) or 1) * BYTES_PER_KEY
+        return keys + (0 if self.rows is None else int(self.rows.nbytes) + self.rows.num_columns * BYTES_PER_COLUMN)
 
     def is_whole(self, row_identity: object) -> bool:
         """Whether these are whole rows of such a table."""
