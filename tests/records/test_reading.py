@@ -182,8 +182,13 @@ def test_reading_cells_by_columns_is_reading_row_by_row(key: str, data: st.DataO
     found = list(reader.read(pa.table(columns), lines))
     named = {target: columns[name] for target, name in by_rows._columns.items()}
     wanted = list(by_rows._by_rows(named, lines, is_name=False))
-    assert [repr(rows.rows.to_pylist()) for rows in found] == [repr(rows.rows.to_pylist()) for rows in wanted]
-    assert [(rows.lines, rows.explicit_ids) for rows in found] == [(rows.lines, rows.explicit_ids) for rows in wanted]
+
+    def by_line(several: list[Any]) -> str:
+        rows = (pair for each in several for pair in zip(each.lines.to_pylist(), each.rows.to_pylist(), strict=True))
+        return repr(sorted(rows, key=lambda pair: pair[0]))
+
+    assert by_line(found) == by_line(wanted)
+    assert sum(rows.explicit_ids for rows in found) == sum(rows.explicit_ids for rows in wanted)
     assert reader.rejects == by_rows.rejects
 
 
@@ -242,3 +247,28 @@ def test_typed_columns_are_never_rounded_or_cut(column: pa.Array, said: str) -> 
     reader = TabularReader(CATALOG, "node:A", ["k"], FRESH, text=False)
     assert list(reader.read(pa.table({"k": column}), pa.array([1]))) == []
     assert [reject.reason for reject in reader.rejects] == [said]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"k": "x"}, {"k": 5, "unknown": 1}], ids=["a value of another kind", "an unknown member"]
+)
+def test_a_bad_line_does_not_hold_up_the_good_ones(bad: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is refused is read line by line: rejects cost what they are, not what the file is."""
+    seen: list[bytes] = []
+    parsed = graph_batch.parsed_line
+    monkeypatch.setattr(graph_batch, "parsed_line", lambda line, *more: seen.append(line) or parsed(line, *more))
+    records = [bad if number % 10 == 3 else {"k": number} for number in range(2_000)]
+    block = "".join(f'{{"type":"A","data":{json.dumps(record)}}}\n' for record in records).encode()
+    reader = GraphBatchReader(CATALOG, FRESH)
+    typed = list(reader.read(block, 1))
+    assert (len(seen), len(reader.rejects), sum(len(rows.lines) for rows in typed)) == (200, 200, 1_800)
+
+
+def test_a_bad_cell_does_not_hold_up_the_good_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    row = TabularReader._row
+    monkeypatch.setattr(TabularReader, "_row", lambda self, cells, line: seen.append(line) or row(self, cells, line))
+    reader = TabularReader(CATALOG, "node:B", ["a", "n"], FRESH, text=True)
+    cells = pa.array(["x" if number % 10 == 3 else str(number % 50) for number in range(2_000)])
+    typed = list(reader.read(pa.table({"a": cells, "n": cells}), pa.array(range(2_000))))
+    assert (len(seen), len(reader.rejects), sum(len(rows.lines) for rows in typed)) == (200, 200, 1_800)

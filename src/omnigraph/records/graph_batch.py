@@ -76,8 +76,17 @@ class GraphBatchReader:
         return pc.and_(begins, pc.ends_with(texts, pattern="}\n"))
 
     def _columns(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
+        import pyarrow.compute as pc
+
         key = columns.entity.table_key
         rows = self._try(columns, texts, numbers)
+        for suspects in (columns.wrong_values, columns.unknown_members):
+            suspicious = suspects(texts, _joined(texts)) if rows is None else None
+            if suspicious is not None and 0 < (pc.sum(suspicious).as_py() or 0) < len(texts):
+                yield from self._one_by_one(texts.filter(suspicious), numbers.filter(suspicious))
+                rest = pc.invert(suspicious)
+                texts, numbers = texts.filter(rest), numbers.filter(rest)
+                rows = self._try(columns, texts, numbers)
         if rows is not None:
             self._misses[key] = 0
             yield rows

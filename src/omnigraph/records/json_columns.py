@@ -8,7 +8,9 @@ through `lines.record_row`, which says what is wrong, or accepts them after all.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.records.fresh_ids import FreshIds
@@ -16,7 +18,7 @@ from omnigraph.records.gathering import given_columns
 from omnigraph.records.ids import end_column, id_column, named_id_column
 from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, TypedRows, open_schema
 from omnigraph.values.columns import Doubtful, json_parser_type, parsed_column
-from omnigraph.values.types import Scalar
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,24 +54,29 @@ class TypeColumns:
             return self._typed(parsed, lines) if self.form.kind == "whole" else self._of_known(parsed, data, lines)
         raise Doubtful
 
-    def _parse(self, data: bytes, dates_as_text: bool) -> pa.Table:
-        import pyarrow as pa
+    def _parse(self, data: bytes, dates_as_text: bool, others: Literal["error", "infer"] = "error") -> pa.Table:
         import pyarrow.json as pj
 
         if not data.isascii():
             data.decode("utf-8")
+        return pj.read_json(
+            io.BytesIO(data),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pj.ParseOptions(
+                explicit_schema=self._members(dates_as_text), unexpected_field_behavior=others
+            ),
+        )
+
+    def _members(self, dates_as_text: bool) -> pa.Schema:
+        import pyarrow as pa
+
         fields = [pa.field("id", pa.string())]
         for property in self.entity.properties.values():
             fields.append(pa.field(property.name, json_parser_type(property.type, dates_as_text=dates_as_text)))
         members = [pa.field(self._member, pa.string())]
         if isinstance(self.entity, EdgeType):
             members += [pa.field("from", pa.string()), pa.field("to", pa.string())]
-        schema = pa.schema([*members, pa.field("data", pa.struct(fields))])
-        return pj.read_json(
-            io.BytesIO(data),
-            read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
-        )
+        return pa.schema([*members, pa.field("data", pa.struct(fields))])
 
     def _typed(self, parsed: pa.Table, lines: pa.Int64Array) -> TypedRows:
         import pyarrow as pa
@@ -87,6 +94,39 @@ class TypeColumns:
         columns["id"], explicit_ids = id_column(self.entity, data.field(0), columns, lines, self.fresh)
         ordered = [columns[field.name] for field in self.schema]
         return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
+
+    def wrong_values(self, texts: pa.Array, data: bytes) -> pa.BooleanArray:
+        """Lines with a value of another kind than its property's: told by the character that it begins with."""
+        import pyarrow.compute as pc
+
+        return pc.match_substring_regex(texts, self._wrong_starts)
+
+    def unknown_members(self, texts: pa.Array, data: bytes) -> pa.BooleanArray | None:
+        """Lines that have members which no line of this type has; None when the parser cannot tell."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        try:
+            parsed = self._parse(data, self._dates_as_text[0], others="infer")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
+            return None
+        if parsed.num_rows != len(texts):
+            return None
+        members = self._members(self._dates_as_text[0])
+        known = {field.name for field in members} | {f"data.{field.name}" for field in members.field("data").type}
+        found = pa.array([False] * len(texts))
+        flat = parsed.flatten()
+        for name, column in zip(flat.column_names, flat.columns, strict=True):
+            if name not in known:
+                found = pc.or_(found, column.is_valid().combine_chunks())
+        return found
+
+    @cached_property
+    def _wrong_starts(self) -> str:
+        names: dict[str, list[str]] = {}
+        for property in self.entity.properties.values():
+            names.setdefault(_wrong_start(property.type), []).append(re.escape(property.name))
+        return "|".join(f'"(?:{"|".join(own)})":\\s*{start}' for start, own in names.items()) or "a^"
 
     def _data(self, parsed: pa.Table, lines: pa.Int64Array) -> pa.StructArray:
         import pyarrow as pa
@@ -130,6 +170,20 @@ class TypeColumns:
         ordered = [columns.get(field.name, pa.nulls(len(lines), field.type)) for field in self.schema]
         rows = pa.Table.from_arrays(ordered, schema=self.schema)
         return TypedRows(self.entity.table_key, rows, lines, len(lines), given)
+
+
+def _wrong_start(type: PropertyType) -> str:
+    """A pattern of what no value of the type begins with."""
+    if type.is_list or type.dimension is not None:
+        return '["{0-9tf-]'
+    match type.scalar:
+        case Scalar.STRING | Scalar.BLOB:
+            return r"[\[{0-9tf-]"
+        case Scalar.BOOL:
+            return r'["\[{0-9-]'
+        case Scalar.I32 | Scalar.U32 | Scalar.F32 | Scalar.F64:
+            return r'["\[{tf]'
+    return r'(?:[\[{tf]|"[^0-9-])'
 
 
 def _may_hold(text: bytes, member: str) -> bool:

@@ -15,7 +15,7 @@ from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, 
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.gathering import GatheredRows, given_columns
 from omnigraph.records.ids import end_column, id_column, named_id_column
-from omnigraph.records.rows import Row, edge_row, named_id, node_row, partial_row, wanted_name
+from omnigraph.records.rows import Row, edge_row, named_id, node_row, partial_row, property_value, wanted_name
 from omnigraph.records.typed import (
     DELETE_FLAG,
     DELETE_FLAG_HINT,
@@ -30,7 +30,7 @@ from omnigraph.values.arrow import repeated
 from omnigraph.values.columns import Doubtful, arrow_column, plain_values, text_column
 from omnigraph.values.csv_cells import cell_value
 from omnigraph.values.entities import OUTSIDE_NAMES
-from omnigraph.values.json_values import json_value
+from omnigraph.values.json_values import Unfit, json_value
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _ENDS = {name: column for column, outside in OUTSIDE_NAMES.items() for name in (outside, column)}
 _TEXT = PropertyType(Scalar.STRING)
 _FLAG = PropertyType(Scalar.BOOL)
+_FEW = 4
+"""Rows for each different value of a column in which the values that do not fit are looked for."""
 
 
 class TabularReader:
@@ -81,12 +83,61 @@ class TabularReader:
         if self.form.kind == "name":
             yield from self._named(named, lines)
             return
-        try:
-            rows = self._partial(named, lines) if self.form.kind == "partial" else self._by_columns(named, lines)
-        except Doubtful:
+        rows = self._typed(named, lines)
+        doubtful = None if rows is not None else self._doubtful_rows(named)
+        if doubtful is not None and 0 < (pc.sum(doubtful).as_py() or 0) < len(lines):
+            yield from self._by_rows(_filtered(named, doubtful), lines.filter(doubtful), is_name=False)
+            good = pc.invert(doubtful)
+            named, lines = _filtered(named, good), lines.filter(good)
+            rows = self._typed(named, lines)
+        if rows is None:
             yield from self._by_rows(named, lines, is_name=False)
         else:
             yield rows
+
+    def _typed(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> TypedRows | None:
+        """None: a value might not fit."""
+        try:
+            return self._partial(named, lines) if self.form.kind == "partial" else self._by_columns(named, lines)
+        except Doubtful:
+            return None
+
+    def _doubtful_rows(self, named: dict[str, pa.Array]) -> pa.BooleanArray | None:
+        """The rows with a value that does not fit its property, as far as columns of few different values tell: they are refused
+        one by one, and do not hold up the others."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found: pa.BooleanArray | None = None
+        for property in self.entity.properties.values():
+            raw = named.get(property.name)
+            if raw is None or pa.types.is_nested(raw.type):
+                continue
+            try:
+                self._column(property, raw, len(raw))
+                continue
+            except Doubtful:
+                different = raw.unique()
+            if len(different) * _FEW > len(raw):
+                return None
+            fits = pa.array([self._fits(property, value) for value in plain_values(different)], pa.bool_())
+            mask = pc.is_in(raw, value_set=different.filter(pc.invert(fits)))
+            found = mask if found is None else pc.or_(found, mask)
+        return found
+
+    def _fits(self, property: Property, cell: Any) -> bool:
+        try:
+            self._row_value(property, cell)
+        except (InputError, Unfit):
+            return False
+        return True
+
+    def _row_value(self, property: Property, cell: Any) -> object:
+        if cell is None:
+            return None
+        is_text = property.name in self._text
+        value = cell_value(cell, property.type) if is_text else _frame_value(cell, property.type)
+        return property_value(self.entity, property, value)
 
     def _flags(self, raw: pa.Array | None) -> pa.BooleanArray | None:
         import pyarrow.compute as pc

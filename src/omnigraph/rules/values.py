@@ -111,12 +111,11 @@ def first_errors(entity: EntityType, rows: pa.Table) -> dict[int, InputError]:
     columns: dict[str, Any] = {name: rows.column(name) for name in check.own[0].columns}
     broken = _query(*_meaning(entity)).run({"new": pa.table({**columns, "id": numbers})}, complete=True)
     order = {(condition.rule, condition.property): rank for rank, condition in enumerate(conditions(entity))}
-    errors: dict[int, InputError] = {}
+    first: dict[int, Violation] = {}
     for each in sorted(broken, key=lambda each: order[each.rule, each.property]):
-        row = int(each.id)
-        if row not in errors:
-            errors[row] = check.error(replace(each, id=rows.column("id")[row].as_py()))
-    return errors
+        first.setdefault(int(each.id), each)
+    ids = rows.column("id").take(pa.array(list(first), pa.int64())).to_pylist()
+    return {row: check.error(replace(each, id=id)) for (row, each), id in zip(first.items(), ids, strict=True)}
 
 
 # ---------------------------------------------------------------- conditions

@@ -3,6 +3,7 @@ checked against the rules about values, written when there are enough."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.load.known_rows import MAX_HELD_RECORDS, complete, find_places
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
-from omnigraph.records.encoding import json_lines
+from omnigraph.records.encoding import record_lines
 from omnigraph.records.typed import NamedRows, Reject, TypedRows
 from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
@@ -93,8 +94,7 @@ class FragmentWriter:
         for split, typed in parts:
             count = typed.rows.num_rows
             whole = complete(self.target, self.versions[key], typed, places.of(start, count))
-            for row, error in sorted(whole.errors.items()):
-                self._reject(split, typed.lines[row].as_py(), error, entity, typed.rows.slice(row, 1))
+            self._reject(split, entity, whole.errors, typed.rows, typed.lines)
             self._keep(split, self._within_rules(split, whole.rows, whole.said))
             start += count
 
@@ -130,15 +130,25 @@ class FragmentWriter:
             return typed
         import pyarrow as pa
 
-        for row, error in sorted(broken.items()):
-            self._reject(split, typed.lines[row].as_py(), error, entity, said.slice(row, 1))
+        self._reject(split, entity, broken, said, typed.lines)
         keep = [row not in broken for row in range(typed.rows.num_rows)]
         mask = pa.array(keep, pa.bool_())
         return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.explicit_ids)
 
-    def _reject(self, split: int, line: int, error: InputError, entity: EntityType, record: pa.Table) -> None:
-        text = json_lines(entity, record).decode().rstrip("\n")
-        self.rejects.setdefault(split, []).append(Reject.of(line, error, text))
+    def _reject(
+        self, split: int, entity: EntityType, errors: Mapping[int, InputError], said: pa.Table, lines: pa.Int64Array
+    ) -> None:
+        """Refuse the rows at these places, each as the text of a record."""
+        import pyarrow as pa
+
+        rows = sorted(errors)
+        refused = said.take(pa.array(rows, pa.int64())).combine_chunks()
+        texts = [text for batch in refused.to_batches() for text in record_lines(entity, batch).to_pylist()]
+        numbers = lines.take(pa.array(rows, pa.int64())).to_pylist()
+        self.rejects.setdefault(split, []).extend(
+            Reject.of(line, errors[row], text.rstrip("\n"))
+            for row, line, text in zip(rows, numbers, texts, strict=True)
+        )
 
     def _write(self, key: str) -> None:
         import pyarrow as pa
