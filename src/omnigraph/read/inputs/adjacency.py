@@ -119,6 +119,13 @@ class Compact:
             return NumberedColumn(empty, np.zeros(0, np.int32), empty, 0)
         return self._tables.adjacency.column(table, self.nodes(type_name), name)
 
+    def cells(self, type_name: str, name: str, numbers: np.ndarray) -> pa.Array:
+        """A node column at some numbers that live."""
+        table = self.view.table(f"node:{type_name}")
+        if table is None:
+            return self.column(type_name, name).take(numbers)
+        return self._tables.adjacency.cells(table, self.nodes(type_name), name, numbers)
+
     def codes(self, type_name: str, name: str) -> CodedColumn | None:
         """A node column of few distinct values, by number; None when there are many."""
         table = self.view.table(f"node:{type_name}")

@@ -258,7 +258,7 @@ class _Factored:
             if outputs[place].is_key:
                 arrays[f"c{place}"] = pa.array(self.compact.nodes(type_name).ordinals(nodes))
             else:
-                arrays[f"c{place}"] = self.compact.column(type_name, _stored(expression)).take(nodes)
+                arrays[f"c{place}"] = self.compact.cells(type_name, _stored(expression), nodes)
         return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
 
     def _grouped_by_codes(self, outputs: tuple[Output, ...], matches: dict[str, np.ndarray]) -> pa.Table | None:

@@ -139,6 +139,16 @@ class AdjacencyIndex:
         values = pa.concat_arrays(cells).take(pa.array(order))
         return NumberedColumn(base, moved, values, nodes.size)
 
+    def cells(self, table: Table, nodes: Nodes, name: str, numbers: np.ndarray) -> pa.Array:
+        """A column at some living numbers; while it is not held, few of them are read by themselves."""
+        import pyarrow as pa
+
+        is_held = name == "id" or ("base column", *self._column_key(table, nodes, name)) in self._cache
+        if is_held or len(numbers) > MAX_LOOKED_UP:
+            return self.column(table, nodes, name).take(numbers)
+        column = table.rows_at(nodes.addresses(table, numbers), [name]).column(0)
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
     def codes(self, table: Table, nodes: Nodes, name: str) -> CodedColumn | None:
         """A column of few distinct values; None when there are many."""
         column = self.column(table, nodes, name)
