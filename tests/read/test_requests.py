@@ -16,6 +16,9 @@ edge Knows: Person -> Person
 """
 POINT = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age } }"
 HOP = "query q($n: String) { match { $p: Person { name: $n } $p knows $q } return { $q.age } }"
+MOST_KNOWN = (
+    "query q() { match { $p knows $q } return { $q.age as age, count($p) as n } order { n desc, age } limit 3 }"
+)
 FAR_KEYS = "query q($n: String) { match { $p: Person { name: $n } $p knows $q } return { $q.name } }"
 
 pytestmark = pytest.mark.s3
@@ -86,6 +89,27 @@ def test_large_tables_are_read_with_as_few_requests(s3: S3Server) -> None:
     repository = _opened(s3, _large(s3, s3.new_bucket()))
     assert _asked(s3, repository, HOP, "person-000077", rows=3) <= 16 + 2
     assert _asked(s3, repository, FAR_KEYS, "person-054321", rows=3) <= 3, "of the far nodes only the key is wanted"
+
+
+def test_a_dense_question_reads_arrays_and_no_edges(s3: S3Server) -> None:
+    """180,000 edges: the head, the schema, two tables, and for each of them a listing and a segment, which begins with all of it."""
+    uri = _large(s3, s3.new_bucket())
+    repository = _opened(s3, uri)
+    asked: list[int] = []
+    for _ in range(10):
+        s3.reset()
+        assert query(repository.head()[1], MOST_KNOWN).num_rows == 3
+        asked.append(len(s3.requests()))
+        if len(asked) == 1:
+            edges = [each for each in s3.requests() if "/edges/" in str(each) and "/data/" in str(each)]
+            assert edges == [], "no edge is read from the table"
+    assert asked[0] <= 16
+    assert asked[-1] == 1, "the head of the branch"
+    with og.open(uri, storage_options=s3.options).transaction() as tx:
+        tx.insert("Knows", from_="person-000001", to="person-000002")
+    s3.reset()
+    assert query(repository.head()[1], MOST_KNOWN).num_rows == 3
+    assert len(s3.requests()) <= 6, "the head, the version and the rows of the commit"
 
 
 def test_the_cost_of_a_read_does_not_grow_with_history(s3: S3Server) -> None:

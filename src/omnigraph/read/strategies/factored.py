@@ -200,13 +200,13 @@ class _Factored:
 
         counting = self.counting
         linked = {frozenset((link.near, link.far)) for link in self.form.links}
-        result = np.ones(len(next(iter(matches.values()))), np.int64)
+        result: np.ndarray | None = None
         for variable, places in matches.items():
             ways = [way for way in counting.branches(variable) if frozenset((way.near, way.far)) not in linked]
             local = counting.local(variable, ways, weight, operand if isinstance(operand, PropertyRef) else None)
             if local is not None:
-                result = _multiplied(result, local[places])
-        return result
+                result = local[places] if result is None else _multiplied(result, local[places])
+        return np.ones(len(next(iter(matches.values()))), np.int64) if result is None else result
 
     # ------------------------------------------------------------ results
 

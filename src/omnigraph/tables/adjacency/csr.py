@@ -35,7 +35,7 @@ class Csr:
     def degrees(self) -> np.ndarray:
         import numpy as np
 
-        return np.diff(self.arrays.whole(self.starts))
+        return np.diff(self.arrays.whole(self.starts)).astype(np.int64)
 
     def bounds(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the neighbours of each number begin, and how many there are."""
@@ -130,9 +130,10 @@ class Adjacency:
         """How many neighbours each number has."""
         import numpy as np
 
-        found = np.zeros(self.size, np.int64)
-        length = min(self.size, self.below.nodes)
-        found[:length] = self.below.degrees[:length]
+        if self.patch is None and self.size == self.below.nodes:
+            return self.below.degrees
+        missing = max(self.size - self.below.nodes, 0)
+        found = np.concatenate([self.below.degrees[: self.size], np.zeros(missing, np.int64)])
         if self.patch is not None:
             kept = self._patched_below(self.size)
             found[self.patch.numbers[:kept]] = self.patch.csr.degrees[:kept]

@@ -56,14 +56,20 @@ class EdgeBase:
     def nbytes(self) -> int:
         return self.arrays.nbytes
 
-    def listed(self, direction: Direction) -> Csr:
-        """A neighbour for each edge that leads there."""
-        nodes = self.nodes[0 if direction == "out" else 1]
-        return Csr(self.arrays, f"{direction}_starts", f"{direction}_targets", nodes, self.header.count)
+    @cached_property
+    def _listed(self) -> dict[str, Csr]:
+        return {
+            direction: Csr(self.arrays, f"{direction}_starts", f"{direction}_targets", nodes, self.header.count)
+            for direction, nodes in zip(("out", "in"), self.nodes, strict=True)
+        }
 
     @cached_property
     def _once(self) -> dict[str, Csr]:
         return {}
+
+    def listed(self, direction: Direction) -> Csr:
+        """A neighbour for each edge that leads there."""
+        return self._listed[direction]
 
     def once(self, direction: Direction) -> Csr:
         """Each neighbour once."""

@@ -235,6 +235,9 @@ def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_c
     size = numbering.size
     if found.is_exact and size == len(base):
         return Nodes(numbering, size, None, found, ())
+    if len(found.gone) == 0 and _all_arrived(rest, len(base), size):
+        nodes = Nodes(numbering, size, None, found, rest)
+        return nodes if nodes.rows == table.rows else None
     live = np.zeros(size, bool)
     live[: len(base)] = True
     if len(found.gone):
@@ -243,6 +246,16 @@ def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_c
         live[numbers] = True
     nodes = Nodes(numbering, size, None if live.all() else live, found, rest)
     return nodes if nodes.rows == table.rows else None
+
+
+def _all_arrived(rest: Sequence[tuple[Fragment, np.ndarray]], first: int, size: int) -> bool:
+    """Do some fragments have every number from the first on?"""
+    import numpy as np
+
+    there = np.zeros(size - first, bool)
+    for _, numbers in rest:
+        there[numbers[numbers >= first] - first] = True
+    return bool(there.all())
 
 
 def base_column(table: Table, nodes: Nodes, name: str) -> pa.Array:
