@@ -178,3 +178,67 @@ def test_a_reset_takes_back_nothing_that_nobody_agreed_to(graph: og.Graph) -> No
         graph.reset("main", "main~1")
     assert graph.commit("main~1").id == head
     assert graph.entity("Person", "late") is not None
+
+
+WIDER = {
+    "a longer integer": ("I32?", "I64?", 2, 5_000_000_000),
+    "a float": ("I32?", "F64?", 2, 2.5),
+    "a longer float": ("F32?", "F64?", 2.5, 0.1),
+    "a list": ("I32?", "[I64]?", 2, [4, 5]),
+    "a list of texts": ("String?", "[String]?", "a", ["b", "c"]),
+}
+
+
+def widened(case: str) -> tuple[og.Graph, str]:
+    """A graph whose property got wider, and then a value that it did not hold before."""
+    old, new, first, later = WIDER[case]
+    schema = "node Thing { name: String @key  x: %s }"
+    graph = og.init("memory://", schema=schema % old)
+    with graph.transaction() as tx:
+        for name in "ab":
+            tx.insert("Thing", name=name, x=first)
+    graph.tags.create("before")
+    commit = graph.apply_schema(schema % new).commit
+    assert commit is not None
+    with graph.transaction() as tx:
+        tx.update("Thing", "a", x=later)
+    return graph, commit.id
+
+
+@pytest.mark.parametrize("case", WIDER)
+def test_values_that_fit_the_wider_type_alone_are_not_lost_when_it_is_taken_back(case: str) -> None:
+    graph, commit = widened(case)
+    before = graph.entity("Thing", "a")
+    for strategy in ("fail", "ours", "theirs"):
+        with pytest.raises(MergeConflicts, match="narrower"):
+            graph.revert(commit, strategy=strategy)  # type: ignore[arg-type]  # each is a strategy
+    graph.branches.create("back")
+    graph.reset("back", "before")
+    with graph.transaction() as tx:
+        tx.insert("Thing", name="c")
+    with pytest.raises(MergeConflicts, match="narrower"):
+        graph.branches.merge("back")
+    assert graph.entity("Thing", "a") == before
+
+
+@pytest.mark.parametrize("case", WIDER)
+def test_changes_to_a_narrower_type_have_both_values(case: str) -> None:
+    _, _, first, later = WIDER[case]
+    graph, _ = widened(case)
+    (change,) = graph.diff("main", "before")
+    assert (change.id, change.before, change.after) == (
+        "a",
+        {"id": "a", "name": "a", "x": later},
+        {"id": "a", "name": "a", "x": first},
+    )
+    graph.reset("main", "before")
+    (block,) = [block for block in graph.changes("main", start="beginning").blocks if block.commit.kind == "reset"]
+    assert [(each.before, each.after) for each in block.changes] == [(change.before, change.after)]
+    assert graph.verify("main", deep=True).is_whole
+
+
+def test_a_wider_type_is_taken_back_while_nothing_else_was_written() -> None:
+    graph, commit = widened("a longer integer")
+    graph.branches.create("back", commit)
+    graph.revert("back", branch="back")
+    assert graph.entity("Thing", "a", revision="back") == {"id": "a", "name": "a", "x": 2}

@@ -23,7 +23,7 @@ import omnigraph as og
 SCHEMA = "node Visit { name: String  age: I32? }"
 """Without a key: a row that is written twice is there twice."""
 
-PATIENCE_S = 600
+PATIENCE_S = 1_800
 
 
 class Stream:

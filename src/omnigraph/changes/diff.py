@@ -17,7 +17,7 @@ from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changed_rows
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
-from omnigraph.language.projection import TypePair, kind_of, type_pairs
+from omnigraph.language.projection import TypePair, kind_of, type_pairs, wider_entity
 from omnigraph.values.entities import Entity, entity_values
 from omnigraph.views import View
 from omnigraph.workers import IN_PROCESS, Workers
@@ -178,7 +178,8 @@ def in_steps(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[pa.T
 def entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[EntityChange]:
     """Changed rows, as `changed_rows` gives them, with what stood and stands in them."""
     entity = after.entity
-    old = _entities(before, rows.column("before"), entity)
+    # What does not fit the narrower type of an older schema is shown as it was.
+    old = _entities(before, rows.column("before"), wider_entity(before.entity, entity))
     new = _entities(after, rows.column("after"), entity)
     kind = KINDS[type_order(entity)[0]]
     type_id = type_id_of(entity)

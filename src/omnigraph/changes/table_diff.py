@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.equality import differing
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, rows_at, typed_rows_at
+from omnigraph.language.projection import wider_entity
 from omnigraph.tables import Fragment, Table
 from omnigraph.tables.shared_fragments import fragments_by_files, live_offsets
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
@@ -134,6 +135,7 @@ def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: Wo
 
 def _differing(task: tuple[TypeRows, TypeRows, pa.Table]) -> pa.Array:
     before, after, chunk = task
-    old = typed_rows_at(before, chunk.column("before"), after.entity)
-    new = typed_rows_at(after, chunk.column("after"), after.entity)
-    return differing(old, new, after.entity)
+    entity = wider_entity(before.entity, after.entity)
+    old = typed_rows_at(before, chunk.column("before"), entity)
+    new = typed_rows_at(after, chunk.column("after"), entity)
+    return differing(old, new, entity)

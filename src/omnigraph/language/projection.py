@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType, NodeType
 from omnigraph.values.arrow import filled_value, widened
+from omnigraph.values.types import wider_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +65,16 @@ def type_pairs(before: Catalog, after: Catalog) -> Iterator[TypePair]:
 
 def kind_of(entity: EntityType) -> str:
     return "node" if isinstance(entity, NodeType) else "edge"
+
+
+def wider_entity(before: EntityType, after: EntityType) -> EntityType:
+    """A type as `after` declares it, but for properties whose values were of a wider type before: rows of both are rows of it."""
+    known = {property.id: property.type for property in before.properties.values()}
+    properties = {
+        name: replace(property, type=wider_type(property.type, known.get(property.id, property.type)))
+        for name, property in after.properties.items()
+    }
+    return after if properties == after.properties else replace(after, properties=properties)
 
 
 def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:

@@ -13,7 +13,7 @@ from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.changes.stored_rows import chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
-from omnigraph.language.projection import by_id
+from omnigraph.language.projection import by_id, wider_entity
 from omnigraph.language.schema.merging import SchemaConflict, Side, Strategy, merge_schemas
 from omnigraph.merge.bases import Bases, Differences, state_of, type_rows
 from omnigraph.views import View
@@ -99,11 +99,12 @@ class _NewValues:
         assert before is not None, "both have the type"
         assert after is not None, "both have the type"
         (name,) = (each.name for each in after.entity.properties.values() if each.id == property_id)
+        entity = wider_entity(before.entity, after.entity)
         step = chunk_rows(before.table, after.table)
         for start in range(0, rows.num_rows, step):
             chunk = rows.slice(start, step)
-            old = typed_rows_at(before, chunk.column("before"), after.entity)
-            new = typed_rows_at(after, chunk.column("after"), after.entity)
+            old = typed_rows_at(before, chunk.column("before"), entity)
+            new = typed_rows_at(after, chunk.column("after"), entity)
             if _has_other_values(chunk, old, new, name):
                 return True
         return False

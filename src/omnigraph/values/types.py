@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -77,6 +77,23 @@ class PropertyType:
         if self.is_list:
             core = f"[{core}]"
         return core + ("?" if self.nullable else "")
+
+
+WIDER_SCALARS: Mapping[Scalar, tuple[Scalar, ...]] = {
+    Scalar.I32: (Scalar.I64, Scalar.F64),
+    Scalar.I64: (Scalar.F64,),
+    Scalar.U32: (Scalar.U64, Scalar.I64, Scalar.F64),
+    Scalar.U64: (Scalar.F64,),
+    Scalar.F32: (Scalar.F64,),
+}
+
+
+def wider_type(first: PropertyType, other: PropertyType) -> PropertyType:
+    """A type of a property that holds the values of both: numbers that neither of them holds are floats."""
+    scalar = first.scalar
+    if scalar is not other.scalar and scalar not in WIDER_SCALARS.get(other.scalar, ()):
+        scalar = other.scalar if other.scalar in WIDER_SCALARS.get(scalar, ()) else Scalar.F64
+    return replace(first, scalar=scalar, is_list=first.is_list or other.is_list)
 
 
 def is_rounded(before: PropertyType, after: PropertyType) -> bool:

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.catalog import Catalog
+from omnigraph.language.catalog import Catalog, EntityType
+from omnigraph.language.projection import by_id, wider_entity
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.declarations import ConstraintGroup, Declared, Values, declarations, to_catalog
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.printer import format_schema
 from omnigraph.language.schema.stable_ids import FIRST_DERIVED_ID, ids_of
 from omnigraph.language.schema.syntax import ConstraintSyntax, PropertySyntax
+from omnigraph.values.types import WIDER_SCALARS
 
 Side = Literal["ours", "theirs"]
 Strategy = Literal["fail", "ours", "theirs"]
@@ -101,11 +103,24 @@ def merge_schemas(
 
 def _loses(kept: Catalog, other: Catalog) -> bool:
     """Whether the other schema lacks something that this one has, to which somebody may have given values, or had."""
+    others = by_id(other)
     return not (
         ids_of(kept) <= ids_of(other)
         and {*kept.retired} <= {*other.retired}
         and {*kept.hard_dropped} <= {*other.hard_dropped}
+        and not any(_narrows(entity, others.get(entity.id, entity)) for entity in kept.tables.values())
     )
+
+
+def _narrows(kept: EntityType, other: EntityType) -> bool:
+    """Whether some values of a type may not fit what the other schema declares."""
+    return wider_entity(kept, other) is not other
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    """Whether every value of a type (scalar, is it a list, dimension) is one of another."""
+    (scalar, is_list, _), (own_scalar, own_is_list, _) = wide, narrow
+    return (scalar is own_scalar or scalar in WIDER_SCALARS.get(own_scalar, ())) and (is_list or not own_is_list)
 
 
 class _Merge:
@@ -269,9 +284,20 @@ class _Merge:
                 return merged
         if name == "table" and ours != theirs:
             return ours  # Both added the type, with other columns: rows of theirs are rewritten.
+        if name == "type" and ours != theirs:
+            return self._type_of_values(where, bases, ours, theirs)
         if name == "columns":
             return tuple(dict.fromkeys([*ours, *theirs]))  # What either branch stored is read.
         return self._picked(where, name, bases, ours, theirs)
+
+    def _type_of_values(self, where: _Where, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:
+        """A type gets wider. One that was made narrower again, by a reset or a revert, may not hold what the other side has."""
+        picked = self._picked(where, "type", bases, ours, theirs)
+        is_decided = "type" not in self.divergences.get(where, ())
+        if is_decided and not all(_holds(picked, each) for each in (ours, theirs)):
+            message = f"one side made {self._entity(where)} narrower, and values of the other may not fit"
+            self._conflict("divergent_change", where, message)
+        return picked
 
     def _picked(self, where: _Where, name: str, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:
         """The value of the branch that changed it."""

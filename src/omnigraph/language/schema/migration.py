@@ -37,17 +37,10 @@ from omnigraph.language.schema.migration_steps import (
     WidenProperty,
 )
 from omnigraph.language.schema.stable_ids import ids_of
-from omnigraph.values.types import PropertyType, Scalar, is_rounded
+from omnigraph.values.types import WIDER_SCALARS, PropertyType, Scalar, is_rounded
 
 AnyType = InterfaceType | NodeType | EdgeType
 
-_WIDER: dict[Scalar, tuple[Scalar, ...]] = {
-    Scalar.I32: (Scalar.I64, Scalar.F64),
-    Scalar.I64: (Scalar.F64,),
-    Scalar.U32: (Scalar.U64, Scalar.I64, Scalar.F64),
-    Scalar.U64: (Scalar.F64,),
-    Scalar.F32: (Scalar.F64,),
-}
 _ADD_CODES = {"unique": "OG-MF-107", "range": "OG-MF-108", "check": "OG-MF-109"}
 _REMOVE_CODES = {"unique": "OG-CD-101", "range": "OG-CD-102", "check": "OG-CD-103", "index": "OG-CD-104"}
 
@@ -311,7 +304,7 @@ class _TypeChange:
         if before.scalar is after.scalar is Scalar.STRING and before.is_list == after.is_list:
             return self._enum_change(before, after, where)
         target = f"{self.name}.{property.name}"
-        is_wider = after.scalar is before.scalar or after.scalar in _WIDER.get(before.scalar, ())
+        is_wider = after.scalar is before.scalar or after.scalar in WIDER_SCALARS.get(before.scalar, ())
         may_be_listed = after.is_list == before.is_list or (after.is_list and before.scalar is not Scalar.BLOB)
         if is_wider and may_be_listed and before.dimension == after.dimension and before.enum == after.enum:
             is_key = isinstance(self.after, NodeType) and property.name in self.after.key

@@ -17,7 +17,7 @@ from omnigraph.changes.stored_rows import TypeRows, typed_rows_at
 from omnigraph.changes.table_diff import FragmentRun, unshared_ids, unshared_runs, with_ops
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType
-from omnigraph.language.projection import kind_of
+from omnigraph.language.projection import kind_of, wider_entity
 from omnigraph.pipeline.spark.change_rows import entity_text
 from omnigraph.pipeline.spark.sentences import items_in_one_sentence
 from omnigraph.pipeline.spark.types import for_spark, spark_arrow_schema, struct_type
@@ -45,12 +45,13 @@ _TEXT_COLUMNS = "op string, type string, id string, before string, after string"
 
 
 def type_diff_frame(spark: SparkSession, before: View, after: View, entity: EntityType) -> DataFrame:
-    """Columns op, id, before, after, of one type; the entities as structs with the columns of the later snapshot."""
-    schema = struct_type(_typed_schema(entity))
+    """Columns op, id, before, after, of one type; the entities as structs with the columns of the later snapshot, as wide as the
+    earlier one has them."""
     only = ChangeFilter(kinds=frozenset({kind_of(entity)}), types=frozenset({entity.id}))
     for sides in changed_types(before, after, only):
+        schema = struct_type(_typed_schema(wider_entity(*(side.entity for side in sides))))
         return _joined(spark, *sides).mapInArrow(_with_content(*sides, _as_structs), schema)
-    return spark.createDataFrame([], schema)
+    return spark.createDataFrame([], struct_type(_typed_schema(entity)))
 
 
 def _joined(spark: SparkSession, before: TypeRows, after: TypeRows) -> DataFrame:
@@ -111,7 +112,7 @@ def _as_text(before: TypeRows, after: TypeRows, changed: pa.Table) -> pa.RecordB
 def _as_structs(before: TypeRows, after: TypeRows, changed: pa.Table) -> pa.RecordBatch:
     import pyarrow as pa
 
-    entity = after.entity
+    entity = wider_entity(before.entity, after.entity)
     ids = changed.column("id").combine_chunks()
     ops = pa.array([OPS[op] for op in changed.column("op").to_pylist()])
     old = _structs(before, changed.column("before"), ids, entity)
