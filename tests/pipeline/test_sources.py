@@ -43,7 +43,7 @@ def test_text_may_be_compressed(graph: og.Graph, tmp_path: Path, engine: dict[st
     assert people(graph) == {"p0": 0, "p1": 1, "p2": 2, "q": 7}
 
 
-@pytest.mark.parametrize("data", [gzip.compress(LINES)[:-9], b"not at all"])
+@pytest.mark.parametrize("data", [gzip.compress(LINES)[:-9], b"not at all"], ids=["cut off", "not gzip"])
 def test_damaged_compressed_text_is_named(graph: og.Graph, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "p.jsonl.gz").write_bytes(data)
     with pytest.raises(errors.UnreadableInput, match="the file is not gzip data, or it is damaged"):
