@@ -208,7 +208,8 @@ def failing_writes() -> dict[str, tuple[list[Any], str, dict[str, str], str]]:
         ),
         "a value out of range": (
             [("x", 500)], "email string, age int", {},
-            "RejectedRecords: 1 record was rejected: Person (DataFrame): @range violation on Person.age: value 500 > max 150",
+            'RejectedRecords: 1 record was rejected: Person (DataFrame): {"type":"Person","data":{"id":"x","email":"x","age":500}}: '
+            "@range violation on Person.age: value 500 > max 150",
         ),
         "an unknown column": (
             [("x", 5)], "email string, agee int", {},
@@ -216,7 +217,17 @@ def failing_writes() -> dict[str, tuple[list[Any], str, dict[str, str], str]]:
         ),
         "an unknown branch": (
             [("x", 5)], "email string, age int", {"branch": "nope"},
-            "BranchNotFound: branch 'nope' does not exist (see 'omnigraph branch list')",
+            "BranchNotFound: branch 'nope' does not exist (see 'omnigraph branch list'; from_='main' (--from main) makes the "
+            "branch with the load)",
+        ),
+        "unknown options": (
+            [("x", 5)], "email string, age int", {"modee": "patch", "Branches": "x"},
+            "UsageError: unknown options 'branches', 'modee' (the options are actor, as_of, branch, changes, columns, filter, "
+            "from, graph, message, mode, once, rejects, revision, sequence, type, type_column and storage.<name>)",
+        ),
+        "a mode that is none": (
+            [("x", 5)], "email string, age int", {"mode": "upsert"},
+            "UsageError: 'upsert' is not a load mode (choose one of append, merge, patch, delete, overwrite)",
         ),
     }  # fmt: skip
 
@@ -232,3 +243,55 @@ def test_a_write_that_cannot_work_says_so_in_one_sentence(case: str, session: An
     first, state = str(caught.value).splitlines()
     assert first.endswith(f": omnigraph.errors.{sentence}")
     assert state.strip() == "SQLSTATE: 38000"
+
+
+def saved(frame: Any, graph: og.Graph, **options: str) -> None:
+    frame.write.format("omnigraph").options(
+        graph=graph.uri, **{name.rstrip("_"): value for name, value in options.items()}
+    ).mode("append").save()
+
+
+def rows_of(graph: og.Graph, type_name: str, branch: str = "main") -> dict[str, Any]:
+    table = graph._repository.head(branch)[1].table(type_name)
+    return {} if table is None else {row["id"]: row for row in table.read().to_pylist()}
+
+
+def test_every_mode_types_in_a_column_and_a_new_branch(session: Any, people: og.Graph) -> None:
+    """Through a source that was not registered for this folder: Spark finds it by itself."""
+    scores = session.createDataFrame([("p0", 0.5), ("p1", 0.25)], "id string, score double")
+    session.sparkContext.setJobGroup("mine", "my work")
+    saved(scores, people, type="Person", mode="patch", branch="review", from_="main")
+    mixed = session.createDataFrame(
+        [("Person", "new", None, None, None), ("Note", None, "hi", None, None), ("Knows", None, None, "new", "p0")],
+        "type string, email string, text string, `from` string, `to` string",
+    )
+    saved(mixed, people, branch="review", message="three types")
+    saved(session.createDataFrame([("p7",)], "email string"), people, type="Person", mode="delete", branch="review")
+    saved(
+        session.createDataFrame([("p6", 60)], "email string, age int"),
+        people,
+        type="Person",
+        mode="merge",
+        branch="review",
+    )
+    assert session.sparkContext.getLocalProperty("spark.jobGroup.id") == "mine"
+    now = rows_of(people, "node:Person", "review")
+    assert (now["p0"]["score"], now["p0"]["age"], now["p0"]["tags"], now["p1"]["score"]) == (0.5, 0, [], 0.25)
+    assert (now["p6"]["age"], now["p6"]["tags"], "p7" in now, "new" in now) == (60, None, False, True)
+    assert len(rows_of(people, "node:Note", "review")) == 1
+    assert len(people.commits("review")) == len(people.commits()) + 4
+    assert len(rows_of(people, "node:Person")) == 8
+
+
+def test_a_table_of_sql(session: Any, people: og.Graph) -> None:
+    session.sql(f"CREATE TABLE people USING omnigraph OPTIONS (graph '{people.uri}', type 'Person')")
+    patches = f"graph '{people.uri}', type 'Person', mode 'patch', columns 'id,score'"
+    session.sql(f"CREATE TABLE scores USING omnigraph OPTIONS ({patches})")
+    try:
+        session.sql("INSERT INTO people (email, age) VALUES ('sql', 77)")
+        session.sql("INSERT INTO scores VALUES ('sql', 0.5)")
+        (row,) = session.sql("SELECT age, score FROM people WHERE email = 'sql'").collect()
+        assert (row.age, row.score) == (77, 0.5)
+    finally:
+        session.sql("DROP TABLE people")
+        session.sql("DROP TABLE scores")

@@ -38,7 +38,7 @@ def cleanup(
     policy = Policy(_checked_keep(keep), _seconds(older_than), _checked_branches(repository, branches))
     shown = progress_for(sys.stderr) if show_progress else Silent()
     try:
-        runner = runner_of(engine, repository.store.uri, shown)
+        runner = runner_of(engine, repository.store.uri, shown, "cleanup")
         place = None if isinstance(runner, LocalRunner) else Address.of_graph(repository)
         if policy.older_than == 0 and not dry_run:
             _purge(repository, policy, runner)

@@ -106,8 +106,8 @@ def workers_of(engine: Engine, graph: str, progress: Progress | None = None) -> 
     return OnSpark(SparkRunner(session, cores_of(session), progress))
 
 
-def runner_of(engine: Engine, graph: str, progress: Progress) -> Runner:
-    """Who runs the tasks of a job: threads of this process, or Spark's workers."""
+def runner_of(engine: Engine, graph: str, progress: Progress, work: str) -> Runner:
+    """Who runs the tasks of a job: threads of this process, or Spark's workers, which show `work` and the graph's name."""
     from omnigraph.pipeline.progress import waiting_for
 
     if isinstance(engine, str) and engine != "local":
@@ -122,4 +122,5 @@ def runner_of(engine: Engine, graph: str, progress: Progress) -> Runner:
     from omnigraph.pipeline.spark.runner import SparkRunner
     from omnigraph.pipeline.spark.session import cores_of
 
-    return SparkRunner(session, cores_of(session), progress)
+    name = graph.rstrip("/").rpartition("/")[2]
+    return SparkRunner(session, cores_of(session), progress, f"omnigraph {work} {name}")

@@ -54,7 +54,7 @@ def run_algorithm(
         seconds = time.monotonic() - began
         return AlgorithmResult(algorithm, commit, "in process", steps, seconds, rows.num_rows, rows, session)
     chosen = (session or _large_engine(projection)) if is_auto else engine
-    runner = runner_of(chosen, view.repository.store.uri, progress or Silent())
+    runner = runner_of(chosen, view.repository.store.uri, progress or Silent(), "run")
     history = view.repository.history
     scratch = Scratch(Address.of_graph(view.repository), f"staging/{history.new_id()}")
     try:

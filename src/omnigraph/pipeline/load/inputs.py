@@ -64,8 +64,10 @@ class Split:
     """Those of a Parquet file that this piece has; None: all of them."""
 
     @property
-    def size(self) -> int:
-        return self.end - self.start
+    def text_bytes(self) -> int:
+        """How much it holds, written as text: what a task has to do, and to hold. Row groups are known to that measure."""
+        size = self.end - self.start
+        return size if self.row_groups is not None else size * _text_factor(self.file, self.format)
 
 
 @dataclass(frozen=True)
@@ -180,15 +182,15 @@ class LoadInputs:
 
     def bundles(self, parallelism: int) -> list[tuple[Split, ...]]:
         """Splits gathered into tasks, so that many small files still make fragments of a good size."""
-        limit = _split_bytes(sum(split.size for split in self.splits), parallelism)
+        limit = _split_bytes(sum(split.text_bytes for split in self.splits), parallelism)
         bundles: list[list[Split]] = []
         size = 0
         for split in self.splits:
-            if not bundles or size + split.size > limit:
+            if not bundles or size + split.text_bytes > limit:
                 bundles.append([])
                 size = 0
             bundles[-1].append(split)
-            size += split.size
+            size += split.text_bytes
         return [tuple(bundle) for bundle in bundles]
 
 
@@ -338,12 +340,13 @@ def _splits(
     text: TextOptions,
     names: Mapping[str, str],
 ) -> list[Split]:
-    limit = _split_bytes(sum(rows.file.size for rows in files), parallelism)
+    limit = _split_bytes(sum(_text_bytes(rows.file, rows.format) for rows in files), parallelism)
     splits: list[Split] = []
     for rows in files:
         file, source = rows.file, rows.source
         options = text if source is None else text.replaced(source.encoding, source.delimiter, source.header)
-        if rows.format == "parquet" and file.size > limit and (groups := _row_groups(file, limit)):
+        is_large = rows.format == "parquet" and _text_bytes(file, "parquet") > limit
+        if is_large and (groups := _row_groups(file, limit)):
             start = 0
             for numbers, size in groups:
                 fresh, end = FreshIds.after(new_id()), start + size
@@ -365,7 +368,8 @@ def _splits(
 
 
 def _row_groups(file: InputFile, limit: int) -> list[tuple[tuple[int, ...], int]]:
-    """Runs of row groups of about `limit` bytes, with their bytes; none for what is not a Parquet file: who reads it says so."""
+    """Runs of row groups of about `limit` bytes, with their bytes, unpacked; none for what is not a Parquet file: who reads it
+    says so."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -376,8 +380,7 @@ def _row_groups(file: InputFile, limit: int) -> list[tuple[tuple[int, ...], int]
         return []
     runs: list[tuple[tuple[int, ...], int]] = []
     for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        size = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+        size = metadata.row_group(number).total_byte_size
         if runs and runs[-1][1] + size <= limit:
             runs[-1] = ((*runs[-1][0], number), runs[-1][1] + size)
         else:
@@ -386,9 +389,13 @@ def _row_groups(file: InputFile, limit: int) -> list[tuple[tuple[int, ...], int]
 
 
 def _text_bytes(file: InputFile, format: SplitFormat) -> int:
+    return file.size * _text_factor(file, format)
+
+
+def _text_factor(file: InputFile, format: SplitFormat) -> int:
     if format == "parquet":
-        return file.size * PARQUET_AS_TEXT
-    return file.size * (1 if file.compression is None else COMPRESSED_AS_TEXT)
+        return PARQUET_AS_TEXT
+    return 1 if file.compression is None else COMPRESSED_AS_TEXT
 
 
 def _split_bytes(total: int, parallelism: int) -> int:

@@ -165,7 +165,7 @@ def load(
             spool=spool,
         )
         choice = choose_engine(engine, repository.store.uri, found.text_bytes, found.session)
-        runner = runner_of(choice.engine, repository.store.uri, shown)
+        runner = runner_of(choice.engine, repository.store.uri, shown, "load")
         inputs = found.cut(runner.parallelism, repository.history.new_id)
         key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, mode))
         if (made := base.committed(repository, key)) is not None:

@@ -48,7 +48,7 @@ def repair(
         raise UsageError(f"{lost!r} is not a way to treat what is lost", hint='lost="report", "reset" or "drop"')
     shown = progress_for(sys.stderr) if show_progress else Silent()
     try:
-        runner = runner_of(engine, repository.store.uri, shown)
+        runner = runner_of(engine, repository.store.uri, shown, "repair")
         with contextlib.suppress(Damaged):
             repository.history.chain.head(branch)
         job = RepairJob.of(repository, runner, deep, actor)

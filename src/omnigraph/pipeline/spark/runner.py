@@ -30,8 +30,12 @@ _PIECES = "bucket int, source int, data binary"
 class SparkRunner:
     """Tasks of one Spark job, one value each."""
 
-    def __init__(self, session: SparkSession, parallelism: int, progress: Progress | None = None) -> None:
+    def __init__(
+        self, session: SparkSession, parallelism: int, progress: Progress | None = None, work: str = "omnigraph"
+    ) -> None:
+        """`work`: what its jobs are called in Spark's own pages, with the stage of each."""
         self.session = session
+        self._work = work
         self.parallelism = parallelism
         self._progress = progress or Silent()
 
@@ -68,7 +72,7 @@ class SparkRunner:
             self._progress.update(Status(stage, 0, tasks, 0, 0.0))
         group = new_group()
         with self._watched(group, stage, tasks):
-            rows = _collected(self.session, stage, frame, group)
+            rows = _collected(self.session, f"{self._work}: {stage}", frame, group)
         answers = [(row[0], pickle.loads(bytes(row[1]))) for row in rows]
         for _, answer in sorted(answers, key=lambda pair: pair[0]):
             if isinstance(answer, _Raised):
@@ -108,12 +112,12 @@ class SparkRunner:
             self._progress.update(Status(stage, done, max(total, tasks), 0, time.monotonic() - started))
 
 
-def _collected(session: SparkSession, stage: str, frame: DataFrame, group: str) -> list[Any]:
+def _collected(session: SparkSession, description: str, frame: DataFrame, group: str) -> list[Any]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
     from pyspark.errors import PySparkException
 
     try:
-        rows: list[Any] = run_job(session, stage, frame.collect, group)
+        rows: list[Any] = run_job(session, description, frame.collect, group)
         return rows
     except (PySparkException, Py4JError) as error:
         raise failure_of(error) from None

@@ -259,9 +259,10 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
                 "a stream has the write keys of its batches",
                 hint="leave the options 'once' and 'sequence' out",
             )
-        if self.options.get("mode") == "overwrite":
+        mode = self.options.get("mode", "append")
+        if mode not in ("append", "merge", "patch", "delete"):
             raise UsageError(
-                "'overwrite' is not a mode of a stream",
+                f"'{mode}' is not a mode of a stream",
                 hint='.option("mode", "append"), "merge", "patch" or "delete"; outputMode("complete") replaces the type',
             )
         return StreamTableWriter(self._write(self._mode(overwrite), None, schema))

@@ -73,7 +73,7 @@ def verify(
         raise UsageError("all and revision exclude each other", hint="all means every branch and tag")
     shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
     try:
-        runner = runner_of(engine, repository.store.uri, shown)
+        runner = runner_of(engine, repository.store.uri, shown, "verify")
         return Verification(repository, runner).run(revision or MAIN, all, deep)
     finally:
         shown.close()
