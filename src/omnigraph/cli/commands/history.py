@@ -13,7 +13,7 @@ import click
 from omnigraph.cli.change_text import change_text, commit_words, count_text, stat_lines, stat_total
 from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options
 from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
-from omnigraph.cli.output import Output, age_text, line, time_text
+from omnigraph.cli.output import Output, age_text, cut_lines, line, time_text
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import HistoryGap, NotFound, UsageError
 
@@ -166,7 +166,7 @@ def _show_log(
     elif draw:
         from omnigraph.cli.commit_graph import draw_commits
 
-        print(draw_commits(commits, labels, lines))
+        print(cut_lines(draw_commits(commits, labels, lines)))
     elif stat:
         for commit in commits:
             print("\n".join([" ".join(commit_words(commit, labels)), *(f"    {line}" for line in lines(commit))]))

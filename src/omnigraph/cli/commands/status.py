@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.options import branch_option, command, uri_argument
-from omnigraph.cli.output import Output, age_text, counted, line
+from omnigraph.cli.output import Output, age_text, counted, cut_lines, line
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def register(cli: click.Group) -> None:
             "content": f"{_held(nodes, 'node', 'nodes')}; {_held(edges, 'edge', 'edges')}",
             "health": _health(waiting, unoptimized),
         }
-        out.show(value, "\n".join(f"{name:<9}{text}" for name, text in lines.items()))
+        out.show(value, cut_lines("\n".join(f"{name:<9}{text}" for name, text in lines.items())))
 
 
 def _worth_optimizing(graph: Graph, branch: str) -> list[str]:

@@ -183,7 +183,7 @@ def run_prompt(session: Session, name: str, history: Path) -> None:
         key_bindings=_keys(),
         multiline=True,
         style=STYLE,
-        prompt_continuation=lambda width, _number, _wraps: "... ".rjust(width),
+        prompt_continuation=lambda width, _number, wraps: ("" if wraps else "... ").rjust(width),
         enable_open_in_editor=True,
     )
     print(f"{line(session.graph.uri)} at {line(session.revision)}. '.help' lists the commands, Ctrl-D leaves.")
