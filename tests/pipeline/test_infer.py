@@ -213,6 +213,15 @@ def test_a_table_of_two_references_is_an_edge(tmp_path: Path) -> None:
     )
 
 
+def test_keys_beyond_the_sample_do_not_cost_an_edge(tmp_path: Path) -> None:
+    write(tmp_path / "ports.csv", "code\nA\nB\nC\nD\n")
+    write(tmp_path / "calls.csv", "id,port,other\n1,A,A\n2,D,C\n3,,C\n")
+    inferred = og.infer_schema(tmp_path, sample=2)
+    assert set(catalog_of(inferred).edges) == {"CallPort"}
+    assert "'port': 1 of 2 different values are keys of the 2 sampled rows of Port" in inferred.schema
+    assert loaded(inferred, tmp_path / "g")[1].loaded == {"node:Call": 3, "node:Port": 4, "edge:CallPort": 2}
+
+
 def test_a_value_of_no_key_leaves_a_property(tmp_path: Path) -> None:
     write(tmp_path / "ports.csv", "code\nA\nB\n")
     write(tmp_path / "calls.csv", "id,port\n1,A\n2,B\n3,Z\n")

@@ -71,10 +71,15 @@ class DraftEdge:
             if any(
                 (held := self.table.columns.get(name)) is not None and (held.nulls or held.has_empty) for name in names
             )
-            or (end == "to" and self.nulls)
+            or (end == "to" and (self.nulls or self._may_lack_values))
         )
         nulls = {"to": self.nulls} if self.nulls else {}
         return _sources(self.table, self.name, columns, skipped, self.properties, distinct=False, nulls=nulls)
+
+    @property
+    def _may_lack_values(self) -> bool:
+        """Whether rows that were not looked at may be nodes without this edge."""
+        return self.source_node.table is self.table and not self.table.is_whole
 
 
 End = tuple[str, ...]

@@ -195,14 +195,37 @@ def references_of(table: FoundTable, tables: Sequence[FoundTable], keys: dict[in
     return found
 
 
-def _others(column: Column, target: FoundTable, keys: dict[int, Key]) -> tuple[str, ...] | None:
-    """The texts of a column that are no keys of a table and mean no value; None when it has others, or nothing else."""
+@dataclass(frozen=True)
+class _Match:
+    """How the values of a column meet the keys of a table. `nulls`: those that mean no value. `unknown`: those that may be keys of
+    rows which were not looked at."""
+
+    matched: int
+    nulls: tuple[str, ...]
+    unknown: int = 0
+
+    def reason(self, target: FoundTable) -> str:
+        name = type_name(target.label)
+        if self.unknown:
+            whole = self.matched + self.unknown
+            return (
+                f"{self.matched:,} of {whole:,} different values are keys of the {target.rows:,} sampled rows of {name}"
+            )
+        none = f", {' and '.join(map(repr, self.nulls))} means none" if self.nulls else ""
+        return f"all {self.matched:,} different values are keys of {name}{none}"
+
+
+def _match(column: Column, target: FoundTable, keys: dict[int, Key], *, is_likely: bool) -> _Match | None:
+    """None when values stand in the way. `is_likely`: something else speaks for a reference, so that of a table that was looked
+    at in part only some values need be known."""
     key = keys.get(id(target))
     if key is None or len(key.columns) != 1:
         return None
     others = column.distinct_set - target.columns[key.columns[0]].distinct_set
-    fits = len(others) < len(column.distinct) and all(map(means_no_value, others))
-    return tuple(sorted(others)) if fits else None
+    nulls = tuple(sorted(filter(means_no_value, others)))
+    matched, unknown = len(column.distinct) - len(others), len(others) - len(nulls)
+    is_fit = not unknown or (is_likely and not target.is_whole)
+    return _Match(matched, nulls, unknown) if matched and is_fit else None
 
 
 def _declared(
@@ -211,9 +234,9 @@ def _declared(
     label = table.references.get(name)
     called = [each for each in tables if each.label == label]
     target = next((each for each in called if each.file == table.file), called[0] if called else None)
-    if target is None or (others := _others(column, target, keys)) is None:
+    if target is None or (match := _match(column, target, keys, is_likely=True)) is None:
         return None
-    return Reference(name, target, table.known_by, others)
+    return Reference(name, target, table.known_by, match.nulls)
 
 
 def _guessed(
@@ -225,22 +248,19 @@ def _guessed(
     own: Key | None,
 ) -> Reference | None:
     is_key = own is not None and name in own.columns
-    best: tuple[int, FoundTable] | None = None
+    best: tuple[int, FoundTable, _Match] | None = None
     for target in tables:
         key = keys.get(id(target))
-        if key is None or (target is table and is_key) or _others(column, target, keys) is None:
+        if key is None or (target is table and is_key):
             continue
         strength = _strength(name, column, table, target, key.columns[0])
-        if strength and not (is_key and strength < 3) and (best is None or strength > best[0]):
-            best = (strength, target)
+        match = _match(column, target, keys, is_likely=strength >= 2)
+        if match and strength and not (is_key and strength < 3) and (best is None or strength > best[0]):
+            best = (strength, target, match)
     if best is None:
         return None
-    target = best[1]
-    others = _others(column, target, keys) or ()
-    values = f"all {len(column.distinct) - len(others):,} different values are keys of {type_name(target.label)}"
-    if others:
-        values += f", {' and '.join(map(repr, others))} means none"
-    return Reference(name, target, values, others)
+    _, target, match = best
+    return Reference(name, target, match.reason(target), match.nulls)
 
 
 def _strength(name: str, column: Column, table: FoundTable, target: FoundTable, key: str) -> int:
