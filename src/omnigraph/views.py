@@ -191,6 +191,11 @@ class Repository:
     def view(self, snapshot: Snapshot) -> View:
         return View(self, snapshot)
 
+    def assumed_head(self, branch: str) -> tuple[Entry, View] | None:
+        """The head of a branch as it was seen last, without a request; None if that is too long ago, or it was deleted."""
+        cached = self.history.chain.cached_head(branch)
+        return None if cached is None or not cached[0].alive else (cached[0], self.view(cached[0].head))
+
     def head(self, branch: str = MAIN) -> tuple[Entry, View]:
         """The current head of a branch: one request when it has not moved."""
         entry = self.history.chain.head(branch)

@@ -69,12 +69,12 @@ def test_one_edge_and_a_node_with_an_edge(costs: Costs) -> None:
     """Warm, over enough writes that some of them fold."""
     costs.edge(1)
     edges = [costs.of(lambda number=number: costs.edge(number)) for number in range(2, 12)]
-    assert most(edges) <= (10, 6)
-    assert edges.count((5, 5)) >= 8
+    assert most(edges) <= (9, 5)
+    assert edges.count((4, 4)) >= 8
     both = [costs.of(lambda number=number: costs.node_and_edge(f"q{number}")) for number in range(10)]
     requests = [count for count, _ in both]
-    assert max(requests) <= 14
-    assert requests.count(8) >= 6
+    assert max(requests) <= 13
+    assert requests.count(7) >= 6
     assert min(hops for _, hops in both) <= 6
 
 
@@ -82,7 +82,7 @@ def test_a_mutation_costs_what_the_transaction_costs(costs: Costs) -> None:
     text = 'query q($n: String) { insert Person { name: $n } insert Knows { from: $n, to: "p0" } }'
     costs.graph.mutate(text, {"n": "q1"})
     both = [costs.of(lambda name=name: costs.graph.mutate(text, {"n": name})) for name in ("q2", "q3", "q4", "q5")]
-    assert max(requests for requests, _ in both) <= 9
+    assert max(requests for requests, _ in both) <= 8
     assert min(hops for _, hops in both) <= 6
 
 
@@ -91,8 +91,7 @@ def test_a_branch_costs_what_main_costs(costs: Costs) -> None:
     on_main = [costs.of(lambda number=number: costs.edge(number)) for number in (2, 3)]
     costs.graph.branches.create("side")
     on_side = [costs.of(lambda number=number: costs.edge(number, "side")) for number in (4, 5)]
-    assert on_side[1] == on_main[1] == (5, 5)
-    assert on_side[0][0] <= 7, "the first write on a branch reads the branch's first entry"
+    assert on_side == on_main == [(4, 4)] * 2
 
 
 def test_many_rows_cost_what_one_row_costs(costs: Costs) -> None:
@@ -105,7 +104,7 @@ def test_many_rows_cost_what_one_row_costs(costs: Costs) -> None:
             tx.insert_many("Knows", [{"from": f"m{turn}.{number}", "to": "p0"} for number in range(1000)])
 
     measured = [costs.of(lambda turn=turn: many(turn)) for turn in range(4)]
-    assert {requests for requests, _ in measured} == {one[0]} == {8}
+    assert {requests for requests, _ in measured} == {one[0]} == {7}
     assert min(hops for _, hops in measured) <= 6
 
 
@@ -139,5 +138,5 @@ def test_depth_does_not_count(costs: Costs) -> None:
     side = [costs.of(lambda number=number: costs.edge(number, "side")) for number in range(17, 25)]
     assert len(costs.graph.commits(limit=2_000)) > 1_000
     for measured in (shallow, deep, side):
-        assert most(measured) <= (6, 6)
-        assert min(measured) == (5, 5)
+        assert most(measured) <= (5, 5)
+        assert min(measured) == (4, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from write.graphs import FILLED, SCHEMA, changed, content, fill
@@ -11,6 +12,7 @@ import omnigraph as og
 from omnigraph.errors import (
     BranchNotFound,
     BranchReplaced,
+    ExpectedVersionMismatch,
     OmnigraphError,
     PreconditionFailed,
     UsageError,
@@ -207,3 +209,55 @@ def test_a_proposal_is_checked_again_against_what_arrived(graph: og.Graph) -> No
     with pytest.raises(OmnigraphError, match=r"@unique violation on Person\.nick: value 'd' held by 'Eve' and 'Dee'"):
         graph._committer.publish(proposal)
     assert content(graph) == before
+
+
+def test_a_transaction_sees_what_others_wrote_before_its_first_read(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph"), schema=SCHEMA)
+    other = og.open(str(tmp_path / "graph"))
+    with graph.transaction() as tx:
+        tx.insert("Person", name="a", age=1)
+    with other.transaction() as tx:
+        tx.update("Person", "a", age=2)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="b")
+        assert (tx.get("Person", "a") or {})["age"] == 2
+        with other.transaction() as theirs:
+            theirs.update("Person", "a", age=3)
+        assert (tx.get("Person", "a") or {})["age"] == 2
+
+
+def test_what_others_did_to_the_schema_is_known_where_it_matters(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph"), schema=SCHEMA)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="a")
+    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key }")
+    with graph.transaction() as tx:
+        tx.insert("Place", name="here")
+    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key  size: I32? }")
+    graph.mutate('query q() { insert Place { name: "there", size: 1 } }')
+    assert graph.entity("Place", "there") is not None
+    tx = graph.begin()
+    tx.insert("Place", name="third", size=1)
+    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key  size: I64? }")
+    with pytest.raises(ExpectedVersionMismatch):
+        tx.get("Place", "here")
+
+
+def test_a_refusal_is_judged_by_the_newest_head(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph"), schema=SCHEMA)
+    other = og.open(str(tmp_path / "graph"))
+    with graph.transaction() as tx:
+        tx.insert("Person", name="a", nick="n")
+    with other.transaction() as tx:
+        tx.insert("Person", name="b")
+        tx.update("Person", "a", nick=None)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="c", nick="n")
+        tx.insert("Knows", from_="c", to="b")
+    assert graph.entity("Person", "c") is not None
+    with other.transaction() as tx:
+        tx.insert("Person", name="d")
+    with pytest.raises(PreconditionFailed):
+        graph.begin(if_commit=graph.commit("main~1").id)
+    with graph.transaction(if_commit=other.commit().id) as tx:
+        tx.insert("Person", name="e")

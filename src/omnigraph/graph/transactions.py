@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.deadlines import Deadline
-from omnigraph.errors import UsageError
+from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.graph.access import TRANSACTION, Caller, touched
 from omnigraph.graph.boundary import names_damage
 from omnigraph.graph.texts import compiled_mutation, compiled_read, read_source
@@ -31,7 +31,8 @@ State = Literal["open", "committed", "rolled back", "failed"]
 
 @names_damage
 class Transaction:
-    """Statements against the branch as it was when the transaction began.
+    """Statements against the branch as it was when the transaction began or, if another process has written since this one
+    looked last, when it first read.
 
     As a block (`with g.transaction() as tx`) it commits at the end, or rolls back when the block raises. By hand it is begun
     with `g.begin()` and ended with `commit()` or `rollback()`. Not for sharing between threads.
@@ -136,11 +137,19 @@ class Transaction:
 
         >>> tx.mutate("people.gq", {"name": "Dee", "age": 54}, name="grow")
         """
-        from omnigraph.write import run_mutation
+        from omnigraph.write import adds_only, run_mutation
 
         text, _ = read_source(gq, ".gq")
         writes = self._asking("mutate", text, params, name)
-        plan, bound = compiled_mutation(gq, writes.view, params, name)
+        refusal: OmnigraphError | None = None
+        try:
+            plan, bound = compiled_mutation(gq, writes.view, params, name)
+        except OmnigraphError as error:
+            refusal = error
+        if (refusal or not adds_only(plan)) and writes.confirm():
+            plan, bound = compiled_mutation(gq, writes.view, params, name)
+        elif refusal is not None:
+            raise refusal
         if self._caller is not None:
             self._caller.ask(Ask("change", branch=self.branch, types=touched(plan)))
         run_mutation(writes, plan, bound, _matched_rows)
@@ -172,6 +181,7 @@ class Transaction:
 
         deadline = Deadline(timeout)
         writes = self._opened()
+        writes.confirm()
         plan, bound = compiled_read(gq, writes.view, params, name)
         return run_read(writes.preview(), plan, bound, deadline=deadline)
 

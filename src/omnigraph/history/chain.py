@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from urllib.parse import quote, unquote
@@ -43,6 +44,7 @@ COMMIT_ID_PREFIX = re.compile(r"0[0-9A-HJKMNP-TV-Z]{3,24}")
 MAX_PROBES = 3
 """Entries followed one by one from a cached head before a listing finds the newest at once."""
 CREATE_ATTEMPTS = 5
+MAX_CREATED_KNOWN = 4_096
 
 PROBE_WINDOW_S = 600.0
 """A cached head seen current within this time may be trusted to a probe, and a publish prepared within it needs no second
@@ -93,6 +95,8 @@ class Chain:
         self.log = log
         self.clock = clock
         self._heads: dict[str, tuple[Entry, float]] = {}
+        self._created: OrderedDict[tuple[str, int], None] = OrderedDict()
+        """Places of the entries that were created here last."""
         self._lock = threading.Lock()
         self._on_newer: list[Callable[[], None]] = []
 
@@ -124,6 +128,11 @@ class Chain:
         with self._lock:
             cached = self._heads.get(branch)
         return None if cached is None or self.clock() - cached[1] >= PROBE_WINDOW_S else cached
+
+    def has_created(self, branch: str, position: int) -> bool:
+        """Whether the entry at this place was created here, lately: the one before it was the newest until then."""
+        with self._lock:
+            return (branch, position) in self._created
 
     def read(self, branch: str, position: int) -> Entry:
         """The entry at a position where one was: HistoryGap when it was swept, Damaged when it is lost."""
@@ -205,16 +214,20 @@ class Chain:
         position, where it can win at most once. `sync_first` are local files that must be durable before the entry may be seen.
         """
         check_writable(entry.write_features, f"branch '{entry.branch}'")
-        held = self._create(entry, sync_first)
+        held = self._create(entry, prepared_at, sync_first)
         if held is None:
             return None
         if self.clock() - prepared_at >= PROBE_WINDOW_S and self._is_garbage(entry):
             return None
+        with self._lock:
+            self._created[entry.branch, entry.position] = None
+            if len(self._created) > MAX_CREATED_KNOWN:
+                self._created.popitem(last=False)
         reach(Failpoint.PUBLISH_BEFORE_ACK)
         return self._remember(held, prepared_at)
 
-    def _create(self, entry: Entry, sync_first: Sequence[str]) -> Entry | None:
-        """Put the entry at its position. None when another one holds it.
+    def _create(self, entry: Entry, prepared_at: float, sync_first: Sequence[str]) -> Entry | None:
+        """Put the entry at its position. None when another one holds it, which is remembered: the next attempt starts from it.
 
         An entry of the same id is ours. Its bytes need not be: two processes may publish the same prepared plan.
         """
@@ -229,8 +242,11 @@ class Chain:
             except (ObjectExists, StorageTransient):
                 reach(Failpoint.PUBLISH_BEFORE_READBACK)
                 holder = self._holder(entry)
+                if holder is not None and holder.id == entry.id:
+                    return holder
                 if holder is not None:
-                    return holder if holder.id == entry.id else None
+                    self._remember(holder, prepared_at)
+                    return None
             except StorageError as error:
                 if number == 0:
                     raise

@@ -1,7 +1,7 @@
 """Transactions: small writes in process. A write is a pure function of one pinned snapshot, published once."""
 
 from omnigraph.write.group import GroupCommitter
-from omnigraph.write.mutations import run_mutation
+from omnigraph.write.mutations import adds_only, run_mutation
 from omnigraph.write.publishing import publish
 from omnigraph.write.receipt import Receipt, TypeCounts
 from omnigraph.write.transaction import Transaction
@@ -11,6 +11,7 @@ __all__ = [
     "Receipt",
     "Transaction",
     "TypeCounts",
+    "adds_only",
     "publish",
     "run_mutation",
 ]

@@ -48,6 +48,11 @@ def run_mutation(
                 _delete(transaction, catalog.edges[name], where, matcher)
 
 
+def adds_only(plan: MutationPlan) -> bool:
+    """Whether the mutation looks at no row of the branch."""
+    return all(isinstance(statement, InsertNode | InsertEdge) for statement in plan.statements)
+
+
 def _insert(
     transaction: Transaction, insert: InsertNode | InsertEdge, matcher: Matcher, matched: Row | None = None
 ) -> None:

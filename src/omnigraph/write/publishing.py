@@ -88,9 +88,12 @@ def publish_group(
         if commits is not None:
             published = {commit.id: commit for commit in commits}
             return [_final(outcomes.get(index), each, published) for index, each in enumerate(group)]
-        if number:
+        if number == 0:
+            # Who came first is known by now, and may well be the newest.
+            head = history.publisher.likely_head(branch, [submission.plan for submission in group])
+        else:
             history.sleep(history.jitter() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**number))
-        head = history.publisher.newest_head(branch)
+            head = history.publisher.newest_head(branch)
     contention = Contention(
         f"branch '{branch}' moved {MAX_ATTEMPTS} times while this write was published",
         hint="retry; many writers are at work",

@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import KeyConflict, PreconditionFailed, RecordError, UsageError
-from omnigraph.history import Commit, Entry, WriteKey, check_attribution
+from omnigraph.errors import (
+    ExpectedVersionMismatch,
+    KeyConflict,
+    OmnigraphError,
+    PreconditionFailed,
+    RecordError,
+    UsageError,
+)
+from omnigraph.history import SCHEMA, Commit, Entry, WriteKey, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.projection import kind_of
 from omnigraph.language.query.plan import Expression
@@ -19,7 +26,7 @@ from omnigraph.write.delta import Delta
 from omnigraph.write.group import GroupCommitter
 from omnigraph.write.matching import Matcher, Row
 from omnigraph.write.pending import Pending
-from omnigraph.write.proposal import propose
+from omnigraph.write.proposal import Proposal, propose
 from omnigraph.write.receipt import Receipt
 from omnigraph.write.staging import stage_versions, write_rows
 
@@ -29,6 +36,10 @@ if TYPE_CHECKING:
 
 class Transaction:
     """Pins the branch's head when it is made, or the state it is made `at`. Not for sharing between threads.
+
+    A head that this process has seen lately is taken as it is, without asking: whoever only adds learns from the create whether
+    it was the newest. The first read of the branch makes sure of it (`confirm`), and so does every refusal: it was when this
+    process has created the next entry, or there is none.
 
     Errors before the publish leave nothing behind but staged files that no commit names.
     """
@@ -51,13 +62,34 @@ class Transaction:
         self.actor = actor
         self.message = message
         self.if_commit = if_commit
-        self.entry, self.view = at or repository.head(branch)
+        assumed = None if at is not None else repository.assumed_head(branch)
+        self._is_confirmed = assumed is None
+        self.entry, self.view = at or assumed or repository.head(branch)
         self.catalog = self.view.catalog
         self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self._pending: dict[str, Pending] = {}
         self._relied_on: set[str] = set()
         self._finished = False
         self._receipt: Receipt | None = None
+
+    def confirm(self) -> bool:
+        """Make sure that the pinned head is the branch's newest, or pin that one. Whether another one is pinned now.
+
+        ExpectedVersionMismatch when the schema has changed and there are rows of the old one.
+        """
+        if self._is_confirmed or self.repository.history.chain.has_created(self.branch, self.entry.position + 1):
+            return False
+        entry, view = self.repository.head(self.branch)
+        self._is_confirmed = True
+        if entry.id == self.entry.id:
+            return False
+        if view.snapshot.schema != self.view.snapshot.schema:
+            if self._pending:
+                versions = (each.snapshot.commit.ref.seq for each in (self.view, view))
+                raise ExpectedVersionMismatch(SCHEMA, *versions)
+            self.catalog = view.catalog
+        self.entry, self.view = entry, view
+        return True
 
     # ------------------------------------------------------------ statements
 
@@ -136,6 +168,7 @@ class Transaction:
 
     def apply_delete(self, entity: EntityType, committed: list[Row], own: list[Row]) -> None:
         """Remove rows of the branch and rows of this transaction; with a node, every edge at it."""
+        self.confirm()
         pending = self.pending(entity)
         beneath = self._beneath(entity, [row["id"] for row in own])
         for row in own:
@@ -184,6 +217,14 @@ class Transaction:
         return self._add(edge, row, fresh="id" not in values, strict=strict)
 
     def _insert(self, type_name: str, values: Mapping[str, object], *, strict: bool) -> str:
+        try:
+            return self._inserted(type_name, values, strict)
+        except OmnigraphError:
+            if not self.confirm():
+                raise
+            return self._inserted(type_name, values, strict)
+
+    def _inserted(self, type_name: str, values: Mapping[str, object], strict: bool) -> str:
         data = dict(values)
         catalog = self.catalog
         word = "from_" if "from_" in data else "from"
@@ -203,6 +244,7 @@ class Transaction:
         return str(row["id"])
 
     def _find(self, entity: EntityType, id: str) -> tuple[Row | None, bool]:
+        self.confirm()
         pending = self.pending(entity)
         if id in pending.rows:
             return pending.rows[id], True
@@ -233,12 +275,14 @@ class Transaction:
         return Matcher(self.view, parameters, self.now)
 
     def matches(self, entity: EntityType, where: Expression, matcher: Matcher) -> tuple[list[Row], list[Row]]:
+        self.confirm()
         return matcher.matches(entity.table_key, where, self.pending(entity))
 
     # ------------------------------------------------------------ reading and publishing
 
     def preview(self) -> View:
         """The graph as this transaction sees it: its changes staged as versions that no commit names."""
+        self.confirm()
         deltas = self.deltas(self.view.schema)
         if not deltas:
             return self.view
@@ -274,16 +318,12 @@ class Transaction:
         deltas = self.deltas(self.view.schema)
         commit = None
         if deltas or (once is not None and keeps_nothing):
-            proposal = propose(
-                self.view,
-                self.entry,
-                deltas,
-                actor=self.actor,
-                message=self.message,
-                if_commit=self.if_commit,
-                once=once,
-                relied_on=frozenset(self._relied_on),
-            )
+            try:
+                proposal = self._proposed(deltas, once)
+            except OmnigraphError:
+                if not self.confirm():
+                    raise
+                proposal = self._proposed(deltas, once)
             commit = self.committer.publish(proposal)
             if commit.id != proposal.plan.commit_id:
                 return self._repeated(commit)
@@ -291,12 +331,26 @@ class Transaction:
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt
 
+    def _proposed(self, deltas: Mapping[str, Delta], once: WriteKey | None) -> Proposal:
+        return propose(
+            self.view,
+            self.entry,
+            deltas,
+            actor=self.actor,
+            message=self.message,
+            if_commit=self.if_commit,
+            once=once,
+            relied_on=frozenset(self._relied_on),
+        )
+
     def _repeated(self, commit: Commit) -> Receipt:
         self._receipt = Receipt(self.branch, commit, {}, commit.actor, repeated=True)
         return self._receipt
 
     def check_precondition(self) -> None:
         """PreconditionFailed when the branch was not at the expected commit as the transaction began."""
+        if self.if_commit is not None and self.view.snapshot.commit.id != self.if_commit:
+            self.confirm()
         head = self.view.snapshot.commit.id
         if self.if_commit is not None and head != self.if_commit:
             raise PreconditionFailed(self.branch, self.if_commit, head)
