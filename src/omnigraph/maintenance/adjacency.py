@@ -20,7 +20,7 @@ def refresh_adjacency(repository: Repository, view: View, min_rows: int = MIN_RO
     store = repository.tables.store
     if store is None:
         return []
-    tables = {key: table for key in view.catalog.tables if (table := view.table(key)) is not None}
+    tables = {key: table.stored for key in view.catalog.tables if (table := view.table(key)) is not None}
     nodes = {key.partition(":")[2]: table for key, table in tables.items() if key.startswith("node:")}
     edges = [
         EdgeTable(table, type_.source, type_.target)

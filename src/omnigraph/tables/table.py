@@ -75,6 +75,11 @@ class Table:
         """The same rows in a version that can be written to, once somebody did (`growing.grown`)."""
 
     @property
+    def stored(self) -> Table:
+        """The version alone: of a table that has rows besides, in memory, what is stored of it."""
+        return self
+
+    @property
     def content(self) -> tuple[object, ...]:
         """Equal for two tables that have the same rows, stored alike."""
         return self.path, self.version
@@ -132,7 +137,8 @@ class Table:
     @cached_property
     def stored_rows(self) -> dict[int, int]:
         """By fragment: how many rows its files hold, deleted ones included."""
-        return {fragment.fragment_id: fragment.physical_rows for fragment in self.dataset.get_fragments()}
+        stored = {fragment.fragment_id: fragment.physical_rows for fragment in self.stored.dataset.get_fragments()}
+        return {fragment.id: stored.get(fragment.id, fragment.rows) for fragment in self.fragments}
 
     def deleted_offsets(self, fragment: Fragment) -> np.ndarray:
         """The places, in the files of a fragment, of the rows that this version does not have; ascending."""
@@ -148,8 +154,8 @@ class Table:
         import numpy as np
         import pyarrow as pa
 
-        folder = local_folder(self.dataset)
-        if folder is not None and fragment.deletions.endswith(".arrow"):
+        folder = local_folder(self.stored.dataset)
+        if self.stored is self and folder is not None and fragment.deletions.endswith(".arrow"):
             with translated(self.path), pa.ipc.open_file(f"{folder}/{fragment.deletions}") as file:
                 return np.sort(file.read_all().column(0).to_numpy()).astype(np.int64)
         addresses = self.read([], fragments=[fragment.id], with_address=True).column(0).to_numpy().astype(np.int64)
@@ -495,6 +501,8 @@ class Table:
 
         owners = addresses >> OFFSET_BITS
         offsets = addresses & ((1 << OFFSET_BITS) - 1)
+        if self.stored is not self:
+            return self._rows_of_both(addresses, columns)
         pieces, order = [], []
         for owner in np.unique(owners).tolist() if len(owners) != 1 else owners.tolist():
             at = np.flatnonzero(owners == owner)
@@ -506,6 +514,22 @@ class Table:
             return pieces[0]
         rows = pa.concat_tables(pieces) if pieces else self._empty(columns, with_address=False)
         return rows.take(pa.array(np.argsort(np.concatenate(order)))) if pieces else rows
+
+    def _rows_of_both(self, addresses: np.ndarray, columns: Sequence[str]) -> pa.Table:
+        """Rows of the stored version, and others."""
+        import numpy as np
+        import pyarrow as pa
+
+        beneath = np.array([fragment.id for fragment in self.stored.fragments], np.int64)
+        is_stored = np.isin(addresses >> OFFSET_BITS, beneath)
+        if is_stored.all():
+            return self.stored.rows_at(addresses, columns)
+        rows = self.take_addresses(addresses[~is_stored].tolist(), columns)
+        places = np.searchsorted(rows.column(ROW_ADDRESS).to_numpy().astype(np.int64), addresses[~is_stored])
+        others = rows.drop_columns([ROW_ADDRESS]).take(pa.array(places))
+        both = pa.concat_tables([self.stored.rows_at(addresses[is_stored], columns).select(columns), others])
+        order = np.concatenate([np.flatnonzero(is_stored), np.flatnonzero(~is_stored)])
+        return both.take(pa.array(np.argsort(order)))
 
     @cached_property
     def _fragments_by_id(self) -> dict[int, Fragment]:
