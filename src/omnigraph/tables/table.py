@@ -158,13 +158,22 @@ class Table:
         if self.stored is self and folder is not None and fragment.deletions.endswith(".arrow"):
             with translated(self.path), pa.ipc.open_file(f"{folder}/{fragment.deletions}") as file:
                 return np.sort(file.read_all().column(0).to_numpy()).astype(np.int64)
-        addresses = self.read([], fragments=[fragment.id], with_address=True).column(0).to_numpy().astype(np.int64)
+        addresses = self.read([], fragments=[fragment.id], with_address=True).column(0).to_numpy()
         is_deleted = np.ones(self.stored_rows[fragment.id], bool)
-        is_deleted[addresses & ((1 << OFFSET_BITS) - 1)] = False
+        is_deleted[(addresses & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.int64)] = False
         return np.flatnonzero(is_deleted)
 
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
         """Whole fragments as their files have them, with the rows that this version has deleted."""
+        if self.stored is not self:
+            import pyarrow as pa
+
+            beneath = {fragment.id for fragment in self.stored.fragments}
+            pieces = [
+                self.stored.read_stored(columns, [id]) if id in beneath else self.read(columns, fragments=[id])
+                for id in fragments
+            ]
+            return pa.concat_tables(pieces)
         with translated(self.path):
             return (
                 self.scan(columns, fragments=fragments, with_row_id=True, with_deleted=True).read_all().select(columns)
@@ -499,8 +508,8 @@ class Table:
         import numpy as np
         import pyarrow as pa
 
-        owners = addresses >> OFFSET_BITS
-        offsets = addresses & ((1 << OFFSET_BITS) - 1)
+        owners = (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64)
+        offsets = (addresses & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.int64)
         if self.stored is not self:
             return self._rows_of_both(addresses, columns)
         pieces, order = [], []
@@ -521,11 +530,11 @@ class Table:
         import pyarrow as pa
 
         beneath = np.array([fragment.id for fragment in self.stored.fragments], np.int64)
-        is_stored = np.isin(addresses >> OFFSET_BITS, beneath)
+        is_stored = np.isin((addresses >> np.uint64(OFFSET_BITS)).astype(np.int64), beneath)
         if is_stored.all():
             return self.stored.rows_at(addresses, columns)
         rows = self.take_addresses(addresses[~is_stored].tolist(), columns)
-        places = np.searchsorted(rows.column(ROW_ADDRESS).to_numpy().astype(np.int64), addresses[~is_stored])
+        places = np.searchsorted(rows.column(ROW_ADDRESS).to_numpy(), addresses[~is_stored])
         others = rows.drop_columns([ROW_ADDRESS]).take(pa.array(places))
         both = pa.concat_tables([self.stored.rows_at(addresses[is_stored], columns).select(columns), others])
         order = np.concatenate([np.flatnonzero(is_stored), np.flatnonzero(~is_stored)])
@@ -552,7 +561,7 @@ class Table:
                 rows = self.dataset.get_fragment(fragment.id).take(places[order].tolist(), columns=list(columns))
                 return rows if len(rows) < 2 else rows.take(pa.array(np.argsort(order)))
         rows = self.take_addresses(addresses.tolist(), columns)
-        found = rows.column(ROW_ADDRESS).to_numpy().astype(np.int64)
+        found = rows.column(ROW_ADDRESS).to_numpy()
         return rows.drop_columns([ROW_ADDRESS]).take(pa.array(np.searchsorted(found, addresses)))
 
     def take_addresses(self, addresses: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:

@@ -17,7 +17,7 @@ from omnigraph.tables.adjacency.edges import EdgeBase, Edges, EndNumbers, edge_b
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn, base_column, nodes_at
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
-from omnigraph.tables.table import Fragment, Table, fragment_of_address
+from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS, Fragment, Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -302,7 +302,7 @@ def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list
 
     ids = sorted(fragment.id for fragment in fragments)
     rows = table.read(columns, fragments=ids, with_address=True).combine_chunks()
-    owners = fragment_of_address(rows.column("_rowaddr").to_numpy().astype(np.int64))
+    owners = (rows.column(ROW_ADDRESS).to_numpy() >> np.uint64(OFFSET_BITS)).astype(np.int64)
     found = {}
     for fragment in fragments:
         first, last = np.searchsorted(owners, fragment.id, "left"), np.searchsorted(owners, fragment.id, "right")

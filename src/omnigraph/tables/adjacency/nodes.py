@@ -100,7 +100,7 @@ class Nodes:
         import numpy as np
 
         base, (moved, _) = self.numbering.base, self.moved
-        found = np.zeros(len(numbers), np.int64)
+        found = np.zeros(len(numbers), np.uint64)
         at = np.searchsorted(moved, numbers)
         at[at == len(moved)] = 0
         is_moved = moved[at] == numbers if len(moved) else np.zeros(len(numbers), bool)
@@ -113,10 +113,10 @@ class Nodes:
         else:
             rows = order[listed].astype(np.int64)
         starts = np.array([first for first, _, _ in self.cover.present], np.int64)
-        ids = np.array([fragment.id for _, _, fragment in self.cover.present], np.int64)
+        ids = np.array([fragment.id for _, _, fragment in self.cover.present], np.uint64)
         owner = np.searchsorted(starts, rows, "right") - 1
         if len(rows):
-            found[plain] = (ids[owner] << OFFSET_BITS) | (rows - starts[owner])
+            found[plain] = ids[owner] << np.uint64(OFFSET_BITS) | (rows - starts[owner]).astype(np.uint64)
         if is_moved.any():
             found[is_moved] = self._rest_addresses(table)[self.moved[1][at[is_moved]]]
         return found
@@ -130,7 +130,7 @@ class Nodes:
             offsets = np.arange(table.stored_rows[fragment.id])
             live = np.delete(offsets, table.deleted_offsets(fragment))
             assert len(live) == len(numbers), "a number for each row"
-            parts.append((fragment.id << OFFSET_BITS) | live)
+            parts.append(np.uint64(fragment.id << OFFSET_BITS) | live.astype(np.uint64))
         return np.concatenate(parts)
 
 
