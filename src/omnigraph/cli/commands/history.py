@@ -202,13 +202,14 @@ def _listed(commit: Commit, labels: Mapping[str, Sequence[str]]) -> dict[str, An
 def _register_show(group: click.Group) -> click.Command:
     @command(group, "show", served=True)
     @click.argument("commit", metavar="REVISION", default="main")
-    def show(settings: Settings, out: Output, commit: str) -> None:
+    @uri_argument
+    def show(settings: Settings, out: Output, commit: str, uri: str | None) -> None:
         """Show one commit: its branch and position, who made it and when, and how much it changed. REVISION is a branch, a tag, branch~N,
         or a commit id or its beginning.
 
         \b
         omnigraph show --store ./people
-        omnigraph show main~2 --store ./people
+        omnigraph show main~2 ./people
         omnigraph commit show 01J... --store ./people
 
         \b
@@ -219,7 +220,7 @@ def _register_show(group: click.Group) -> click.Command:
         from omnigraph.wire.changes import counts_json
         from omnigraph.wire.history import commit_json
 
-        graph = settings.graph_at()
+        graph = settings.graph_at(uri)
         found = graph.commit(commit)
         changed, names = _changed_by(graph, found), labels_of(graph).get(found.id)
         value = commit_json(found) | ({"labels": names} if names else {})
@@ -307,6 +308,7 @@ def _register_diff(cli: click.Group) -> None:
     @click.option("--id", "ids", multiple=True, metavar="ID", help="Only entities with this id; may repeat.")
     @click.option("--stat", is_flag=True, help="How many entities of each type changed, and no more.")
     @filters
+    @uri_argument
     def diff(
         settings: Settings,
         out: Output,
@@ -318,11 +320,12 @@ def _register_diff(cli: click.Group) -> None:
         kinds: tuple[str, ...],
         types: tuple[str, ...],
         ops: tuple[str, ...],
+        uri: str | None,
     ) -> None:
         """Show what changed from A to B: branches, tags, commit ids or branch~N.
 
         \b
-        omnigraph diff main review --store ./people
+        omnigraph diff main review ./people
         omnigraph diff main~5 main --store ./people --type Person --id ada
         omnigraph diff v1 main --store ./people --stat
 
@@ -330,7 +333,7 @@ def _register_diff(cli: click.Group) -> None:
         JSON: {from, to, changes?: [{kind, type: {id, name}, id, op, before?, after?}],
                stat?: [{kind, type, inserts, updates, deletes}]}
         """
-        graph = settings.graph_at()
+        graph = settings.graph_at(uri)
         if stat:
             from omnigraph.wire.changes import counts_json
 
