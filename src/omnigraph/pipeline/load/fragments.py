@@ -14,6 +14,7 @@ from omnigraph.pipeline.load.known_rows import MAX_HELD_RECORDS, complete, find_
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
 from omnigraph.records.encoding import record_lines
+from omnigraph.records.tabular import shown_row
 from omnigraph.records.typed import NamedRows, Reject, TypedRows
 from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
@@ -144,6 +145,10 @@ class FragmentWriter:
         rows = sorted(errors)
         refused = said.take(pa.array(rows, pa.int64())).combine_chunks()
         texts = [text for batch in refused.to_batches() for text in record_lines(entity, batch).to_pylist()]
+        for place, text in enumerate(texts):
+            if text is None:  # Part of an edge, without its ends.
+                cells = refused.slice(place, 1).to_pylist()[0]
+                texts[place] = shown_row({name: cell for name, cell in cells.items() if cell is not None})
         numbers = lines.take(pa.array(rows, pa.int64())).to_pylist()
         self.rejects.setdefault(split, []).extend(
             Reject.of(line, errors[row], text.rstrip("\n"))

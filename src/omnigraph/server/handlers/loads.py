@@ -70,13 +70,19 @@ def _loaded_files(call: Call, places: list[Path]) -> Answer:
         if_commit=call.expected_head,
         once=call.write_key(call.branch),
     )
-    if receipt.repeated and receipt.commit is not None:
-        from omnigraph.pipeline.load.receipt import LoadCounts
-
-        made = counts_of(call, receipt.commit.id)
-        counts = {key: LoadCounts(each.inserted, each.updated, 0, each.deleted) for key, each in made.items()}
-        receipt = replace(receipt, types=counts, branch_created=receipt.commit.ref.opens_branch)
+    if receipt.repeated:
+        receipt = _counted(call, receipt)
     return _answered(call, receipt, query.get("from"), names_uri=False)
+
+
+def _counted(call: Call, receipt: LoadReceipt) -> LoadReceipt:
+    """A load that was made before, with what its commit changed."""
+    from omnigraph.pipeline.load.receipt import LoadCounts
+
+    assert receipt.commit is not None, "it has a commit"
+    made = counts_of(call, receipt.commit.id)
+    counts = {key: LoadCounts(each.inserted, each.updated, 0, each.deleted) for key, each in made.items()}
+    return replace(receipt, types=counts, branch_created=receipt.commit.ref.opens_branch)
 
 
 def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> Answer:
@@ -92,7 +98,8 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
         once=call.write_key(call.branch),
     )
     if receipt.repeated:
-        receipt = _rebuilt(receipt, place)
+        # The records of a patch or of a delete do not tell which entities were inserted.
+        receipt = _counted(call, receipt) if receipt.mode in ("patch", "delete") else _rebuilt(receipt, place)
     return _answered(call, receipt, from_, names_uri=names_uri)
 
 
