@@ -300,11 +300,20 @@ def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list
     import numpy as np
     import pyarrow as pa
 
-    ids = sorted(fragment.id for fragment in fragments)
+    found: dict[int, pa.RecordBatch] = {}
+    for fragment in fragments:
+        # Who wrote a small fragment, or looked a key up in it, has its keys.
+        keys = None if table.keys is None else table.keys.get(table.path, fragment.content)
+        if keys is not None and set(columns) <= keys.columns.keys():
+            cells = [pa.array(keys.columns[name], pa.utf8()) for name in columns]
+            found[fragment.id] = pa.RecordBatch.from_arrays(cells, names=columns)
+    unread = [fragment for fragment in fragments if fragment.id not in found]
+    if not unread:
+        return found
+    ids = sorted(fragment.id for fragment in unread)
     rows = table.read(columns, fragments=ids, with_address=True).combine_chunks()
     owners = (rows.column(ROW_ADDRESS).to_numpy() >> np.uint64(OFFSET_BITS)).astype(np.int64)
-    found = {}
-    for fragment in fragments:
+    for fragment in unread:
         first, last = np.searchsorted(owners, fragment.id, "left"), np.searchsorted(owners, fragment.id, "right")
         part = rows.slice(first, last - first).select(columns).combine_chunks()
         arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in part.columns]
