@@ -188,7 +188,10 @@ def explanation(value: Json) -> Explanation:
             InputColumns(each["name"], tuple(each["tables"]), tuple(each["columns"]), each["filter"])
             for each in value["inputs"]
         ),
-        tuple(InputChoice(each["input"], each["path"], each["rows"], each["estimate"]) for each in value["access"]),
+        tuple(
+            InputChoice(each["input"], each["path"], each["rows"], each["estimate"], each["expected"])
+            for each in value["access"]
+        ),
         value["sql"],
         tuple(_step(each) for each in value["steps"]),
     )

@@ -22,6 +22,7 @@ REFUSED: Mapping[str, str] = {
     "id": "a server names its graphs; only storage has the graph's own id",
     "embed": _STORAGE,
     "picture": _STORAGE,
+    "algorithms": _STORAGE,
     "sql": _SQL,
     "duckdb": _SQL,
     "blame": "a server tells the versions of an entity: ask history",

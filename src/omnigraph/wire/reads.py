@@ -62,7 +62,7 @@ def sql_json(result: SqlResult, *, revision: str, as_of: str | None) -> JsonObje
 
 def explanation_json(explanation: Explanation) -> JsonObject:
     """{commit, keys, steps: [{depth, step, access, expected, rows, ms, note}], inputs: [{name, tables, columns, filter}],
-    access: [{input, path, rows, estimate}], sql}."""
+    access: [{input, path, rows, estimate, expected}], sql}."""
     return {
         "commit": explanation.commit,
         "keys": explanation.keys,
@@ -77,7 +77,13 @@ def explanation_json(explanation: Explanation) -> JsonObject:
             for columns in explanation.inputs
         ],
         "access": [
-            {"input": choice.what, "path": choice.path, "rows": choice.rows, "estimate": choice.estimate}
+            {
+                "input": choice.what,
+                "path": choice.path,
+                "rows": choice.rows,
+                "estimate": choice.estimate,
+                "expected": choice.expected,
+            }
             for choice in explanation.choices
         ],
         "sql": explanation.sql,
