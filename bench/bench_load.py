@@ -52,10 +52,11 @@ class Stages:
 
 
 class Memory:
-    """The peak of the resident memory of this process and all below it."""
+    """The peak of the resident memory of this process and all below it, and of the largest process of each kind."""
 
     def __init__(self) -> None:
         self.peak = 0
+        self.largest: dict[str, int] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -69,7 +70,14 @@ class Memory:
 
     def _watch(self) -> None:
         while not self._ended.wait(0.25):
-            self.peak = max(self.peak, _tree_bytes(os.getpid()))
+            sizes = _tree_bytes(os.getpid())
+            self.peak = max(self.peak, sum(size for _, size in sizes))
+            for kind, size in sizes:
+                self.largest[kind] = max(self.largest.get(kind, 0), size)
+
+    def text(self) -> str:
+        each = ", ".join(f"{kind} {size / 2**30:.2f}" for kind, size in sorted(self.largest.items()))
+        return f"peak {self.peak / 2**30:.2f} GiB (largest {each})"
 
 
 def process_tree(root: int) -> list[int]:
@@ -89,14 +97,18 @@ def process_tree(root: int) -> list[int]:
     return found
 
 
-def _tree_bytes(root: int) -> int:
-    total = 0
+def _tree_bytes(root: int) -> list[tuple[str, int]]:
+    """Kind and size of each process: this one, the JVM, a Python worker."""
+    sizes = []
     for process in process_tree(root):
         try:
-            total += int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            size = int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            command = Path(f"/proc/{process}/cmdline").read_bytes()
         except OSError:
             continue
-    return total
+        kind = "driver" if process == root else "jvm" if b"java" in command.split(b"\0")[0] else "worker"
+        sizes.append((kind, size))
+    return sizes
 
 
 def write_nodes(path: Path, first: int, last: int) -> None:
@@ -126,7 +138,7 @@ def measured(name: str, rows: int, action: Callable[[], object]) -> float:
         started = time.monotonic()
         action()
         seconds = time.monotonic() - started
-    print(f"{name:34} {seconds:8.1f} s {rows / seconds:12,.0f} rows/s   peak {memory.peak / 2**30:.2f} GiB", flush=True)
+    print(f"{name:34} {seconds:8.1f} s {rows / seconds:12,.0f} rows/s   {memory.text()}", flush=True)
     return seconds
 
 

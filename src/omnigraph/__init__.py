@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, LoadRefusal
     from omnigraph.pipeline.progress import Status
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
+    from omnigraph.pipeline.stages import Stage
     from omnigraph.pipeline.verify.findings import Finding, VerifyReport
     from omnigraph.policy import Ask, Decision, Gate, Policy, load_policy
     from omnigraph.read import (
@@ -158,6 +159,7 @@ _HOMES = {
     "omnigraph.maintenance.cleanup": ("Totals",),
     "omnigraph.maintenance.indexes": ("IndexState",),
     "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
+    "omnigraph.pipeline.stages": ("Stage",),
     "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
     "omnigraph.policy": ("Ask", "Decision", "Gate", "Policy", "load_policy"),
     "omnigraph.read": (
@@ -255,6 +257,7 @@ __all__ = [
     "SchemaReceipt",
     "SqlColumn",
     "SqlResult",
+    "Stage",
     "Statement",
     "Status",
     "Step",

@@ -51,6 +51,7 @@ def test_the_verbs_are_these() -> None:
                 "push",
                 "pull",
                 "embed",
+                "run",
             ),
             *("alias", "status", "log", "show", "blame", "revert", "branch reset"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
@@ -126,6 +127,6 @@ def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
     seen = {name for name, _ in ANSWERS}
     assert set(LEAVES) - seen == {
         *("demo", "shell", "optimize", "recovery resume", "recovery discard", "warm-up"),
-        *("cleanup", "storage", "clone", "push", "pull", "embed"),
+        *("cleanup", "storage", "clone", "push", "pull", "embed", "run"),
         *("blob get", "blob stat", "serve", "token new", "graphs list", "mcp", "cluster force-unlock"),
     }

@@ -26,7 +26,7 @@ def test_page_works_as_written(page: Path, tmp_path: Path, programs: Path, monke
     monkeypatch.chdir(tmp_path)
     runner = Runner(page, tmp_path, programs)
     for block in blocks_of(page):
-        if not block.on_spark:
+        if not (block.on_spark or block.on_cluster):
             runner.run(block)
 
 
@@ -38,7 +38,8 @@ def test_page_works_on_spark(page: Path, tmp_path: Path, programs: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     runner = Runner(page, tmp_path, programs)
     for block in blocks_of(page):
-        runner.run(block)
+        if not block.on_cluster:
+            runner.run(block)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

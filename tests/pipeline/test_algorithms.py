@@ -198,19 +198,17 @@ def test_what_cannot_be_computed_is_refused_in_words(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("case", ["two types"], indirect=True)
 def test_spark_gives_the_same_answers(case: Case, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if (case.edge, len(case.src)) not in (("LivesIn", 150), ("Knows", 90)):
-        pytest.skip("two graphs are enough")
     monkeypatch.setattr(job, "parts_for", lambda projection, runner: 3)
     here, there = case.graph.algorithms("local"), case.graph.algorithms(spark)
-    expected, found = here.pagerank(case.edge), there.pagerank(case.edge)
+    expected, found = here.pagerank(case.edge, tolerance=0.1), there.pagerank(case.edge, tolerance=0.1)
     assert (expected.engine, found.engine, found.steps) == ("in process", "on Spark", expected.steps)
     assert np.abs(np.array(case.values(found)) - case.values(expected)).sum() < 1e-12
-    assert case.values(there.connected_components(case.edge)) == case.values(here.connected_components(case.edge))
-    assert case.values(there.triangle_count(case.edge)) == case.values(here.triangle_count(case.edge))
     frame = found.to_spark()
     assert (frame.count(), frame.columns) == (len(case.names), ["type", "id", "rank"])
-    small = case.graph.spark(spark).algorithms.pagerank(case.edge)
-    assert (small.engine, small.to_spark().count()) == ("in process", len(case.names))
     ranks = found.property("Person.rank")["Person"]
     assert (ranks.columns, ranks.count()) == (["id", "rank"], 120)
+    assert case.values(there.connected_components(case.edge)) == case.values(here.connected_components(case.edge))
+    small = case.graph.spark(spark).algorithms.pagerank(case.edge)
+    assert (small.engine, small.to_spark().count()) == ("in process", len(case.names))

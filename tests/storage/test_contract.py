@@ -25,6 +25,12 @@ def test_what_is_written_is_read_back(store: Store) -> None:
         assert store.info("folder/object").size == len(data)
 
 
+@pytest.mark.parametrize("spans", [[(3, 0)], [(1, 2), (4, 0), (0, 1)], [(2, 9)], []])
+def test_any_ranges_are_read_also_empty_ones(store: Store, spans: list[tuple[int, int]]) -> None:
+    store.put("ranges", b"abcde")
+    assert store.get_ranges("ranges", spans) == [b"abcde"[start : start + length] for start, length in spans]
+
+
 def test_an_object_of_any_size_is_filled_from_a_stream_and_read_as_one(store: Store) -> None:
     for pieces in ([], [b"one"], [bytes([number]) * 3_000_000 for number in range(7)]):
         store.fill("folder/object", iter(pieces))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.tables.ascending import distinct, runs, union
+from omnigraph.tables.ascending import distinct, runs, stable_order, union
 
 NUMBERS = st.lists(st.integers(0, 9))
 
@@ -30,3 +30,9 @@ def test_runs_cover_the_array_in_order(values: list[int]) -> None:
 @pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint64])
 def test_the_kind_of_number_stays(kind: type) -> None:
     assert distinct(np.array([3, 1, 3], kind)).dtype == kind
+
+
+@given(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 3).map(lambda high: high << 16)))
+def test_equal_values_keep_their_order(values: list[int]) -> None:
+    found = stable_order(np.array(values, np.int32)).tolist()
+    assert found == sorted(range(len(values)), key=values.__getitem__)

@@ -79,7 +79,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Cancellation",
     ),
     "What writes did": (
-        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "LoadRefusal"),
+        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "LoadRefusal", "Stage"),
         *("Status", "MergeResult", "TypeSummary"),
         *("EmbedReport", "EmbeddedProperty"),
         *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),

@@ -12,6 +12,7 @@ import click
 
 from omnigraph.cli.commands import (
     agents,
+    algorithms,
     blobs,
     branches,
     clusters,
@@ -100,6 +101,7 @@ for module in (
     graphs,
     data,
     embedding,
+    algorithms,
     queries,
     sql,
     shell,

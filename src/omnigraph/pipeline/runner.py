@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from omnigraph.pipeline.progress import Progress, Silent, Status
+from omnigraph.pipeline.stages import Stage
 from omnigraph.storage.os_errors import typed_os_error
 
 Task = TypeVar("Task")
@@ -31,6 +32,8 @@ Join = Callable[[int, Iterable[tuple[int, Any]]], Result]
 
 class Runner(Protocol):
     parallelism: int
+    stages: list[Stage]
+    """What was done so far."""
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """The result of each task, in order."""
@@ -59,6 +62,7 @@ class LocalRunner:
         self.parallelism = min(os.cpu_count() or 1, MAX_LOCAL_THREADS)
         self.stopping = threading.Event()
         """Set when a task has failed or the wait was interrupted; a long task may look, and give up."""
+        self.stages: list[Stage] = []
         self._progress = progress or Silent()
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
@@ -73,7 +77,10 @@ class LocalRunner:
                     self._progress.update(Status(stage, done, len(futures), rows, time.monotonic() - started))
                     ended, waiting = wait(waiting, timeout=_SHOWN_EVERY_S, return_when=FIRST_COMPLETED)
                     rows += sum(rows_in(future.result()) for future in ended)
-                self._progress.update(Status(stage, len(futures), len(futures), rows, time.monotonic() - started))
+                seconds = time.monotonic() - started
+                self._progress.update(Status(stage, len(futures), len(futures), rows, seconds))
+                if futures:
+                    self.stages.append(Stage(stage, len(futures), rows, seconds))
             except BaseException:
                 self.stopping.set()
                 for future in futures:

@@ -12,6 +12,7 @@ from omnigraph.wire.members import JsonObject, present
 if TYPE_CHECKING:
     from omnigraph.merge import MergeResult
     from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.pipeline.stages import Stage
     from omnigraph.write import Receipt
 
 
@@ -36,7 +37,8 @@ def receipt_json(receipt: Receipt) -> JsonObject:
 def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
     """{uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated, unchanged,
     deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted, rejected?, actor_id?, commit?,
-    repeated?, dry_run?, refusals?: [{code, message, count, type_name?, property?, places, can_be_set_aside}]}."""
+    repeated?, engine?, seconds?, stages?: [{stage, tasks, rows, seconds, rejected, shuffled_bytes, spilled_bytes, failed_tasks}],
+    dry_run?, refusals?: [{code, message, count, type_name?, property?, places, can_be_set_aside}]}."""
     return present(
         {
             "uri": uri,
@@ -52,12 +54,19 @@ def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
             "actor_id": receipt.actor,
             "commit": receipt.commit and commit_json(receipt.commit),
             "repeated": receipt.repeated or None,
+            "engine": receipt.engine,
+            "seconds": None if receipt.engine is None else round(receipt.seconds, 3),
+            "stages": [_stage(each) for each in receipt.stages] or None,
             "dry_run": receipt.is_dry_run or None,
             "refusals": [present(dataclasses.asdict(each)) for each in receipt.refusals]
             if receipt.is_dry_run
             else None,
         }
     )
+
+
+def _stage(stage: Stage) -> JsonObject:
+    return {**dataclasses.asdict(stage), "seconds": round(stage.seconds, 3)}
 
 
 def _counts_of(receipt: LoadReceipt, prefix: str) -> list[JsonObject]:

@@ -128,8 +128,9 @@ def _register_load(cli: click.Group) -> None:
         \b
         JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
                unchanged, deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
-               rejected?, actor_id?, commit?, repeated?, dry_run?, refusals?: [{code, message, count, type_name?,
-               property?, places, can_be_set_aside}]}
+               rejected?, actor_id?, commit?, repeated?, engine?, seconds?, stages?: [{stage, tasks, rows, seconds,
+               rejected, shuffled_bytes, spilled_bytes, failed_tasks}], dry_run?, refusals?: [{code, message, count,
+               type_name?, property?, places, can_be_set_aside}]}
         """
         from pathlib import Path
 

@@ -19,6 +19,7 @@ from omnigraph.records.typed import NamedRows, Reject, TypedRows
 from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.rules.values import first_errors
+from omnigraph.tables.ascending import stable_order
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 
 if TYPE_CHECKING:
@@ -191,4 +192,4 @@ def _by_source(edges: pa.Table) -> pa.Table:
     encoded = edges.column("src").combine_chunks().dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), np.int32)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
-    return edges.take(pa.array(np.argsort(ranks[encoded.indices.to_numpy()], kind="stable")))
+    return edges.take(pa.array(stable_order(ranks[encoded.indices.to_numpy()])))

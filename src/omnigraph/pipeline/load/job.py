@@ -66,6 +66,7 @@ from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.pipeline.stages import Stage, by_name
 from omnigraph.pipeline.target import TableVersions, Target, table_versions_of
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
@@ -187,11 +188,17 @@ def load(
             )
             where = "in process" if isinstance(runner, LocalRunner) else "on Spark"
             receipt = replace(job.run(actor, message), engine=where, engine_reason=choice.reason)
-            return replace(receipt, seconds=time.monotonic() - began)
+            return replace(receipt, seconds=time.monotonic() - began, stages=_stages(runner, receipt.rejected))
     finally:
         shown.close()
         if spool is not None:
             shutil.rmtree(spool, ignore_errors=True)
+
+
+def _stages(runner: Runner, rejected: int) -> tuple[Stage, ...]:
+    """What was done; records are rejected while they are read, which is the first stage."""
+    stages = by_name(runner.stages)
+    return (replace(stages[0], rejected=rejected), *stages[1:]) if stages else ()
 
 
 def _has_stdin(sources: Any) -> bool:

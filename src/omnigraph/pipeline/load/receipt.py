@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.history import Commit
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.incoming import Incoming
+from omnigraph.pipeline.stages import Stage
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class LoadReceipt:
     """Where the work was done ("in process", "on Spark"), and in a few words why there; None when another process did it."""
     engine_reason: str | None = None
     seconds: float = 0.0
+    stages: tuple[Stage, ...] = ()
+    """What the work consisted of, stage by stage."""
 
     @classmethod
     def of_repeated(cls, branch: str, mode: str, commit: Commit) -> LoadReceipt:

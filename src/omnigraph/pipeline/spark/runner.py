@@ -11,13 +11,14 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmnigraphError, PipelineFailed
 from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.runner import Join, Piece, Result, Task, rows_in
 from omnigraph.pipeline.spark.jobs import new_group, run_job
+from omnigraph.pipeline.stages import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,7 @@ class SparkRunner:
         self.session = session
         self._work = work
         self.parallelism = parallelism
+        self.stages: list[Stage] = []
         self._progress = progress or Silent()
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
@@ -78,7 +80,9 @@ class SparkRunner:
             if isinstance(answer, _Raised):
                 raise answer.error
         total = sum(rows_in(answer) for _, answer in answers)
-        self._progress.update(Status(stage, len(answers), len(answers), total, time.monotonic() - started))
+        seconds = time.monotonic() - started
+        self._progress.update(Status(stage, len(answers), len(answers), total, seconds))
+        self.stages.append(_measured(self.session, group, Stage(stage, len(answers), total, seconds)))
         return answers
 
     @contextlib.contextmanager
@@ -112,8 +116,34 @@ class SparkRunner:
             self._progress.update(Status(stage, done, max(total, tasks), 0, time.monotonic() - started))
 
 
-def _collected(session: SparkSession, description: str, frame: DataFrame, group: str) -> list[Any]:
+def _measured(session: SparkSession, group: str, stage: Stage) -> Stage:
+    """With what Spark knows of the jobs of a group. It may forget them; then the numbers stay 0."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
+
+    context = getattr(session, "_sc", None)
+    if context is None:
+        return stage
+    tasks = shuffled = spilled = failed = 0
+    try:
+        known = context._jsc.sc().statusStore()
+        tracker = context.statusTracker()
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            for number in info.stageIds if info else ():
+                found = known.lastStageAttempt(number)
+                tasks += found.numCompleteTasks()
+                shuffled += found.shuffleWriteBytes()
+                spilled += found.diskBytesSpilled()
+                failed += found.numFailedTasks()
+    except Py4JError:
+        return stage
+    return replace(
+        stage, tasks=tasks or stage.tasks, shuffled_bytes=shuffled, spilled_bytes=spilled, failed_tasks=failed
+    )
+
+
+def _collected(session: SparkSession, description: str, frame: DataFrame, group: str) -> list[Any]:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
