@@ -22,7 +22,7 @@ for module in pkgutil.walk_packages(made.__path__, "made."):
 from made import AuthenticatedClient
 from made.api.contract import cluster_query
 from made.models import LoadMode, QueryRequest
-assert {mode.value for mode in LoadMode} == {"append", "merge", "overwrite"}
+assert {mode.value for mode in LoadMode} == {"append", "merge", "patch", "delete", "overwrite"}
 assert callable(cluster_query.sync)
 QueryRequest(query="query q() { match { $p: Person } return { $p.name } }")
 """

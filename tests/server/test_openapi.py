@@ -15,7 +15,7 @@ from omnigraph.server.routes import ROUTES
 
 KEPT = Path(__file__).parents[2] / "docs" / "openapi.json"
 ENUMS = {
-    "LoadMode": {"append", "merge", "overwrite"},
+    "LoadMode": {"append", "merge", "overwrite", "patch", "delete"},  # the last two are not in the contract
     "BranchMergeOutcome": {"already_up_to_date", "fast_forward", "merged"},
     "ErrorCode": {
         *("unauthorized", "forbidden", "bad_request", "not_found"),
