@@ -48,7 +48,10 @@ class PictureNode:
 
 @dataclass(frozen=True)
 class PictureEdge:
-    """An arrow from one box to another, by their places among the boxes; it stands for `count` edges of one type."""
+    """An arrow from one box to another, by their places among the boxes; it stands for `count` edges of one type.
+
+    >>> assert around.edges[0].type_name in ("Knows", "LivesIn")
+    """
 
     source: int
     target: int
