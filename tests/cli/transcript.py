@@ -6,6 +6,7 @@
     exit 1                                       only when it is not 0
 
 Ids, times and cursors differ from run to run. They stand as <C1>, <time>, <K1>; a later command may use them: `{C1}`.
+Lines of progress are left out: they come when something takes longer than a second.
 OMNIGRAPH_UPDATE_TRANSCRIPTS=1 writes what came back into the files, to be read with `git diff`.
 """
 
@@ -32,6 +33,7 @@ _PLAIN = (
     (re.compile(r"\b(Person|City|Knows|LivesIn)-[0-9a-z]{10}\b"), r"\1-<table>"),
     (re.compile(r'(?<="id": ")[A-Za-z0-9_-]{43}(?=")'), "<type>"),
 )
+_PROGRESS = re.compile(r".*: (\d[\d,]*/\d[\d,]* [a-z]+(, .*)?|\d+ s)")
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def play(path: Path, run: RunCli, folder: str) -> str:
         ran = run(words, environment)
         shown = [names.hide(text.replace(folder, "<folder>")) for text in (ran.out, ran.err)]
         parts += [f"  {text}".rstrip() for text in shown[0].splitlines()]
-        parts += [f"! {text}".rstrip() for text in shown[1].splitlines()]
+        parts += [f"! {text}".rstrip() for text in shown[1].splitlines() if not _PROGRESS.fullmatch(text)]
         if ran.code:
             parts.append(f"exit {ran.code}")
     return "\n".join(parts) + "\n"
