@@ -45,6 +45,7 @@ def graph(folder: Path) -> og.Graph:
 # ---------------------------------------------------------------- what goes and what stays
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_the_newest_commits_stay_and_read_the_same(graph: og.Graph, folder: Path) -> None:
     before = {number: content(graph, f"main~{number}") for number in range(3)}
     age(folder)
@@ -60,6 +61,7 @@ def test_the_newest_commits_stay_and_read_the_same(graph: og.Graph, folder: Path
     assert graph.verify(all=True, deep=True).findings == ()
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_dry_run_says_what_would_go_and_changes_nothing(graph: og.Graph, folder: Path) -> None:
     graph.tags.create("first", "main~9")
     age(folder)
@@ -75,6 +77,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(graph: og.Graph, folde
     assert len(before - files_of(folder)) == done.files
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_without_a_policy_only_garbage_goes(graph: og.Graph, folder: Path) -> None:
     graph.branches.create("dropped", "main~2")
     person(graph, "lost", "dropped")
@@ -207,6 +210,7 @@ def test_a_policy_that_makes_no_sense_is_refused(graph: og.Graph, bad: dict[str,
 # ---------------------------------------------------------------- beside others
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_reader_whose_commit_is_removed_under_it_hears_of_the_watermark(
     graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -439,6 +443,7 @@ def clean_up_all(graph: og.Graph, folder: Path) -> None:
         age(folder)
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_table_without_rows_keeps_no_index_files(papers: og.Graph, folder: Path) -> None:
     with papers.transaction() as tx:
         for title in ("first", "Quillfeather-4711"):
@@ -486,6 +491,7 @@ def test_vectors_that_are_all_gone_are_erased_and_optimize_can_be_repeated(paper
 # ---------------------------------------------------------------- storage
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_storage_tells_what_is_live_what_is_history_and_what_is_reclaimable(graph: og.Graph, folder: Path) -> None:
     graph.branches.create("side")
     person(graph, "aside", "side")

@@ -136,6 +136,7 @@ def test_what_others_write_meanwhile_is_carried_over(graph: og.Graph, case: str)
     assert head.kind == "optimize"
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_rebase_keeps_the_rewritten_fragments_and_covers_what_arrived(graph: og.Graph) -> None:
     report = beside(graph, lambda: (write(graph, [61]), remove(graph, [7])))
     assert report.commit is not None
@@ -144,6 +145,7 @@ def test_a_rebase_keeps_the_rewritten_fragments_and_covers_what_arrived(graph: o
     assert notes.before.fragments > 2
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_rows_that_arrive_in_later_attempts_stay_pending_with_a_reason(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:

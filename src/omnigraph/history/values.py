@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from omnigraph.history.times import from_microseconds
+from omnigraph.values.inline_rows import Inline, inline_from_json, inline_to_json, masked_count, row_count
 
 CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize", "repair", "revert", "reset"]
 
@@ -43,7 +44,8 @@ def incarnation_start(incarnation: str) -> tuple[str, int]:
 class TableState:
     """One table as a snapshot sees it: `version` is the stored version, `generation` the small number shown to users.
 
-    `digest` is that of the version's manifest, where it is known.
+    `digest` is that of the version's manifest, where it is known. `inline` is what small commits changed since that version
+    was stored; `rows` counts what a reader sees of both.
     """
 
     path: str
@@ -51,10 +53,22 @@ class TableState:
     generation: int
     rows: int
     digest: str | None = None
+    inline: Inline = field(default=(), repr=False)
     extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
-    def to_json(self) -> dict[str, Any]:
-        """The version is text: JSON readers of other languages do not keep 64 bits of a number."""
+    @property
+    def stored_rows(self) -> int:
+        """How many rows the stored version has by itself."""
+        return self.rows - row_count(self.inline) + masked_count(self.inline)
+
+    @property
+    def content(self) -> tuple[str, int, Inline]:
+        """Equal for two states that have the same rows, stored alike."""
+        return self.path, self.version, self.inline
+
+    def to_json(self, *, of_step: bool = False) -> dict[str, Any]:
+        """The version is text: JSON readers of other languages do not keep 64 bits of a number. `of_step`: with the ids that its
+        last change removed."""
         value = {
             "path": self.path,
             "version": str(self.version),
@@ -63,15 +77,24 @@ class TableState:
         }
         if self.digest is not None:
             value["digest"] = self.digest
+        if self.inline:
+            value["inline"] = inline_to_json(self.inline, removed=of_step)
         return {**value, **self.extra}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableState:
-        extra = others(value, _TABLE_STATE)
-        return cls(value["path"], int(value["version"]), value["generation"], value["rows"], value.get("digest"), extra)
+        return cls(
+            value["path"],
+            int(value["version"]),
+            value["generation"],
+            value["rows"],
+            value.get("digest"),
+            inline_from_json(value.get("inline", ())),
+            others(value, _TABLE_STATE),
+        )
 
 
-_TABLE_STATE = frozenset({"path", "version", "generation", "rows", "digest"})
+_TABLE_STATE = frozenset({"path", "version", "generation", "rows", "digest", "inline"})
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from omnigraph.errors import Contention, ExpectedVersionMismatch
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
-from omnigraph.language.catalog import EdgeType
+from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.maintenance.adjacency import refresh_adjacency
 from omnigraph.maintenance.health import TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
@@ -24,6 +24,7 @@ from omnigraph.tables.compaction import MAX_DELETED_SHARE, Group, plan_rewrite, 
 from omnigraph.tables.indexes import SegmentPlan, plan_segments, unneeded_segments
 from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.place import TablePlace
+from omnigraph.values.inline_rows import masked_count, row_count
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
@@ -72,19 +73,22 @@ class _Work:
     key: str
     table: Table
     cluster_by: str | None
+    rewrites: bool
     groups: tuple[Group, ...]
     segments: tuple[SegmentPlan, ...]
     """Indexes to complete; those of the fragments to be rewritten are planned when they are written."""
     unneeded: frozenset[str]
     """Segments of indexes, by UUID, that can go; more of them once the fragments are written."""
     purge: bool
+    inline: int
+    """Rows that stand in commits, or are masked there, and are to be stored."""
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.groups or self.segments or self.unneeded)
+        return bool(self.groups or self.segments or self.unneeded or self.inline)
 
     def actions(self) -> tuple[str, ...]:
-        done = []
+        done = [f"store {self.inline} changes of recent commits"] if self.inline else []
         fragments = sum(len(group.fragments) for group in self.groups)
         if fragments:
             counts = {
@@ -198,14 +202,19 @@ def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Comm
 def _planned(view: View, key: str, rewrite: bool, purge: bool) -> _Work:
     table = view.table(key)
     assert table is not None, "it is stored"
-    entity = view.entity(key)
+    return _planned_for(view.entity(key), table, rewrite, purge)
+
+
+def _planned_for(entity: EntityType, whole: Table, rewrite: bool, purge: bool) -> _Work:
+    key, table = entity.table_key, whole.stored
     cluster_by = "src" if isinstance(entity, EdgeType) else None
     share = 0.0 if purge else MAX_DELETED_SHARE
     groups = plan_rewrite(table, cluster_by, max_deleted_share=share) if rewrite else []
     specs = index_specs(entity)
     segments = plan_segments(table, specs, purge=purge)
     unneeded = unneeded_segments(table, specs, purge=purge) if rewrite else frozenset()
-    return _Work(key, table, cluster_by, tuple(groups), tuple(segments), unneeded, purge)
+    inline = row_count(whole.inline) + masked_count(whole.inline)
+    return _Work(key, whole, cluster_by, rewrite, tuple(groups), tuple(segments), unneeded, purge, inline)
 
 
 def _report(view: View, work: _Work, after: Table | None) -> TableReport:
@@ -240,18 +249,21 @@ def _build_segment(task: _SegmentTask) -> Any:
 
 def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _Done:
     """Groups of fragments and index segments, each a task; in this process when the table is small."""
-    tables, table = repository.tables, work.table
+    tables = repository.tables
+    table, settled = tables.settle(work.table)
+    if settled is not None:
+        work = replace(_planned_for(view.entity(work.key), table, work.rewrites, work.purge), inline=work.inline)
     at_hand = IN_PROCESS if table.rows < IN_PROCESS_ROWS else workers
     made: Rewrite | None = None
     staged: Staged | None = None
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = settled.files if settled else ()
     if work.groups:
         place = TablePlace.of(tables, table)
         tasks = [_GroupTask(place, group.fragments, work.cluster_by) for group in work.groups]
         written = at_hand.map("compact", _write_group, tasks)
         made = rewritten(table, work.groups, written, work.cluster_by)
         staged = tables.stage_rewrite(made)
-        files = staged.files
+        files = (*files, *staged.files)
         table = tables.open(staged.path, staged.version, layout=table.layout)
     reach(Failpoint.OPTIMIZE_AFTER_REWRITE)
     specs = index_specs(view.entity(work.key))
@@ -260,7 +272,7 @@ def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _D
     built = _built(repository, table, plans, at_hand)
     indexed = tables.stage_segments(table, plans, built, unneeded) if plans or unneeded else None
     reach(Failpoint.OPTIMIZE_AFTER_INDEXES)
-    version = indexed or staged
+    version = indexed or staged or settled
     assert version is not None, "there was work to do"
     files = (*files, *(indexed.files if indexed else ()))
     lost = None if made is None else tables.lost_rows(made, version)
@@ -314,6 +326,9 @@ class _Rebase:
         if head is None or head.path != done.built_on.path:
             return []
         staged: list[Staged] = []
+        head, settled = tables.settle(head)
+        if settled is not None:
+            staged.append(settled)
         if done.rewrite is not None and done.lost is not None:
             placed = tables.stage_rewrite_on(head, done.rewrite, done.lost)
             if placed is not None:

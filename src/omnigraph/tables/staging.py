@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.tables import folding, growing, indexes
 from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
 from omnigraph.tables.table import OFFSET_BITS, Fragment, Table
@@ -60,7 +61,8 @@ class PreviousAttempt:
     def unchanged_fragments(self, base: Table) -> frozenset[int]:
         """Fragments of `base` that are as they were when this was staged."""
         known = {fragment.id: fragment.content for fragment in self.base.fragments}
-        return frozenset(fragment.id for fragment in base.fragments if known.get(fragment.id) == fragment.content)
+        same = {fragment.id for fragment in base.fragments if known.get(fragment.id) == fragment.content}
+        return frozenset(same - {INLINE_FRAGMENT})
 
     def deletions(self, base: Table) -> tuple[list[int], list[Any]]:
         """Of these fragments: those that lost all their rows, and those that lost some, with their deletions."""
@@ -81,6 +83,12 @@ class TrimmedFragment:
     left: Any
 
 
+def _joined(first: Any, second: Any) -> Any:
+    import numpy as np
+
+    return np.concatenate([np.asarray(first, np.uint32), np.asarray(second, np.uint32)])
+
+
 def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
     """Each fragment with the offsets in it, ascending and each once (NumPy)."""
     import numpy as np
@@ -92,7 +100,13 @@ def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
 
 
 def delete_rows(base: Table, fragment: int, offsets: Any) -> TrimmedFragment:
-    """A fragment without the rows at these offsets, for `stage`; it may be made in another process."""
+    """A fragment without the rows at these offsets, for `stage`; it may be made in another process. Rows that commits mask in
+    it go too."""
+    if fragment == INLINE_FRAGMENT:
+        return TrimmedFragment(fragment, offsets.tolist())
+    if isinstance(base, ChangedTable):
+        offsets = distinct(_joined(offsets, base.masked_offsets(fragment)))
+        base = base.stored
     left = base.dataset.get_fragment(fragment).delete_rows(offsets.tolist())
     if left is not None:
         left = name_deletions(base.dataset, left)
@@ -104,6 +118,7 @@ def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tupl
     """Rows as data files of the table; no version names them yet."""
     from lance.fragment import write_fragments
 
+    table = table.stored
     base = growing.grown(table)
     written = write_fragments(
         growing.rows_to_store(base, rows),
@@ -138,21 +153,28 @@ def stage(
     reuse_deletions: PreviousAttempt | None = None,
 ) -> tuple[Table, Staged]:
     """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `fragments` added, tail folded.
+    It also holds what stands in commits on top of a stored version.
 
     `trimmed`: fragments from which rows were removed already, for no address in `remove`.
     `reuse_deletions`: what was removed there is removed here too, from every fragment that is still the same.
     """
     from lance import LanceDataset, LanceOperation
 
-    base = growing.grown(base)
-    new = load_fragments(base, fragments)
+    rows_before = base.rows
     done = [*trimmed, *(delete_rows(base, fragment, offsets) for fragment, offsets in by_fragment(remove))]
+    absorbed: tuple[str, ...] = ()
+    if isinstance(base, ChangedTable):
+        reused = frozenset() if reuse_deletions is None else reuse_deletions.unchanged_fragments(base)
+        done, absorbed = ([], ()) if clear else _absorbed(base, done, reused)
+    seen, base = base, growing.grown(base.stored)
+    own = load_fragments(base, fragments)
+    new = [*load_fragments(base, absorbed), *own]
     gone = [trimmed.fragment for trimmed in done if trimmed.left is None]
     changed = [trimmed.left for trimmed in done if trimmed.left is not None]
     if clear:
         gone, changed = [fragment.id for fragment in base.fragments], []
     if reuse_deletions is not None:
-        gone_before, changed_before = reuse_deletions.deletions(base)
+        gone_before, changed_before = reuse_deletions.deletions(seen)
         gone, changed = [*gone_before, *gone], [*changed_before, *changed]
     busy = {*gone, *(fragment.id for fragment in changed)}
     folded = folding.fragments_to_fold(base.fragments, busy) if fold and not clear else ()
@@ -184,12 +206,26 @@ def stage(
         path=base.path,
         version=result.version,
         rows=rows,
-        added=added,
-        removed=base.rows + added - rows,
+        added=sum(fragment.physical_rows for fragment in own),
+        removed=rows_before + sum(fragment.physical_rows for fragment in own) - rows,
         fragments=tuple(fragments),
         files=tuple(dict.fromkeys(files)),
         digest=version_digest(result.dataset),
     )
+
+
+def _absorbed(
+    base: ChangedTable, done: Sequence[TrimmedFragment], reused: frozenset[int]
+) -> tuple[list[TrimmedFragment], tuple[str, ...]]:
+    """What stands in commits on top of a stored version, as fragments that lose rows and fragments that are new. `done`:
+    those that lose rows already, or rows in memory; `reused` those whose deletions are known."""
+    gone = {offset for trimmed in done if trimmed.fragment == INLINE_FRAGMENT for offset in trimmed.left}
+    left = [place for place in range(base.inline_rows.num_rows) if place not in gone]
+    stored = [trimmed for trimmed in done if trimmed.fragment != INLINE_FRAGMENT]
+    ready = {*reused, *(trimmed.fragment for trimmed in stored)}
+    masks = [(fragment, offsets) for fragment, offsets in by_fragment(base.masked) if fragment not in ready]
+    trimmed = [*stored, *(delete_rows(base.stored, fragment, offsets) for fragment, offsets in masks)]
+    return trimmed, write_fragments(base, base.inline_rows.take(left)) if left else ()
 
 
 def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Table, Staged]]:
@@ -236,9 +272,9 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
     A fragment with deletions is given whole: its deletions belong to the version it came from.
     """
-    texts, ids = [], growing.field_ids(table.dataset)
+    texts, ids = [], growing.field_ids(table.stored.dataset)
     for fragment in fragments:
-        value = table.dataset.get_fragment(fragment).metadata.to_json()
+        value = table.stored.dataset.get_fragment(fragment).metadata.to_json()
         value.update(id=0, deletion_file=None, row_id_meta=None)
         value.update(created_at_version_meta=None, last_updated_at_version_meta=None)
         value[FIELD_IDS] = ids
@@ -248,7 +284,13 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
 def stored_rows(table: Table) -> dict[int, int]:
     """How many rows the files of each fragment hold, deleted ones included: what an adopted fragment brings."""
-    return {fragment.fragment_id: fragment.physical_rows for fragment in table.dataset.get_fragments()}
+    return {fragment.fragment_id: fragment.physical_rows for fragment in table.stored.dataset.get_fragments()}
+
+
+def deleted_rows(table: Table) -> int:
+    """How many rows the files of a table hold that no reader sees."""
+    hidden = len(table.masked) if isinstance(table, ChangedTable) else 0
+    return sum(stored_rows(table).values()) - table.stored.rows + hidden
 
 
 def _fragment_text(fragment: Any, field_ids: growing.FieldIds | None) -> str:

@@ -14,6 +14,7 @@ from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.layout import KEY_COLUMNS, ColumnMap, Layout
 from omnigraph.values.arrow import are_among
+from omnigraph.values.inline_rows import Inline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,15 +70,27 @@ class Table:
         self.layout = layout
         """The columns that a reader sees; None: all that are stored, as they are."""
         self.version: int = dataset.version
+        self.inline: Inline = ()
+        """What commits changed on top of the version (`changed_table`)."""
         self.keys: KeyCache | None = None
         """Given by the store of tables that this one belongs to."""
         self.grown: Table | None = None
         """The same rows in a version that can be written to, once somebody did (`growing.grown`)."""
 
     @property
+    def stored(self) -> Table:
+        """The version alone, without rows that stand in commits (`changed_table`)."""
+        return self
+
+    @property
     def content(self) -> tuple[object, ...]:
         """Equal for two tables that have the same rows, stored alike."""
-        return self.path, self.version
+        return self.path, self.version, self.inline
+
+    @property
+    def digest(self) -> str:
+        """Of what stands in commits on top of the version."""
+        return ""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -256,7 +269,7 @@ class Table:
         if stored:
             pieces.append(self._lookup_by_filter(name, wanted, columns, with_address, None, stored))
         if not pieces:
-            return self._empty(columns, with_address)
+            return self.empty(columns, with_address=with_address)
         return _in_order(pa.concat_tables(pieces), with_address)
 
     def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
@@ -420,7 +433,8 @@ class Table:
         ]
         return pa.Table.from_arrays(arrays, schema=shape)
 
-    def _empty(self, columns: Sequence[str] | None, with_address: bool) -> pa.Table:
+    def empty(self, columns: Sequence[str] | None = None, *, with_address: bool = False) -> pa.Table:
+        """No rows, with these columns."""
         return self._shape(columns, with_address).empty_table()
 
     def _shape(self, columns: Sequence[str] | None, with_address: bool) -> pa.Schema:
@@ -504,7 +518,7 @@ class Table:
             order.append(at)
         if len(pieces) == 1:
             return pieces[0]
-        rows = pa.concat_tables(pieces) if pieces else self._empty(columns, with_address=False)
+        rows = pa.concat_tables(pieces) if pieces else self.empty(columns)
         return rows.take(pa.array(np.argsort(np.concatenate(order)))) if pieces else rows
 
     @cached_property

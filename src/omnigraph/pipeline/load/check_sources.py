@@ -87,7 +87,7 @@ class CheckSources:
         return _source(need, self._place(need.table, state), committed.rows, fragments=fragments)
 
     def _place(self, key: str, state: TableState) -> TableVersion:
-        return TableVersion(state.path, state.version, self._view.layout(key))
+        return TableVersion.of_state(state, self._view.layout(key))
 
     def _fragments_staying(self, incoming: Incoming, state: TableState) -> tuple[int, ...]:
         """The fragments of the result that hold rows which were there before."""

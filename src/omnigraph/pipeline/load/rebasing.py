@@ -34,6 +34,7 @@ from omnigraph.rules import Check, Need
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.tables import Table, filters, in_list
 from omnigraph.tables.ascending import distinct
+from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.staging import PreviousAttempt
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Repository, View
@@ -166,7 +167,7 @@ class LoadRebase:
         movements: dict[str, _Movement] = {}
         for key in {*assembly.incoming, *assembly.reads()}:
             movement = _Movement.between(checked.view, assembly.view, key)
-            if movement is None:
+            if movement is None or self._replaces_inline(checked, assembly.view, key):
                 return None
             movements[key] = movement
         self._refuse_touched(checked, assembly, movements)
@@ -176,6 +177,15 @@ class LoadRebase:
             key: self._replaced(assembly.view.entity(key), incoming, movements[key], checked.addresses.get(key))
             for key, incoming in assembly.incoming.items()
         }
+
+    def _replaces_inline(self, checked: CheckedLoad, view: View, key: str) -> bool:
+        """Whether the load replaces rows that stand in commits: another state of the table has others at their addresses."""
+        import numpy as np
+
+        rows = checked.addresses.get(key)
+        if rows is None or checked.view.state(key) == view.state(key):
+            return False
+        return bool((rows >> np.uint64(OFFSET_BITS) == np.uint64(INLINE_FRAGMENT)).any())
 
     def _refuse_touched(self, checked: CheckedLoad, assembly: Assembly, movements: Mapping[str, _Movement]) -> None:
         """ExpectedVersionMismatch when somebody changed a row that the load was made from."""
