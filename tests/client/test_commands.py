@@ -128,6 +128,7 @@ def shown(text: str) -> str:
         r"(http://127\.0\.0\.1:\d+/graphs/people|\S*/people)\b( \(served\)| \(direct, local\))?", "<graph>", text
     )
     text = re.sub(r"^in process \(.*\n", "", text, flags=re.MULTILINE)  # A server does not say how it works.
+    text = re.sub(r',\n  "engine": .*?"stages": \[.*?\n  \]', "", text, flags=re.DOTALL)
     return re.sub(r'"(actor_id|engine_s)": .*\n', "", text)
 
 

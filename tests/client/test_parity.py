@@ -22,7 +22,7 @@ from omnigraph.client.refusals import REFUSED
 from omnigraph.server.app import Application
 from omnigraph.server.logs import Log
 
-OWN = ("engine", "engine_reason", "seconds", "at")
+OWN = ("engine", "engine_reason", "seconds", "stages", "at")
 """Members of receipts that say where and when something was done."""
 IDS = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b")
 

@@ -197,7 +197,7 @@ def test_a_text_is_embedded_once_for_a_query(g: og.Graph, server: says.Misbehavi
     assert [row["s"] for row in g.query(asked, {"t": "red bird of fire"}).rows] == ["a"]
     assert [each.body["input"] for each in server.asked] == [["red bird of fire"]]
     shown = str(g.explain(asked, {"t": "red bird of fire"}))
-    assert shown.count("text for Doc.vec: embedding (with openai/text-embedding-3-large)") == 1
+    assert shown.count("(with openai/text-embedding-3-large)") == 1
 
 
 @pytest.mark.parametrize(("text", "said"), [(None, "null"), ("  ", "a text without words")])

@@ -29,7 +29,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def taken_position_is_ours(patch: pytest.MonkeyPatch) -> None:
     """A create that meets an object takes it for its own, without reading it."""
 
-    def create(self: Chain, entry: Entry, _: object) -> Entry | None:
+    def create(self: Chain, entry: Entry, *_: object) -> Entry | None:
         with suppress(ObjectExists, StorageTransient):
             self.store.create(key_of(entry.branch, entry.position), encode_entry(entry))
         return entry
@@ -40,7 +40,7 @@ def taken_position_is_ours(patch: pytest.MonkeyPatch) -> None:
 def taken_position_is_anothers(patch: pytest.MonkeyPatch) -> None:
     """A create that meets an object, or hears nothing, takes it for somebody else's, and nobody looks for the commit."""
 
-    def create(self: Chain, entry: Entry, _: object) -> Entry | None:
+    def create(self: Chain, entry: Entry, *_: object) -> Entry | None:
         try:
             self.store.create(key_of(entry.branch, entry.position), encode_entry(entry))
         except (ObjectExists, StorageTransient):
@@ -57,7 +57,7 @@ def own_bytes_are_remembered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         Chain,
         "_create",
-        lambda self, entry, sync_first: entry if create(self, entry, sync_first) is not None else None,
+        lambda self, entry, *others: entry if create(self, entry, *others) is not None else None,
     )
 
 

@@ -55,6 +55,7 @@ def test_an_unnamed_graph_is_its_own_and_goes_with_its_last_holder(tmp_path: Pat
 @pytest.mark.parametrize("engine", ["spark", "local[2]"])
 def test_spark_is_refused_before_it_starts(engine: str, tmp_path: Path) -> None:
     graph = og.init("memory://", schema=SCHEMA)
+    (tmp_path / "more.jsonl").write_text('{"type": "Person", "data": {"name": "Bo"}}\n')
     with pytest.raises(UsageError, match="memory of one process"):
         graph.load(str(tmp_path), mode="append", engine=engine)
     with pytest.raises(UsageError, match="memory of one process"):

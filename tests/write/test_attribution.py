@@ -36,6 +36,10 @@ def ways_in(graph: og.Graph, folder: Path) -> dict[str, Callable[..., object]]:
         "stream_into": lambda **given: graph.stream_into("Person", mode="append", **given),
         "apply_schema": lambda **given: graph.apply_schema(SCHEMA + "node City { name: String @key }", **given),
         "repair": graph.repair,
+        "revert": lambda **given: graph.revert("main", **given),
+        "reset": lambda **given: graph.reset("work", "main", **given),
+        "embed": graph.embed,
+        "import_data": lambda **given: og.import_data(data, folder / "other", engine="local", **given),
         "push": lambda **given: graph.push(folder / "copy", to="theirs", **given),
     }
 

@@ -11,6 +11,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import init
+from omnigraph.history import check_attribution
 from omnigraph.pipeline.engines import Engine
 from omnigraph.storage import Durability
 
@@ -85,6 +86,7 @@ def import_data(
     >>> imported = og.import_data("Person.csv", "./imported", engine="local")
     >>> assert imported.receipt.total_entities == 2
     """
+    check_attribution(actor, message)
     inferred = infer_schema(paths, key=key, sample=sample, storage_options=storage_options)
     if dry_run:
         return Imported(inferred, None, None)
