@@ -2,7 +2,7 @@
 
 A point read over HTTP beside the same call of the library and beside a bare Starlette that says hello; reads a second over 32
 connections beside those of the library in a loop; writes a second of 64 clients beside 16 threads of the library, which share commits;
-an export beside the library's and beside reading its file; the start. Times are of the clock and, where a machine has other work,
+an export beside the library's and beside reading its file; what idle readers of a change stream cost; the start. Times are of the clock and, where a machine has other work,
 more truly of the processor.
 
     python bench/bench_server.py [people]
@@ -52,6 +52,8 @@ WARM_READS = 20
 CONNECTIONS = 32
 CLIENTS = 64
 SECONDS = 5.0
+IDLE_READERS = 100
+IDLE_SECONDS = 20.0
 
 
 def median_ms(work: Callable[[int], object], times: int = READS) -> float:
@@ -197,6 +199,7 @@ def main() -> None:
                 reads_of(graph),
             )
             compare_exports(server, graph, folder)
+            asyncio.run(measure_idle_readers(server))
             compare_crowds(
                 "writes",
                 server,
@@ -277,6 +280,24 @@ def compare_exports(server: Running, graph: og.Graph, folder: Path) -> None:
         f" a processor second makes {megabytes / used:.0f} MB over HTTP, {megabytes / own:.0f} MB in the library;"
         f" {grown / 1e6:.0f} MB more memory in the server"
     )
+
+
+async def measure_idle_readers(server: Running) -> None:
+    """Processor time of the server while nobody writes and many clients follow the changes of a branch."""
+    host, port = server.address.split(":")
+    request = b"GET /graphs/people/changes/stream HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+    writers = []
+    for _ in range(IDLE_READERS):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(request)
+        await reader.readuntil(b"caught_up")
+        writers.append(writer)
+    used = processor_seconds(server)
+    await asyncio.sleep(IDLE_SECONDS)
+    used = processor_seconds(server) - used
+    for writer in writers:
+        writer.close()
+    print(f"{IDLE_READERS} idle readers of a change stream: {used / IDLE_SECONDS:.2%} of a processor")
 
 
 if __name__ == "__main__":
