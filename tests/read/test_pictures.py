@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -114,8 +116,48 @@ def test_a_picture_is_saved_as_its_name_says(graph: og.Graph, tmp_path: Path) ->
     with pytest.raises(AlreadyExists):
         picture.save(tmp_path / "a.svg")
     with pytest.raises(UsageError):
-        picture.save(tmp_path / "a.png")
+        picture.save(tmp_path / "a.bmp")
     assert picture._repr_svg_() == picture.to_svg() == graph.picture().to_svg()
+
+
+def has_fonts() -> bool:
+    try:
+        Picture("nothing", (), ()).to_png()
+    except UsageError:
+        return False
+    return True
+
+
+def png_size(data: bytes) -> tuple[int, ...]:
+    assert data.startswith(b"\x89PNG\r\n")
+    return struct.unpack(">II", data[16:24])
+
+
+@pytest.mark.skipif(not has_fonts(), reason="no font is installed")
+def test_a_png_shows_the_drawing_with_its_text(graph: og.Graph, tmp_path: Path) -> None:
+    picture = graph.picture()
+    tree = ElementTree.fromstring(picture.to_svg())
+    width, height = int(tree.attrib["width"]), int(tree.attrib["height"])
+    assert png_size(picture.to_png()) == (2 * width, 2 * height)
+    assert png_size(picture.to_png(zoom=1.0)) == (width, height)
+    picture.save(tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes() == picture.to_png()
+    other_words = replace(picture, nodes=tuple(replace(node, lines=("aaaa: String @key",)) for node in picture.nodes))
+    same_boxes = replace(picture, nodes=tuple(replace(node, lines=("bbbb: String @key",)) for node in picture.nodes))
+    assert png_size(other_words.to_png()) == png_size(same_boxes.to_png())
+    assert other_words.to_png() != same_boxes.to_png()
+    for zoom in (0.0, 9.0):
+        with pytest.raises(UsageError):
+            picture.to_png(zoom=zoom)
+
+
+def test_a_png_without_fonts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resvg_py
+
+    render = resvg_py.svg_to_bytes
+    monkeypatch.setattr(resvg_py, "svg_to_bytes", lambda **options: render(**options, skip_system_fonts=True))
+    with pytest.raises(UsageError, match="font"):
+        Picture("nothing", (PictureNode("A", None, ()),), ()).to_png()
 
 
 @settings(max_examples=40, deadline=None)

@@ -38,13 +38,15 @@ def _floats(values: pa.Array) -> pa.LargeStringArray:
     import pyarrow.compute as pc
 
     size = pc.abs(values)
-    is_plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, EXACT_FROM), pc.less(size, EXACT_BELOW)))
+    is_exact = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, EXACT_FROM), pc.less(size, EXACT_BELOW)))
     digits = values.cast(pa.large_string())
-    has_point = pc.match_substring(digits, ".")
-    digits = pc.if_else(has_point, digits, pc.binary_join_element_wise(digits, _text(".0"), _text("")))
-    is_other = pc.invert(is_plain).fill_null(False)
-    if not pc.any(is_other).as_py():
+    is_whole = pc.equal(pc.floor(values), values)
+    if pc.any(is_whole).as_py():
+        whole = pc.binary_join_element_wise(digits, _text(".0"), _text(""))
+        digits = pc.if_else(pc.and_(is_whole, pc.invert(pc.match_substring(digits, "."))), whole, digits)
+    if pc.all(is_exact).as_py():
         return digits
+    is_other = pc.invert(is_exact).fill_null(False)
     return pc.replace_with_mask(digits, is_other, _one_by_one(values.filter(is_other)))
 
 
@@ -55,11 +57,36 @@ def _instants(values: pa.Array) -> pa.LargeStringArray:
 
     moments = values.cast(pa.timestamp("us"))
     number = moments.cast(pa.int64())
-    milliseconds = pc.multiply(pc.divide(number, 1_000), 1_000)
-    digits = pc.utf8_replace_slice(moments.cast(pa.large_string()), 10, 11, "T")
-    short = pc.utf8_slice_codeunits(digits, 0, len("0001-01-01T00:00:00.000"))
-    digits = pc.if_else(pc.equal(number, milliseconds), short, digits)
-    return pc.binary_join_element_wise(digits, _text("Z"), _text(""))
+    has_micros = pc.not_equal(pc.multiply(pc.divide(number, 1_000), 1_000), number)
+    if not pc.any(has_micros).as_py():
+        return _instant_digits(moments, "ms")
+    is_short = pc.invert(has_micros).fill_null(False)
+    return pc.replace_with_mask(
+        _instant_digits(moments, "us"), is_short, _instant_digits(moments.filter(is_short), "ms")
+    )
+
+
+def _instant_digits(moments: pa.Array, unit: str) -> pa.LargeStringArray:
+    """Years of four digits make texts of one length, which are put together as a matrix of bytes."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = moments.cast(pa.timestamp(unit), safe=False).fill_null(0).cast(pa.large_string())
+    _, offsets, characters = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    width = len("0001-01-01T00:00:00.000") + (3 if unit == "us" else 0)
+    if len(texts) == 0 or not (np.diff(bounds) == width).all():
+        dated = pc.utf8_replace_slice(texts, 10, 11, "T")
+        return pc.if_else(moments.is_valid(), pc.binary_join_element_wise(dated, _text("Z"), _text("")), None)
+    digits = np.frombuffer(characters, np.uint8)[bounds[0] : bounds[-1]].reshape(len(texts), width)
+    lines = np.empty((len(texts), width + 1), np.uint8)
+    lines[:, :width] = digits
+    lines[:, 10] = ord("T")
+    lines[:, width] = ord("Z")
+    ends = np.arange(len(texts) + 1, dtype=np.int64) * (width + 1)
+    written = pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(lines.reshape(-1)))
+    return written if not moments.null_count else pc.if_else(moments.is_valid(), written, None)
 
 
 def _one_by_one(values: pa.Array) -> pa.LargeStringArray:

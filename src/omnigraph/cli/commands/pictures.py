@@ -9,7 +9,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
-PICTURE_FORMATS = ("svg", "html", "mermaid", "dot")
+PICTURE_FORMATS = ("svg", "png", "html", "mermaid", "dot")
 
 
 def register(cli: click.Group) -> None:
@@ -22,7 +22,9 @@ def register(cli: click.Group) -> None:
     @click.option(
         "--format", type=click.Choice(PICTURE_FORMATS), help="Default: mermaid; with --output, by the file's name."
     )
-    @click.option("--output", "--out", "target", metavar="FILE", help="Write it to a file: .svg, .html, .mmd, .dot.")
+    @click.option(
+        "--output", "--out", "target", metavar="FILE", help="Write it to a file: .svg, .png, .html, .mmd, .dot."
+    )
     @click.option("--force", is_flag=True, help="Replace a file that exists.")
     def picture(
         settings: Settings,
@@ -39,11 +41,13 @@ def register(cli: click.Group) -> None:
     ) -> None:
         """Draw the schema or, with a type and an id, a node and what stands around it.
 
-        SVG and HTML need nothing else to be looked at; Mermaid is for Markdown pages, DOT for Graphviz.
+        SVG and HTML files need nothing else to be viewed. PNG needs the extra 'png'; without --output it goes into a pipe. Mermaid is
+        for Markdown pages, DOT for Graphviz.
 
         \b
         omnigraph picture --store ./people --output schema.svg
         omnigraph picture Person ada --store ./people --hops 2 --output ada.html
+        omnigraph picture Person ada --store ./people --output ada.png
         omnigraph picture Person ada --store ./people --format mermaid
 
         \b
@@ -57,5 +61,8 @@ def register(cli: click.Group) -> None:
         if target is not None:
             made.save(target, format=format, force=force)  # type: ignore[arg-type]
             out.done(picture_json(made) | {"output": target}, f"drew {made.title} to {target}")
+            return
+        if format == "png" and not out.as_json:
+            made.save("-", format="png")
             return
         out.show(picture_json(made), made.to_text(format or "mermaid").rstrip("\n"))  # type: ignore[arg-type]

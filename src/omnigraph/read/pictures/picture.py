@@ -17,9 +17,11 @@ from omnigraph.views import View
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PictureFormat = Literal["svg", "html", "mermaid", "dot"]
+TextFormat = Literal["svg", "html", "mermaid", "dot"]
+PictureFormat = Literal["svg", "png", "html", "mermaid", "dot"]
 FORMATS: Mapping[str, PictureFormat] = {
     "svg": "svg",
+    "png": "png",
     "html": "html",
     "mmd": "mermaid",
     "mermaid": "mermaid",
@@ -92,6 +94,12 @@ class Picture:
 
         return svg_text(self)
 
+    def to_png(self, *, zoom: float = 2.0) -> bytes:
+        """The drawing as pixels, for programs that show no SVG. Needs the extra `png`, and a font on this machine."""
+        from omnigraph.read.pictures.png import png_bytes
+
+        return png_bytes(self, zoom)
+
     def to_html(self) -> str:
         """A page with the drawing in it."""
         from omnigraph.read.pictures.svg import html_text
@@ -110,25 +118,28 @@ class Picture:
 
         return dot_text(self)
 
-    def to_text(self, format: PictureFormat) -> str:
-        """The picture in one of its formats: svg, html, mermaid or dot."""
+    def to_text(self, format: TextFormat) -> str:
+        """The picture in one of its text formats: svg, html, mermaid or dot."""
         made = {"svg": self.to_svg, "html": self.to_html, "mermaid": self.to_mermaid, "dot": self.to_dot}
         if format not in made:
-            raise UsageError(f"'{format}' is not a format of pictures", hint=f"one of {', '.join(made)}")
+            raise UsageError(f"'{format}' is not a text format of pictures", hint=f"one of {', '.join(made)}")
         return made[format]()
 
     def save(self, target: str | Path, *, format: PictureFormat | None = None, force: bool = False) -> None:
-        """Write it to a file, in the format that the file's name ends with, or in another one. AlreadyExists for a file that is there,
-        unless `force` replaces it."""
+        """Write it to a file, in the format that the file's name ends with, or in another one. "-" is standard output.
+
+        AlreadyExists if the file exists, unless `force` replaces it."""
         chosen = format or FORMATS.get(str(target).rpartition(".")[2].lower())
         if chosen is None:
             raise UsageError(
                 f"'{target}' does not say its format",
-                hint=f"a name that ends with {', '.join(f'.{each}' for each in FORMATS)}",
+                hint=f"a name that ends with {', '.join(f'.{ending}' for ending in FORMATS)}",
             )
-        text = self.to_text(chosen)
+        data = self.to_png() if chosen == "png" else self.to_text(chosen).encode()
         with outputs([target], {}, replace=force) as (file,), file.open() as out:
-            out.write(text.encode())
+            if chosen == "png" and out.isatty():
+                raise UsageError("png is not for a terminal", hint="write it to a file (--output FILE) or into a pipe")
+            out.write(data)
 
 
 def schema_picture(catalog: Catalog, title: str) -> Picture:

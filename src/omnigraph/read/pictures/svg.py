@@ -12,8 +12,10 @@ from omnigraph.read.pictures.texts import one_line, titled
 
 LETTER, LINE, PADDING, MARGIN = 7.3, 17.0, 10.0, 24.0
 _FILLS = ("#e8f1fb", "#e9f7ec", "#fdf1e3", "#f6e9f8", "#fbe9ea", "#eef0f2", "#e6f6f6", "#fbf7dc")
-_STYLE = (
-    "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24}.t{font-weight:bold}"
+FONTS = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,Liberation Mono,Noto Sans Mono,Courier New,monospace"
+"""Browsers know a font for each generic name; what renders a PNG may only know those that are installed."""
+STYLE = (
+    f"text{{font:12px {FONTS};fill:#1b1f24}}.t{{font-weight:bold}}"
     ".e{fill:#57606a;font-size:11px}path{stroke:#57606a;fill:none}rect{stroke:#57606a}"
 )
 
@@ -45,7 +47,7 @@ def svg_text(picture: Picture) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"><title>{escape(one_line(picture.title))}</title>'
-        f"<style>{_STYLE}</style>"
+        f"<style>{STYLE}</style>"
         '<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#57606a"/></marker></defs>'
         f'<g transform="translate({MARGIN} {MARGIN})">{"".join(arrows)}{"".join(boxes)}</g>{more}</svg>\n'
