@@ -1,12 +1,14 @@
 """Cells as people write them, as the cells that a load reads: yes and no, numbers with separators, dates in other orders.
 
-A format is `yes/no`, an example of a number (`1,234.5`, `1.234,5`, `1 234,5`, `1'234.5`), or a pattern of a date or an instant
-(`%d.%m.%Y %H:%M`, in UTC). What is not in the format stays as it is, and is refused later like any cell of another type.
+A format is `yes/no`, an example of a number (`1,234.5`, `1.234,5`, `1 234,5`, `1'234.5`), with the unit before or after it if the cells
+have one (`€1,234.5`, `1,234.5 %`), or a pattern of a date or an instant (`%d.%m.%Y %H:%M`, in UTC). What is not in the format stays as it
+is, and is refused later like any cell of another type.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
@@ -24,12 +26,53 @@ FIRST_YEAR = 1000
 """A year of fewer digits was written short."""
 
 
+@dataclass(frozen=True)
+class NumberFormat:
+    """How numbers are written: `style` is a key of `NUMBERS`; one unit at most, before or after the number, is left out."""
+
+    style: str
+    before: str = ""
+    after: str = ""
+
+    @staticmethod
+    def of(format: str) -> NumberFormat | None:
+        """None when the format is not one of numbers."""
+        for style in NUMBERS:
+            before, example, after = format.partition(style)
+            before, after = before.strip(), after.strip()
+            if example and not (before and after) and not re.search("[0-9]", before + after):
+                return NumberFormat(style, before, after)
+        return None
+
+    @property
+    def pattern(self) -> str:
+        """What every number in this format matches. A minus sign stands before the unit or before the digits."""
+        thousands, decimal = (_SPACES if sign == " " else re.escape(sign) for sign in NUMBERS[self.style])
+        before, after = re.escape(self.before), re.escape(self.after)
+        start = rf"(-?{before}{_SPACES}*|{before}{_SPACES}*-)" if before else "-?"
+        end = rf"{_SPACES}*{after}" if after else ""
+        return rf"^{start}([0-9]{{1,3}}({thousands}[0-9]{{3}})+|[0-9]+)({decimal}[0-9]+)?{end}$"
+
+    def read(self, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+        """The numbers as every load reads them."""
+        import pyarrow.compute as pc
+
+        thousands, decimal = NUMBERS[self.style]
+        plain = column
+        for unit in (self.before, self.after):
+            plain = pc.replace_substring(plain, pattern=unit, replacement="") if unit else plain
+        between = _SPACES if thousands == " " else f"{_SPACES}|{re.escape(thousands)}"
+        plain = pc.replace_substring_regex(plain, pattern=between, replacement="")
+        plain = plain if decimal == "." else pc.replace_substring(plain, pattern=decimal, replacement=".")
+        return pc.if_else(pc.match_substring_regex(column, self.pattern), plain, column)
+
+
 def check_format(format: str) -> None:
     """UsageError unless cells can be written in it."""
-    if format != YES_NO and format not in NUMBERS and not re.search("%[dmyYbBHM]", format):
+    if format != YES_NO and NumberFormat.of(format) is None and not re.search("%[dmyYbBHM]", format):
         raise UsageError(
             f"'{format}' is not a format of cells",
-            hint=f"give {YES_NO}, one of {', '.join(NUMBERS)}, or a pattern such as %d.%m.%Y",
+            hint=f"give {YES_NO}, a number such as {', '.join(NUMBERS)} or 1,234.5 %, or a pattern such as %d.%m.%Y",
         )
 
 
@@ -43,8 +86,8 @@ def read_cells(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArr
 
     if format == YES_NO:
         return _booleans(column)
-    if format in NUMBERS:
-        return _numbers(column, format)
+    if (numbers := NumberFormat.of(format)) is not None:
+        return numbers.read(column)
     known = parsed(column, format)
     iso = "%Y-%m-%dT%H:%M:%SZ" if has_time(format) else "%Y-%m-%d"
     return pc.coalesce(pc.strftime(known, format=iso), column)
@@ -76,19 +119,3 @@ def _booleans(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     lower = pc.utf8_lower(pc.utf8_trim_whitespace(column))
     yes, no = (pc.is_in(lower, value_set=pa.array(words)) for words in (_YES, _NO))
     return pc.if_else(yes, "true", pc.if_else(no, "false", column))
-
-
-def number_pattern(format: str) -> str:
-    """What every number in this format matches."""
-    thousands, decimal = (_SPACES if sign == " " else re.escape(sign) for sign in NUMBERS[format])
-    return rf"^-?([0-9]{{1,3}}({thousands}[0-9]{{3}})+|[0-9]+)({decimal}[0-9]+)?$"
-
-
-def _numbers(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
-    import pyarrow.compute as pc
-
-    thousands, decimal = NUMBERS[format]
-    between = _SPACES if thousands == " " else re.escape(thousands)
-    without = pc.replace_substring_regex(column, pattern=between, replacement="")
-    plain = without if decimal == "." else pc.replace_substring(without, pattern=decimal, replacement=".")
-    return pc.if_else(pc.match_substring_regex(column, number_pattern(format)), plain, column)

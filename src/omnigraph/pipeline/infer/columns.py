@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.infer.written_formats import boolean_format, date_formats, number_format, scalar_of_date
+from omnigraph.pipeline.infer.written_formats import (
+    PERCENT,
+    boolean_format,
+    date_formats,
+    format_with_unit,
+    number_format,
+    scalar_of_date,
+    units_of,
+)
 from omnigraph.records.cell_formats import YES_NO, read_cells
 from omnigraph.values.columns import Doubtful, arrow_column, plain_values, text_column
 from omnigraph.values.csv_cells import cell_value
@@ -195,6 +203,8 @@ class Column:
             if not self.with_values(read_cells(texts, format)).fits(PropertyType(scalar)):
                 return None
             return Guess(PropertyType(scalar), f"numbers written like {format}, such as {example}", format)
+        if not self.is_words and (units := units_of(texts)):
+            return self._with_unit(units, example)
         patterns = date_formats(texts)
         if len(patterns) > 1:
             said = f"dates such as {example}: nothing tells days from months, so text; say it in the map, as 'formats'"
@@ -204,6 +214,20 @@ class Column:
                 PropertyType(scalar_of_date(patterns[0])), f"dates like {patterns[0]}, such as {example}", patterns[0]
             )
         return None
+
+    def _with_unit(self, units: list[str], example: str) -> Guess | None:
+        """Money and percentages: the number before or after the sign, as it is written. F64 even if all are whole: the next need not be."""
+        if len(units) > 1:
+            return Guess(PropertyType(Scalar.STRING), f"amounts in different units ({', '.join(units)}), so text")
+        (unit,) = units
+        format = format_with_unit(self.distinct, unit)
+        if format is None or not self.with_values(read_cells(self.distinct, format)).fits(PropertyType(Scalar.F64)):
+            return None
+        if unit == PERCENT:
+            reason = f"percentages, such as {example}: the number before the sign, not a fraction"
+        else:
+            reason = f"amounts of money, all in {unit}, such as {example}: only the number is kept"
+        return Guess(PropertyType(Scalar.F64), reason, format)
 
     def _without_null_words(self) -> Guess | None:
         """What the other values are, when some are words for none."""
@@ -297,7 +321,7 @@ def _matches(texts: Any, pattern: str) -> bool:
 
 def _shown(text: str) -> str:
     cut = text if len(text) <= 30 else text[:30] + "..."
-    return json.dumps(cut, ensure_ascii=True)
+    return json.dumps(cut, ensure_ascii=not cut.isprintable())
 
 
 def _scalar_of(kind: pa.DataType) -> Scalar | None:
