@@ -272,7 +272,7 @@ class UniqueViolation(InputError):
 
 
 class EndpointMissing(InputError):
-    """An edge names a node that is not there."""
+    """An edge names a node that does not exist."""
 
 
 class CardinalityViolation(InputError):
@@ -321,11 +321,11 @@ class UsageError(OmnigraphError):
 
 
 class EmbeddingRefused(OmnigraphError):
-    """A text cannot be embedded as things are set up: no key, another model or size than the schema's, or the provider says no."""
+    """A text cannot be embedded with this configuration: no key, a model or size other than the schema's, or the provider refused."""
 
 
 class EmbeddingUnavailable(OmnigraphError):
-    """The provider of embeddings did not answer, not in time, or asked to come back later."""
+    """The provider of embeddings did not answer in time, or asked to try again later."""
 
     retry = True
 
@@ -375,7 +375,7 @@ class CursorRejected(UsageError):
 
 
 class MissingExtra(UsageError):
-    """A package that this needs is not installed; the hint names the extra that brings it."""
+    """A required package is not installed; the hint names the extra to install."""
 
 
 # ---------------------------------------------------------------- names
@@ -394,7 +394,7 @@ class GraphNotFound(NotFound):
 
 
 class BranchNotFound(NotFound):
-    """There is no branch of that name."""
+    """There is no branch with that name."""
 
 
 class CommitNotFound(NotFound):
@@ -402,7 +402,7 @@ class CommitNotFound(NotFound):
 
 
 class TagNotFound(NotFound):
-    """There is no tag of that name."""
+    """There is no tag with that name."""
 
 
 class RouteNotFound(NotFound):
@@ -410,7 +410,7 @@ class RouteNotFound(NotFound):
 
 
 class AlreadyExists(OmnigraphError):
-    """The graph, branch, tag or file is there already."""
+    """The graph, branch, tag or file exists already."""
 
 
 class BranchNotMerged(OmnigraphError):
@@ -459,7 +459,7 @@ class PolicyDenied(OmnigraphError):
 
 
 class PolicyFailed(OmnigraphError):
-    """The policy could not be evaluated, so nothing was allowed: what it says is wrong for this case."""
+    """The policy could not be evaluated, so nothing was allowed: it has an error in this case."""
 
 
 @dataclass(frozen=True)
@@ -490,7 +490,7 @@ class Problem:
 
 
 class ConfigurationError(OmnigraphError):
-    """A policy or a cluster file is wrong, or asks for what cannot be. `problems` has everything that was found."""
+    """A policy or a cluster file is wrong, or asks for something impossible. `problems` has everything that was found."""
 
     def __init__(self, problems: Sequence[Problem], *, hint: str | None = None) -> None:
         super().__init__("\n".join(str(problem) for problem in problems), hint=hint)
@@ -530,7 +530,7 @@ class ExpectedVersionMismatch(Conflict):
 
 
 class KeyConflict(Conflict):
-    """The id was inserted by somebody else meanwhile, or before (append)."""
+    """The id exists already (append), or another writer inserted it in the meantime."""
 
     def __init__(self, type_name: str, entity_id: str, *, entity_kind: str = "node", hint: str | None = None) -> None:
         super().__init__(
@@ -565,7 +565,7 @@ class BranchReplaced(Conflict):
 
 
 class Contention(Conflict):
-    """The race for the next commit was lost too often: simply retry."""
+    """The race for the next commit was lost too often: retry."""
 
     retry = True
 
@@ -575,7 +575,7 @@ class NotFastForward(Conflict):
 
 
 class WriteKeyReused(Conflict):
-    """The write key stands for something else: another write was made under it. `commit_id` is that write's commit,
+    """The write key was used for another write. `commit_id` is that write's commit,
     if it has one."""
 
     def __init__(self, commit_id: str | None) -> None:
@@ -621,7 +621,7 @@ class StagedTooLongAgo(Conflict):
 
 
 class StaleResolution(Conflict):
-    """A resolution of a merge was decided about other values than the entity has now, or about an entity that is not in conflict."""
+    """A resolution of a merge was made for values that the entity no longer has, or for an entity that is not in conflict."""
 
     def __init__(self, type_name: str, entity_id: str) -> None:
         super().__init__(
@@ -636,7 +636,7 @@ class StaleResolution(Conflict):
 
 
 class ClusterConflict(Conflict):
-    """Somebody else is changing the cluster, or has changed it meanwhile. `reason` is a stable code."""
+    """Another process is changing the cluster, or has changed it in the meantime. `reason` is a stable code."""
 
     def __init__(self, reason: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -647,7 +647,7 @@ class ClusterConflict(Conflict):
 
 
 class MergeConflicts(Conflict):
-    """A merge found conflicts. `conflicts` holds one value per conflicting entity, `schema_conflicts` one per declaration that the
+    """A merge found conflicts. `conflicts` has one value per conflicting entity, `schema_conflicts` one per declaration that the
     branches' schemas contradict each other in; with those, entities were not looked at."""
 
     def __init__(
@@ -743,7 +743,7 @@ class UnsupportedFormat(OmnigraphError):
 
 
 class Damaged(OmnigraphError):
-    """A stored file does not hold what was written. `commits` are the ids that are known to need it."""
+    """A stored file does not have the content that was written. `commits` are the ids that are known to need it."""
 
     def __init__(
         self,
@@ -766,7 +766,7 @@ class Damaged(OmnigraphError):
 
 
 class OutcomeUnknown(OmnigraphError):
-    """The store stopped answering in the middle of a publish: the commit may or may not be there.
+    """The store stopped answering in the middle of a publish: the commit may or may not exist.
 
     The commit id tells, once the store answers again.
     """
@@ -832,7 +832,7 @@ class LimitExceeded(RequestRefused):
 
 
 class TooManyRequests(RequestRefused):
-    """The actor has as many writes in flight as one may have."""
+    """The actor has reached the limit of concurrent writes."""
 
     retry = True
 
@@ -844,7 +844,7 @@ class ServerStopping(RequestRefused):
 
 
 class ServerUnavailable(OmnigraphError):
-    """A server did not answer, or not as one of ours does. What was asked for may have been done, if it was sent."""
+    """A server did not answer, or not as an OmniGraph server does. What was asked for may have been done, if it was sent."""
 
     retry = True
     outcome = "unknown"
@@ -872,15 +872,15 @@ class StorageError(OmnigraphError):
 
 
 class ObjectMissing(StorageError):
-    """A file of the graph is not there."""
+    """A file of the graph does not exist."""
 
 
 class ObjectExists(StorageError):
-    """A file that was to be made is there already."""
+    """A file that was to be created exists already."""
 
 
 class StorageDenied(StorageError):
-    """The credentials or permissions do not suffice."""
+    """The credentials or permissions are not sufficient."""
 
 
 class StorageTransient(StorageError):

@@ -142,7 +142,7 @@ UNREADABLE = [
     Unreadable("Person.csv", b"NAME\nAda\n", 1, "unknown column 'NAME' and missing column 'name' for Person", PERSON),
     Unreadable("Person.csv", b"age\n1\n", 1, "missing column 'name' for Person", PERSON),
     Unreadable("Person.csv", b"age\n", 1, "missing column 'name' for Person", PERSON),
-    Unreadable("Person.csv", b"name,age,name\nAda,1,Bo\n", 1, "column 'name' stands twice", None),
+    Unreadable("Person.csv", b"name,age,name\nAda,1,Bo\n", 1, "column 'name' appears twice", None),
     Unreadable("Person.csv", b"name,_rowid\nAda,1\n", 1, "unknown column '_rowid' for Person", PERSON),
     Unreadable("Person.csv", b"name,src\nAda,x\n", 1, "unknown column 'src' for Person", PERSON),
     Unreadable("Item.csv", b"code,lable\n1,x\n", 1, "unknown column 'lable' for Item", "Item has: id, code, label"),
@@ -150,7 +150,7 @@ UNREADABLE = [
     Unreadable("Knows.csv", b"from\nAda\n", 1, "missing column 'to' for Knows", KNOWS),
     Unreadable("Knows.csv", b"source,target\nAda,Bo\n", 1,
                "unknown columns 'source', 'target' and missing columns 'from', 'to' for Knows", KNOWS),
-    Unreadable("Knows.csv", b"from,src,to\nAda,Ada,Bo\n", 1, "column 'src' stands twice", None),
+    Unreadable("Knows.csv", b"from,src,to\nAda,Ada,Bo\n", 1, "column 'src' appears twice", None),
     # quotes
     Unreadable("Person.csv", b'name,age\nAda,1\nBo,"2\nCy,3\n', 3, "a quote in the row at line 3 is not closed", QUOTES),
     Unreadable("Person.csv", b'age,name\n1,Ada\n2,"Bo', 3, "a quote in the row at line 3 is not closed", QUOTES),

@@ -498,7 +498,7 @@ def test_an_import_is_one_commit_and_can_be_run_again_after_it_failed(tmp_path: 
     assert (dry.graph, (tmp_path / "g").exists()) == (None, False)
     with pytest.raises(RejectedRecords) as caught:
         og.import_data(source, tmp_path / "g", sample=2, engine="local")
-    assert "was made and holds nothing: run the import again" in str(caught.value.hint)
+    assert "was made and is empty: run the import again" in str(caught.value.hint)
     imported = og.import_data(source, tmp_path / "g", engine="local")
     assert imported.graph is not None
     assert next(commit.kind for commit in imported.graph.commits()) == "load"

@@ -213,7 +213,7 @@ def test_a_folder_is_a_folder_whatever_its_name(people: og.Graph, tmp_path: Path
 def test_several_types_do_not_fit_into_one_file(people: og.Graph, target: str, tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError) as caught:
         people.export(str(tmp_path / target) if target == "all.csv" else target, format="csv", engine="local")
-    assert caught.value.message == "a csv file holds one type, and 3 are exported"
+    assert caught.value.message == "a csv file has one type, and 3 are exported"
     assert names(tmp_path) == []
 
 
@@ -267,7 +267,7 @@ def test_paths_that_cannot_be_written_are_typed_errors(people: og.Graph, tmp_pat
     cases = [
         (tmp_path / "file" / "out.jsonl", errors.StoragePermanent, "Not a directory"),
         (tmp_path / ("x" * 300), errors.StoragePermanent, "File name too long"),
-        ("a\0b", errors.UsageError, "'target' holds a NUL character"),
+        ("a\0b", errors.UsageError, "'target' contains a NUL character"),
         ("", errors.UsageError, "cannot export to ''"),
         (7, errors.UsageError, "'target' must be"),
         (f"{people.uri}/out.jsonl", errors.UsageError, "inside the graph's own folder"),

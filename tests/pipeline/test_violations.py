@@ -23,7 +23,7 @@ RECORDS: list[tuple[Any, str]] = [
     ('{"type":"Person","data":{"email":"a","email":"b"}}', "duplicate member 'email'"),
     ('{"type":"Person","data":{"email":"a","tags":["x"],"vec":[NaN,1]}}', "not valid JSON: NaN is not a number"),
     ('{"type":"Person","data":{"email":"a","score":1e999}}', "number 1e999 is out of range"),
-    ('{"type":"Person","data":{"email":"\\ud800"}}', "a text holds half of a surrogate pair"),
+    ('{"type":"Person","data":{"email":"\\ud800"}}', "a text contains half of a surrogate pair"),
     ({"type": "Person", "data": {"email": "a"}, "extra": 1}, "unknown member 'extra'"),
     ({"data": {}}, "a record needs exactly one of 'type' and 'edge'"),
     ({"type": "Person", "edge": "Knows", "data": {}}, "a record needs exactly one of 'type' and 'edge'"),

@@ -233,7 +233,7 @@ def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
         (lambda g: g.diff("main~1", "main", types="Person"), "'types' must be a list of texts, got str"),
         (lambda g: g.diff("main~1", "main", types=[7]), "'types' must be a list of texts, got int in it"),
         (lambda g: g.branches.delete("side", force="no"), "'force' must be True or False, got str"),
-        (lambda g: g.baseline("a\0b"), "'out' holds a NUL character"),
+        (lambda g: g.baseline("a\0b"), "'out' contains a NUL character"),
         (lambda g: g.recovery.discard(None), "'commit_id' must be text, got NoneType"),
         (lambda g: g.begin().insert_many("Person", [7]), "'rows' must be a list of mappings or Arrow, got int in it"),
         (lambda g: g.begin(actor=5), "the actor must be text, got int"),

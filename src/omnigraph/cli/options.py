@@ -157,7 +157,7 @@ def once_options(function: Callable[..., Any]) -> Callable[..., Any]:
         nargs=2,
         type=(str, int),
         metavar="APPLICATION NUMBER",
-        help="A write key of a sequence: an application and a growing number, remembered for ever.",
+        help="A write key of a sequence: an application and a growing number, remembered forever.",
     )(run)
     return click.option(
         "--once", metavar="KEY", help="A write key: repeated with the same key, the write changes nothing."
@@ -175,7 +175,7 @@ def load_engine(chosen: str | None, config: Config) -> str:
 load_engine_option = click.option(
     "--engine",
     metavar="auto|local|spark|MASTER",
-    help="Where the work is done (default: auto): in this process, on Spark, on the Spark master at an address, or, with auto, "
+    help="Where to run (default: auto): in this process, on Spark, on the Spark master at an address, or, with auto, "
     "by the size of the input.",
 )
 uri_argument = click.argument("uri", required=False)
@@ -195,5 +195,5 @@ def engine_option(default: str) -> Decorator:
         default=default,
         show_default=True,
         callback=choose,
-        help="Where the work is done: in this process, on Spark, or on the Spark master at an address.",
+        help="Where to run: in this process, on Spark, or on the Spark master at an address.",
     )

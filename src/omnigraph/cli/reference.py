@@ -32,7 +32,7 @@ def command_reference() -> str:
         "line is wrong, 4 the branch is not at the expected commit, 130 interrupted, 143 terminated. With `--json` the answer, or",
         '`{"error": {code, message, retry, hint?, details?}}`, is one JSON value on stdout.',
         "",
-        "These flags may also stand before the command, and are refused by commands that have no use for them:",
+        "These flags may also come before the command. Commands that have no use for one refuse it:",
         "",
         *_options(cli),
         "",

@@ -395,7 +395,7 @@ class RemoteGraph(UpkeepMethods):
             yield from pieces
 
     def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
-        """What a revision holds: its commit, its schema, and the number of entities of each type."""
+        """The content of a revision: its commit, its schema, and the number of entities of each type."""
         value = self._state.get("/snapshot", snapshot=self._state.at(revision, as_of)).json()
         commit_id = value["graph_commit_id"]
         types = tuple(

@@ -60,7 +60,7 @@ class GraphAlgorithms:
         return self._run(ConnectedComponents(), edge)
 
     def label_propagation(self, edge: str, *, weight: str | None = None, rounds: int = 10) -> AlgorithmResult:
-        """`label`: the id of a node that stands for a community. In each of `rounds` every node takes the label that most of its
+        """`label`: the id of a node that represents a community. In each of `rounds` every node takes the label that most of its
         neighbours have, or whose edges weigh most. Nothing is random: see the guide for what decides.
 
         >>> assert len(algorithms.label_propagation("Knows", rounds=3)) == len(ranks)

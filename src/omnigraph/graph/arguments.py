@@ -106,7 +106,7 @@ def check_text(name: str, text: str, *, is_path: bool = False) -> str:
         said = f"{_shown(name)} has no UTF-8: character {error.start + 1} is half of a surrogate pair"
         raise UsageError(said) from None
     if is_path and "\0" in text:
-        raise UsageError(f"{_shown(name)} holds a NUL character")
+        raise UsageError(f"{_shown(name)} contains a NUL character")
     return text
 
 

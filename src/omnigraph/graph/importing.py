@@ -104,7 +104,7 @@ def import_data(
         )
     except OmnigraphError as error:
         advice = (
-            f"the graph at {uri} was made and holds nothing: run the import again, with a larger --sample if rows beyond it do "
+            f"the graph at {uri} was made and is empty: run the import again, with a larger --sample if rows beyond it do "
             f"not fit, or correct the schema first ('omnigraph schema infer')"
         )
         error.hint = advice if error.hint is None else f"{error.hint}; {advice}"

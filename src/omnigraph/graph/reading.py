@@ -261,7 +261,7 @@ class ReadMethods(GraphState):
         return blob(self._view(revision, as_of), type, id, property)
 
     def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
-        """What a revision holds: its commit, its schema, and the number of entities of each type.
+        """The content of a revision: its commit, its schema, and the number of entities of each type.
 
         >>> assert {type.name: type.entities for type in g.snapshot().types}["Person"] == 3
         """

@@ -138,7 +138,7 @@ class WriteMethods(GraphState):
         them. `encoding` is that of JSON lines and CSV (UTF-8). Of CSV: `delimiter` (a comma), `quote` (a double quote), `null`, a text
         that means null beside the empty cell, `columns` of files without a header, and the `date_format` and `time_format` of
         dates and instants (`"%d.%m.%Y"`). The path "-" is standard input. `map` gives columns of CSV and
-        Parquet the names of the schema (`{"LOCODE": "code"}`), or is a map file, which says of each file what it holds:
+        Parquet the names of the schema (`{"LOCODE": "code"}`), or is a map file, which describes each file:
         `infer_schema` makes one.
 
         `engine` "auto" reads up to 500 MB of input in this process and more on Spark, which Spark's own DataFrames, a session of
@@ -203,8 +203,8 @@ class WriteMethods(GraphState):
         """Make the vectors that `@embed` declares of texts that are stored: those that are missing, or all of them, also where a
         vector was given. `types` are those to look at, without it all.
 
-        A run commits once for each 256 MiB of vectors. When the provider fails, what it made before is committed, and the next
-        run goes on from there. `dry_run` says how many there are, and asks nobody.
+        A run commits once for each 256 MiB of vectors. When the provider fails, the vectors made so far are committed, and the next
+        run continues from there. `dry_run` says how many there are, and asks nobody.
 
         >>> notes = og.init("./notes", 'node Note { text: String @key  vec: Vector(64)? @embed("text") }')
         >>> receipt = notes.mutate('query q() { insert Note { text: "a graph with branches" } }')

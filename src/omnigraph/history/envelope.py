@@ -53,7 +53,7 @@ def read_as(key: str, decode: Callable[[], T], affected: str | None = None) -> T
     try:
         return decode()
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        what = f"it does not hold what such a file holds ({type(error).__name__}: {error})"
+        what = f"its content is not that of such a file ({type(error).__name__}: {error})"
         raise Damaged(key, what, affected=affected) from error
 
 

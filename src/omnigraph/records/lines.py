@@ -112,7 +112,7 @@ def _object(line: bytes) -> dict[str, Any]:
         said = f"not valid UTF-8: byte 0x{line[error.start]:02x} at column {error.start + 1}"
         raise RecordError(said, hint=ENCODING_HINT) from None
     except UnicodeEncodeError:
-        raise RecordError("a text holds half of a surrogate pair") from None
+        raise RecordError("a text contains half of a surrogate pair") from None
     except json.JSONDecodeError as error:
         raise RecordError(f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from None
     except RecursionError:

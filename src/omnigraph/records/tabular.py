@@ -299,7 +299,7 @@ def _matched(entity: EntityType, names: list[str], form: RecordForm) -> dict[str
     for name in names:
         target = ends.get(name, name)
         if target in matched:
-            raise UnreadableInput(f"column '{name}' stands twice", type_name=entity.name)
+            raise UnreadableInput(f"column '{name}' appears twice", type_name=entity.name)
         if is_column_of(entity, name, form):
             matched[target] = name
         else:

@@ -57,7 +57,7 @@ CONTRACT: tuple[Route, ...] = (
           json_answer("Reload", "What is served now."), errors=(400,), pool="bulk", tag="ours"),
     Route("GET", "/graphs", "listGraphs", "The graphs that are served.", "graph_list",
           json_answer("GraphList", "By id."), pool="none"),
-    Route("GET", of_graph("/snapshot"), "cluster_getSnapshot", "What a branch holds: its commit and its types.", "read",
+    Route("GET", of_graph("/snapshot"), "cluster_getSnapshot", "The content of a branch: its commit and its types.", "read",
           json_answer("Snapshot", "Every declared type."), errors=(400,), parameters=(_BRANCH, _SNAPSHOT)),
     Route("GET", of_graph("/schema"), "cluster_getSchema", "The text of the schema.", "read",
           json_answer("SchemaSource", "The schema."), errors=(400,), parameters=(_BRANCH, _SNAPSHOT)),
@@ -125,7 +125,7 @@ CONTRACT: tuple[Route, ...] = (
                       Parameter("wait", COUNT, description="Seconds to wait for a change when there is none, up to 60.")),
           refuses_unknown_parameters=True),
     Route("POST", of_graph("/changes/baseline"), "cluster_captureChangeBaseline",
-          "A whole snapshot, and the cursor that goes on from it.", "export",
+          "A whole snapshot, and the cursor from which changes continue.", "export",
           _ndjson("As an export, then one line with the baseline."), body=Body("BaselineRequest", is_required=False)),
 )  # fmt: skip
 

@@ -68,7 +68,7 @@ _LANGUAGE: tuple[Route, ...] = (
           json_answer("Diagnostics", "With their places."), body=Body("LintRequest"), tag="ours"),
     Route("POST", of_graph("/format"), "formatQueries", "Queries as the language prints them.", "read",
           json_answer("Formatted", "The text."), body=Body("FormatRequest"), tag="ours"),
-    Route("POST", of_graph("/complete"), "completeQuery", "What may stand at a place of a query.", "read",
+    Route("POST", of_graph("/complete"), "completeQuery", "What is allowed at a position in a query.", "read",
           json_answer("Completions", "Words, with what they are."), body=Body("CompleteRequest"), tag="ours"),
 )  # fmt: skip
 
@@ -105,7 +105,7 @@ _LOAD_OPTIONS = (
     _BRANCH, Parameter("from"), Parameter("mode", ref("LoadMode")), Parameter("type"),
     Parameter("format", enum("jsonl", "csv", "parquet")), Parameter("keep_rejects", FLAG),
 )  # fmt: skip
-_STARTED = {202: Response("JobStarted", "It goes on.")}
+_STARTED = {202: Response("JobStarted", "The job was started.")}
 
 _JOBS: tuple[Route, ...] = (
     Route("POST", of_graph("/jobs/load"), "startLoad", "Load files that the server can reach, and go on meanwhile.", "change",

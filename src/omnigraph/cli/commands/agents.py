@@ -15,12 +15,12 @@ from omnigraph.errors import UsageError
 def register(cli: click.Group) -> None:
     @command(cli, "mcp", served=True, writes=True)
     @click.option(
-        "--queries", metavar="DIR", help="Stored queries, a tool each: a folder of .gq files, or one of them."
+        "--queries", metavar="DIR", help="Stored queries, each as a tool: a folder of .gq files, or one file."
     )
     def mcp(settings: Settings, out: Output, queries: str | None) -> None:
-        """Serve a graph to an agent by the Model Context Protocol, over standard input and output, until the input ends.
+        """Serve a graph to an agent over the Model Context Protocol, on standard input and output, until the input ends.
 
-        In storage the agent may do everything that whoever starts it may; through a server, what the token may.
+        On storage the agent may do everything that the user who starts it may; through a server, what the token may.
 
         \b
         omnigraph mcp --store ./people --queries ./queries --as assistant

@@ -26,9 +26,9 @@ def register(cli: click.Group) -> None:
     @click.option("--into", required=True, metavar="TYPE.PROPERTY", help="The property that gets the values.")
     @click.option("--weight", metavar="PROPERTY", help="A number of each edge, at least 0.")
     @click.option("--source", "sources", multiple=True, metavar="ID", help="Where shortest paths start; may repeat.")
-    @click.option("--damping", type=float, help="Of pagerank: how often an edge is followed (default: 0.85).")
-    @click.option("--tolerance", type=float, help="Of pagerank: the sum of all errors (default: 1e-8).")
-    @click.option("--rounds", type=int, help="Of label_propagation (default: 10).")
+    @click.option("--damping", type=float, help="For pagerank: how often an edge is followed (default: 0.85).")
+    @click.option("--tolerance", type=float, help="For pagerank: the sum of all errors (default: 1e-8).")
+    @click.option("--rounds", type=int, help="For label_propagation: the number of rounds (default: 10).")
     @click.option(
         "--from",
         "base",
@@ -57,11 +57,11 @@ def register(cli: click.Group) -> None:
         uri: str | None,
         **given: object,
     ) -> None:
-        """Compute a graph algorithm on a state of the graph, and write what it finds as a property, in one commit.
+        """Run a graph algorithm on a state of the graph, and write the result as a property, in one commit.
 
         ALGORITHM is pagerank (rank, F64), connected_components (component, String), label_propagation (label, String),
         shortest_paths (distance, I64; with a weight F64) or triangle_count (triangles, I64). Nodes of other types than that of the
-        property are computed with, and not written.
+        property take part, but are not written.
 
         \b
         omnigraph run pagerank --edge Knows --into Person.rank --branch scores ./people

@@ -67,8 +67,7 @@ def _register_branch(group: click.Group) -> None:
 
     @command(group, "list", served=True)
     def list_branches(settings: Settings, out: Output) -> None:
-        """List the branches, main first: where each stands, how old its newest commit is, and how many commits it has that main has
-        not (ahead) and the other way round (behind).
+        """List the branches, main first: the head of each, its age, and how many commits the branch is ahead of and behind main.
 
         \b
         omnigraph branch list --store ./people
@@ -94,7 +93,7 @@ def _register_branch(group: click.Group) -> None:
     @click.option("--force", is_flag=True, help="Delete it even if no other branch or tag reaches all of its commits.")
     @click.argument("name")
     def delete(settings: Settings, out: Output, force: bool, name: str) -> None:
-        """Delete a branch. Refused, with the number of commits, if no other branch or tag reaches some of them.
+        """Delete a branch. Refused if it has commits that no other branch or tag reaches; the error says how many.
 
         \b
         omnigraph branch delete review --store ./people
@@ -121,14 +120,14 @@ def _register_merge(group: click.Group) -> None:
         type=click.Choice(["fail", "ours", "theirs"]),
         default="fail",
         show_default=True,
-        help="Who wins where both branches changed an entity: nobody, the target (ours) or the source (theirs).",
+        help="Which side wins if both branches changed an entity: neither (fail), the target (ours) or the source (theirs).",
     )
     @click.option(
         "--by",
         type=click.Choice(["row", "property"]),
         default="row",
         show_default=True,
-        help="Merge whole entities, or property by property: then changes of different properties do not conflict.",
+        help="Merge whole entities, or property by property, so that changes to different properties do not conflict.",
     )
     @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
     @engine_option("local")

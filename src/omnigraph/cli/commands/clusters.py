@@ -40,7 +40,7 @@ def _register_reading(cluster: click.Group) -> None:
     @command(cluster, "validate", graph=False)
     @_folder
     def validate(settings: Settings, out: Output, folder: str) -> None:
-        """Check the cluster file and every file it names. No storage is looked at.
+        """Check the cluster file and every file it names. Storage is not read.
 
         \b
         omnigraph cluster validate --config ./company
@@ -59,7 +59,7 @@ def _register_reading(cluster: click.Group) -> None:
     @command(cluster, "plan", graph=False, writes=True, flags={"actor": _planner})
     @_folder
     def plan(settings: Settings, out: Output, folder: str) -> None:
-        """Show what an apply would do. Graphs are asked for their schemas; nothing is changed.
+        """Show what an apply would do. The schemas of the graphs are read; nothing is changed.
 
         \b
         omnigraph cluster plan --config ./company
@@ -104,8 +104,8 @@ def _register_changing(cluster: click.Group) -> None:
     @command(cluster, "apply", graph=False, writes=True)
     @_folder
     def apply(settings: Settings, out: Output, folder: str) -> None:
-        """Apply the folder: make graphs, change schemas without loss of data, set queries and policies. Exit code 1 when something
-        is in the way; the rest is applied.
+        """Apply the folder: make graphs, change schemas without loss of data, set queries and policies. Exit code 1 if something
+        cannot be applied; the rest is.
 
         \b
         omnigraph cluster apply --config ./company --as ada
@@ -146,7 +146,7 @@ def _register_changing(cluster: click.Group) -> None:
     @command(cluster, "refresh", graph=False, writes=True)
     @_folder
     def refresh(settings: Settings, out: Output, folder: str) -> None:
-        """Look at every graph and every stored text, and note what is not as it was applied. Exit code 1 if there is any.
+        """Check every graph and every stored text, and record what differs from what was applied. Exit code 1 if anything does.
 
         \b
         omnigraph cluster refresh --config ./company
@@ -168,7 +168,7 @@ def _register_changing(cluster: click.Group) -> None:
     @command(cluster, "import", graph=False, writes=True)
     @_folder
     def import_(settings: Settings, out: Output, folder: str) -> None:
-        """Begin a ledger with the graphs that are there already. An apply does the same where it meets them.
+        """Begin a ledger with the graphs that exist already. An apply does the same when it finds them.
 
         \b
         omnigraph cluster import --config ./company
@@ -186,7 +186,7 @@ def _register_changing(cluster: click.Group) -> None:
     @click.argument("lock_id")
     @_folder
     def force_unlock(settings: Settings, out: Output, lock_id: str, folder: str) -> None:
-        """Remove the lock that a dead process left. A process that still works loses only the race for the ledger.
+        """Remove the lock of a dead process. If the process is still working, it only loses the race for the ledger.
 
         \b
         omnigraph cluster force-unlock 01J... --config ./company
@@ -213,7 +213,7 @@ def _register_queries(cli: click.Group) -> None:
     @_cluster
     @_graph
     def list_queries(settings: Settings, out: Output, folder: str, graph: str | None) -> None:
-        """List the stored queries of each graph, as the folder has them.
+        """List the stored queries of each graph in the folder.
 
         \b
         omnigraph queries list --cluster ./company --graph people

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def register(cli: click.Group) -> None:
     @command(cli, "clone", graph=False)
     @click.option(
-        "--branch", "branches", multiple=True, help="Copy this branch besides main (repeatable; default: all)."
+        "--branch", "branches", multiple=True, help="Copy this branch in addition to main; may repeat (default: all)."
     )
     @click.option("--depth", type=int, metavar="N", help="Copy the newest N commits of each branch (default: all).")
     @engine_option("local")
@@ -32,7 +32,7 @@ def register(cli: click.Group) -> None:
         source: str,
         target: str,
     ) -> None:
-        """Copy a graph to another place, with its identity, its commits and its tags. If it is interrupted, run it again: it goes on where it stopped.
+        """Copy a graph to another place, with its identity, its commits and its tags. If it is interrupted, run it again: it continues where it stopped.
 
         \b
         omnigraph clone ./people s3://bucket/people
@@ -55,12 +55,12 @@ def register(cli: click.Group) -> None:
         _say(out, source, target, report, "cloned")
 
     @command(cli, "push", writes=True)
-    @click.option("--to", metavar="NAME", help="As one commit on a new branch: for a branch that has diverged.")
+    @click.option("--to", metavar="NAME", help="Push as one commit on a new branch, for a branch that has diverged.")
     @engine_option("local")
     @click.argument("target")
     @click.argument("branch", default="main")
     def push(settings: Settings, out: Output, to: str | None, engine: str, target: str, branch: str) -> None:
-        """Bring a branch of a clone, or of the graph that this is a clone of, to what it is here. It only moves forward.
+        """Update a branch of a clone, or of the graph that this is a clone of, from here. The branch only moves forward.
 
         \b
         omnigraph push s3://bucket/people --store ./people
@@ -82,7 +82,7 @@ def register(cli: click.Group) -> None:
     @click.argument("source")
     @click.argument("branch", default="main")
     def pull(settings: Settings, out: Output, engine: str, source: str, branch: str) -> None:
-        """Bring a branch of this graph to what it is in a clone of it, or in the graph it was cloned from. It only moves forward.
+        """Update a branch of this graph from a clone, or from the graph it was cloned from. The branch only moves forward.
 
         \b
         omnigraph pull s3://bucket/people --store ./people

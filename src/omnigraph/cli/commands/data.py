@@ -68,8 +68,8 @@ def _register_load(cli: click.Group) -> None:
     )
     @click.option("--delimiter", metavar="CHAR", help="What separates the columns of CSV (default: a comma).")
     @click.option("--quote", metavar="CHAR", help="What quotes the cells of CSV (default: a double quote).")
-    @click.option("--null", metavar="TEXT", help="A text of CSV that means null, beside the empty cell.")
-    @click.option("--columns", metavar="NAMES", help="The columns of CSV files without a header, joined by commas.")
+    @click.option("--null", metavar="TEXT", help="Text in CSV that means null, in addition to the empty cell.")
+    @click.option("--columns", metavar="NAMES", help="The columns of CSV files without a header, separated by commas.")
     @click.option("--date-format", metavar="FORMAT", help="How dates are written in CSV, such as %d.%m.%Y.")
     @click.option("--time-format", metavar="FORMAT", help="How instants are written in CSV, such as '%d.%m.%Y %H:%M'.")
     @click.option(
@@ -79,11 +79,13 @@ def _register_load(cli: click.Group) -> None:
         metavar="COLUMN=PROPERTY",
         help="A column of CSV or Parquet is this property; may repeat.",
     )
-    @click.option("--map-file", metavar="FILE", help="What each file holds, as 'schema infer --map-file' writes it.")
+    @click.option("--map-file", metavar="FILE", help="A map of the files, as 'schema infer --map-file' writes it.")
     @load_engine_option
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
     @click.option(
-        "--dry-run", is_flag=True, help="Say what would be loaded and what rejected, by reason; exit code 1 if any."
+        "--dry-run",
+        is_flag=True,
+        help="Show what would be loaded and rejected, by reason; exit code 1 if anything is rejected.",
     )
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @once_options
@@ -182,7 +184,7 @@ def _register_import(cli: click.Group) -> None:
     @click.argument("source")
     @click.argument("uri")
     @click.option(
-        "--key", multiple=True, metavar="TYPE.COLUMN", help="A key that is known, or COLUMN for all types; may repeat."
+        "--key", multiple=True, metavar="TYPE.COLUMN", help="A known key, or COLUMN for all types; may repeat."
     )
     @click.option(
         "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
@@ -205,10 +207,10 @@ def _register_import(cli: click.Group) -> None:
         rejects: str | None,
         message: str | None,
     ) -> None:
-        """Make a graph of a folder or file: guess a schema, make the graph, load everything as one commit.
+        """Make a graph from a folder or file: infer a schema, create the graph, load everything as one commit.
 
         SOURCE is a folder of CSV, JSON and Parquet files, an export for Neo4j's importer, a folder of Kuzu, or an SQLite or DuckDB
-        file. 'schema infer' says what is guessed and why; what is wrong there is corrected before init and load.
+        file. 'schema infer' shows each guess and its reason; to correct one, edit that schema, then run init and load.
 
         \b
         omnigraph import ./shipping ./ports

@@ -18,10 +18,10 @@ def register(cli: click.Group) -> None:
         default="missing",
         help="Texts that have no vector (unless --all is given).",
     )
-    @click.option("--all", "which", flag_value="all", help="Every text, also where there is a vector.")
+    @click.option("--all", "which", flag_value="all", help="Every text, even if it has a vector.")
     @click.option("--type", "types", multiple=True, metavar="TYPE", help="Texts of this type only; may be repeated.")
     @branch_option
-    @click.option("--dry-run", is_flag=True, help="Say how many texts would be embedded; ask no provider.")
+    @click.option("--dry-run", is_flag=True, help="Show how many texts would be embedded, without asking a provider.")
     @uri_argument
     def embed(
         settings: Settings,
@@ -32,13 +32,13 @@ def register(cli: click.Group) -> None:
         dry_run: bool,
         uri: str | None,
     ) -> None:
-        """Make vectors for texts that are already stored, as @embed declares. Loads and mutations make those of the rows they write.
+        """Compute vectors for stored texts, as @embed declares. Loads and mutations compute those of the rows they write.
 
-        A run commits once for each 256 MiB of vectors. When the provider fails, what it made before is committed, and the next
-        run goes on from there.
+        A run commits once for each 256 MiB of vectors. When the provider fails, the vectors made so far are committed, and the next
+        run continues from there.
 
         The provider is that of the model that the schema names, or OMNIGRAPH_EMBED_PROVIDER: openai, openai-compatible,
-        gemini, wordllama (offline; also when nothing is said) or mock. Keys are read from OPENAI_API_KEY,
+        gemini, wordllama (offline; the default) or mock. Keys are read from OPENAI_API_KEY,
         OPENROUTER_API_KEY and GEMINI_API_KEY.
 
         \b

@@ -23,11 +23,11 @@ def register(cli: click.Group) -> None:
         "data",
         multiple=True,
         metavar="PATH",
-        help="Guess the schema from this file or folder of data; may repeat.",
+        help="Infer the schema from this file or folder of data; may repeat.",
     )
-    @click.option("--key", multiple=True, metavar="TYPE.COLUMN", help="With --from: a key that is known; may repeat.")
+    @click.option("--key", multiple=True, metavar="TYPE.COLUMN", help="With --from: a known key; may repeat.")
     @click.option(
-        "--map-file", metavar="FILE", help="With --from: write what each file holds here, for 'load --map-file'."
+        "--map-file", metavar="FILE", help="With --from: write a map of the files here, for 'load --map-file'."
     )
     @click.argument("uri")
     def init(
@@ -39,9 +39,9 @@ def register(cli: click.Group) -> None:
         map_file: str | None,
         uri: str,
     ) -> None:
-        """Make a new graph with a schema, or with one that is guessed from data. A place that holds a graph already is refused.
+        """Create a graph with a schema, or with one inferred from data. Refused if there is a graph at the address.
 
-        The data is not loaded: 'load' does it, with the map file, and 'import' does both at once.
+        The data is not loaded: 'load' does that, with the map file, and 'import' does both at once.
 
         \b
         omnigraph init --schema people.pg ./people
@@ -80,7 +80,7 @@ def register(cli: click.Group) -> None:
     @revision_options
     @uri_argument
     def snapshot(settings: Settings, out: Output, revision: str, as_of: str | None, uri: str | None) -> None:
-        """Show what a revision holds: its commit, and each type's table version and number of entities.
+        """Show the content of a revision: its commit, and each type's table version and number of entities.
 
         \b
         omnigraph snapshot ./people
@@ -99,14 +99,14 @@ def register(cli: click.Group) -> None:
 
     @command(cli, "optimize", clustered=True, writes=True)
     @branch_option
-    @click.option("--dry-run", is_flag=True, help="Say what would be done, and why; do nothing.")
+    @click.option("--dry-run", is_flag=True, help="Show what would be done, and why, without doing it.")
     @engine_option("local")
     @uri_argument
     def optimize(settings: Settings, out: Output, branch: str, dry_run: bool, engine: str, uri: str | None) -> None:
-        """Compact tables, sort edges by their source, bring indexes up to date. The data stays as it is.
+        """Compact tables, sort edges by their source, bring indexes up to date. The data does not change.
 
-        It may run beside readers and writers, and finishes even if writers never stop. Rows that arrive while it runs may stay
-        without an index until the next time; reads find them by scan.
+        It can run alongside readers and writers, and finishes even if writers never stop. Rows that arrive meanwhile may stay
+        unindexed until the next run; reads find them by scan.
 
         \b
         omnigraph optimize ./people

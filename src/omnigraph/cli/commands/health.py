@@ -39,8 +39,8 @@ def _register_verify(cli: click.Group) -> None:
     def verify(
         settings: Settings, out: Output, revision: str | None, all_: bool, deep: bool, engine: str, uri: str | None
     ) -> None:
-        """Check that every retained commit can be read, and that every file is there with its size and digest. Exit code 1
-        when something is damaged; files of other tools are listed, but do not count as damage.
+        """Check that every retained commit can be read, and that every file exists with its size and digest. Exit code 1
+        if something is damaged; files of other tools are listed, but do not count as damage.
 
         \b
         omnigraph verify ./people
@@ -87,8 +87,8 @@ def _register_repair(cli: click.Group) -> None:
         engine: str,
         uri: str | None,
     ) -> None:
-        """Rebuild what follows from the rest of the graph, and name what is lost: indexes, segments of the log, write keys,
-        ancestries and watermarks. Nothing is done without --yes. Exit code 1 when damage remains.
+        """Rebuild what can be derived from the rest of the graph (indexes, segments of the log, write keys, ancestries and
+        watermarks), and name what is lost. Nothing is done without --yes. Exit code 1 if damage remains.
 
         \b
         omnigraph repair ./people

@@ -83,7 +83,7 @@ def _register_list(group: click.Group) -> click.Command:
     @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
     @click.option("--before", metavar="ID", help="Start after this commit (for the next page).")
     @click.option("--actor", "author", metavar="ACTOR", help="Only this actor's commits.")
-    @click.option("--first-parent", is_flag=True, help="Without the commits that merges brought.")
+    @click.option("--first-parent", is_flag=True, help="Leave out merged commits.")
     @click.option("--stat", is_flag=True, help="What each commit changed, by type.")
     @click.option("--draw", is_flag=True, help="Draw branches and merges.")
     @uri_argument
@@ -100,7 +100,7 @@ def _register_list(group: click.Group) -> click.Command:
         draw: bool,
         uri: str | None,
     ) -> None:
-        """List commits up to a revision, newest first, including inherited ones and those that merges brought.
+        """List commits up to a revision, newest first, including inherited and merged ones.
 
         \b
         omnigraph log ./people --limit 10
@@ -306,7 +306,7 @@ def _register_diff(cli: click.Group) -> None:
     @click.argument("b")
     @engine_option("local")
     @click.option("--id", "ids", multiple=True, metavar="ID", help="Only entities with this id; may repeat.")
-    @click.option("--stat", is_flag=True, help="How many entities of each type changed, and no more.")
+    @click.option("--stat", is_flag=True, help="Only count the changed entities of each type.")
     @filters
     @uri_argument
     def diff(
@@ -375,7 +375,7 @@ def _register_blame(cli: click.Group) -> None:
         as_of: str | None,
         uri: str | None,
     ) -> None:
-        """Show which commit set each property of an entity. What a merge brought is followed to the commit that set it.
+        """Show which commit set each property of an entity. Values that came with a merge are traced to the commit that set them.
 
         \b
         omnigraph blame Person ada ./people
@@ -418,7 +418,7 @@ def _register_revert(cli: click.Group) -> None:
         type=click.Choice(["fail", "ours", "theirs"]),
         default="fail",
         show_default=True,
-        help="Who wins where the commit's entities were changed since: nobody, the branch (ours), the state before (theirs).",
+        help="Which side wins if an entity was changed again since: neither (fail), the branch (ours), the state before the commit (theirs).",
     )
     @click.option(
         "--by", type=click.Choice(["row", "property"]), default="row", show_default=True, help="As in a merge."
@@ -439,8 +439,7 @@ def _register_revert(cli: click.Group) -> None:
         interactive: bool,
         commit: str,
     ) -> None:
-        """Take back what one commit changed, as a new commit. What has changed since then conflicts as in a merge. Exit code 1 on
-        conflicts.
+        """Undo the changes of one commit, as a new commit. Later changes conflict as in a merge. Exit code 1 on conflicts.
 
         \b
         omnigraph revert main --store ./people
@@ -479,7 +478,7 @@ def _register_revert(cli: click.Group) -> None:
 def _register_feed(group: click.Group) -> None:
     @command(group, "poll", served=True)
     @branch_option
-    @click.option("--cursor", metavar="TOKEN", help="Go on after this cursor.")
+    @click.option("--cursor", metavar="TOKEN", help="Continue after this cursor.")
     @click.option("--start", metavar="now|beginning|after:ID", help="Where to start without a cursor (default: now).")
     @click.option("--limit", type=click.IntRange(1, 512), default=128, show_default=True, help="Commits per poll.")
     @filters

@@ -16,8 +16,12 @@ def register(cli: click.Group) -> None:
     @command(cli, "picture")
     @click.argument("type_name", required=False, metavar="[TYPE")
     @click.argument("entity_id", required=False, metavar="ID]")
-    @click.option("--hops", type=click.IntRange(1, 6), default=1, show_default=True, help="How far from the node.")
-    @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Nodes at most.")
+    @click.option(
+        "--hops", type=click.IntRange(1, 6), default=1, show_default=True, help="The distance from the node, in edges."
+    )
+    @click.option(
+        "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="The largest number of nodes."
+    )
     @revision_options
     @click.option(
         "--format", type=click.Choice(PICTURE_FORMATS), help="Default: mermaid; with --output, by the file's name."
@@ -39,7 +43,7 @@ def register(cli: click.Group) -> None:
         target: str | None,
         force: bool,
     ) -> None:
-        """Draw the schema or, with a type and an id, a node and what stands around it.
+        """Draw the schema or, given a type and an id, a node and its neighborhood.
 
         SVG and HTML files need nothing else to be viewed. PNG needs the extra 'png'; without --output it goes into a pipe. Mermaid is
         for Markdown pages, DOT for Graphviz.

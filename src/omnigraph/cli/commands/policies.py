@@ -45,7 +45,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--cluster", metavar="DIR|URI", help="A cluster: its folder as it is now, or its storage as applied."),
     click.option("--graph", metavar="ID", help="The graph of the cluster."),
     click.option("--file", "files", metavar="FILE", multiple=True, help="A policy file, and Cedar files (.cedar)."),
-    click.option("--as-graph", metavar="ID", default="graph", show_default=True, help="What --file is a policy of; 'cluster' for the server."),
+    click.option("--as-graph", metavar="ID", default="graph", show_default=True, help="The graph that --file applies to; 'cluster' for the server."),
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def register(cli: click.Group) -> None:
 
     @command(policy, "starter", graph=False)
     def starter(settings: Settings, out: Output) -> None:
-        """Print a policy to begin with: admins, writers, readers, and agents that may only ask stored queries.
+        """Print a policy to start from: admins, writers, readers, and agents that may only run stored queries.
 
         \b
         omnigraph policy starter > people.policy.yaml
@@ -92,7 +92,7 @@ def register(cli: click.Group) -> None:
     @command(policy, "validate", graph=False)
     @_policy_options
     def validate(settings: Settings, out: Output, **where: Any) -> None:
-        """Check policies, without asking them anything.
+        """Check that policy files are valid.
 
         \b
         omnigraph policy validate --cluster ./company
@@ -111,7 +111,7 @@ def register(cli: click.Group) -> None:
     @click.option("--coverage", is_flag=True, help="Also name the rules that no case matched.")
     @_policy_options
     def test(settings: Settings, out: Output, tests: str, coverage: bool, **where: Any) -> None:
-        """Decide the cases of a file, and compare with what they expect. Exit code 1 if one differs.
+        """Run the test cases of a file against the policy. Exit code 1 if a decision differs from the expected one.
 
         \b
         omnigraph policy test --cluster ./company --graph people --tests policy-tests.yaml --coverage
@@ -154,7 +154,7 @@ def register(cli: click.Group) -> None:
         matrix: bool,
         **where: Any,
     ) -> None:
-        """Show what the policy says, and why: the rule that allows it, or the nearest rule and what it lacks.
+        """Show what the policy decides, and why: the rule that allows it, or the nearest rule and what is missing.
 
         \b
         omnigraph policy explain --cluster ./company --actor ada --action change --branch main

@@ -82,16 +82,14 @@ def asks(function: Callable[..., Any]) -> Callable[..., Any]:
             "spelled",
             metavar="NAME=VALUE",
             multiple=True,
-            help="One parameter, read by its declared type: --param who=ada --param min=18; may repeat.",
+            help="One parameter, read as its declared type: --param who=ada --param min=18; may repeat.",
         ),
         click.option("--params-file", metavar="FILE", help="Parameters, a JSON file."),
         click.option("--params", metavar="JSON", help="""Parameters, for example '{"who": "ada"}'."""),
-        click.option(
-            "--queries", metavar="DIR", help="Where NAME is looked for: a folder of .gq files, or one of them."
-        ),
+        click.option("--queries", metavar="DIR", help="Where to look for NAME: a folder of .gq files, or one file."),
         click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself."),
         click.option("--query", "query", metavar="FILE", help="A .gq file."),
-        click.option("--name", "named", metavar="NAME", help="The query of that name, as an option."),
+        click.option("--name", "named", metavar="NAME", help="The same as NAME."),
         click.argument("name", required=False),
     ):
         decorated = option(decorated)
@@ -151,7 +149,7 @@ def _register_query(cli: click.Group) -> None:
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table; with --output, by the file's name.")
     @click.option("--output", "--out", "target", metavar="FILE", help="Write the rows to a file.")
     @click.option("--force", is_flag=True, help="Replace a file that exists.")
-    @click.option("--schema-of", metavar="REVISION", help="Ask through the schema of another revision, such as main.")
+    @click.option("--schema-of", metavar="REVISION", help="Query through the schema of another revision, such as main.")
     @engine_option("local")
     @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after this many seconds.")
     @click.option("--explain", is_flag=True, help="Show how the query would run, as a tree, instead of its rows.")
@@ -175,7 +173,7 @@ def _register_query(cli: click.Group) -> None:
         analyze: bool,
         with_sql: bool,
     ) -> None:
-        """Ask a question of one snapshot. On a terminal, the rows that fit it are shown; a file or a pipe gets all of them.
+        """Query one snapshot. A terminal shows the rows that fit it; a file or a pipe gets all of them.
 
         \b
         omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
@@ -273,8 +271,7 @@ def _register_alias(cli: click.Group) -> None:
         name: str | None,
         arguments: tuple[str, ...],
     ) -> None:
-        """Run a query under the short name that the config file gives it; its arguments are parameters. Without a name, list
-        the aliases.
+        """Run a query by its alias in the config file; the arguments are its parameters. Without a name, list the aliases.
 
         \b
         omnigraph alias

@@ -50,7 +50,7 @@ def register(cli: click.Group) -> None:
     @command(recovery, "resume")
     @click.argument("commit")
     def resume(settings: Settings, out: Output, commit: str) -> None:
-        """Publish a prepared load; harmless when it was published already.
+        """Publish a prepared load; harmless if it was published already.
 
         \b
         omnigraph recovery resume 01J... --store ./people

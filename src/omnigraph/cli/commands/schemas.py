@@ -40,14 +40,14 @@ def register(cli: click.Group) -> None:
     @command(schema, "infer", graph=False)
     @click.argument("files", nargs=-1, required=True)
     @click.option(
-        "--key", multiple=True, metavar="TYPE.COLUMN", help="A key that is known, or COLUMN for all types; may repeat."
+        "--key", multiple=True, metavar="TYPE.COLUMN", help="A known key, or COLUMN for all types; may repeat."
     )
     @click.option(
         "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
     )
     @click.option("--out", "target", metavar="FILE", help="Write the schema to this new file (default: print it).")
     @click.option(
-        "--map-file", metavar="FILE", help="Write what each file holds to this new file, for 'load --map-file'."
+        "--map-file", metavar="FILE", help="Write a map of the files to this new file, for 'load --map-file'."
     )
     def infer(
         settings: Settings,
@@ -58,11 +58,11 @@ def register(cli: click.Group) -> None:
         target: str | None,
         map_file: str | None,
     ) -> None:
-        """Guess a schema from data: CSV, JSON, Parquet, an SQLite or DuckDB file, or a folder of them.
+        """Infer a schema from data: CSV, JSON, Parquet, an SQLite or DuckDB file, or a folder of them.
 
         Types, nullability, keys, enums, dates, lists, nested objects and edges are guessed, each with its reason as a comment.
-        Every row that was looked at loads into the result under the map. Exports of Neo4j's importer (:ID, :START_ID) and
-        folders of Kuzu (schema.cypher) are read as what they say.
+        Every sampled row loads into the result with the map. In exports for Neo4j's importer (:ID, :START_ID) and folders of
+        Kuzu (schema.cypher), types come from the headers and declarations.
 
         \b
         omnigraph schema infer ./shipping
@@ -87,7 +87,7 @@ def register(cli: click.Group) -> None:
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
     @click.option("--with", "migration", metavar="FILE", help="Mutations for the same commit: check that they fit.")
     @click.option("--allow-data-loss", is_flag=True, help="Plan hard drops, and numbers that are rounded.")
-    @click.option("--queries", metavar="DIR", help="Say which queries of the .gq files there would break.")
+    @click.option("--queries", metavar="DIR", help="Name the queries of the .gq files there that would break.")
     @branch_option
     @uri_argument
     def plan(
@@ -149,7 +149,7 @@ def register(cli: click.Group) -> None:
     @command(schema, "apply", served=True, writes=True, destroys=True)
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
     @click.option("--with", "migration", metavar="FILE", help="Mutations to run in the same commit, a .gq file.")
-    @click.option("--dry-run", is_flag=True, help="Look at the data, and change nothing.")
+    @click.option("--dry-run", is_flag=True, help="Check the data, and change nothing.")
     @click.option("--allow-data-loss", is_flag=True, help="Agree to hard drops and to rounded numbers.")
     @branch_option
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
@@ -167,7 +167,7 @@ def register(cli: click.Group) -> None:
         engine: str,
         uri: str | None,
     ) -> None:
-        """Change a branch to another schema, as one commit. Refused, with the entities in the way, if the data breaks it.
+        """Change the schema of a branch, as one commit. Refused, with the offending entities, if the data breaks it.
 
         \b
         omnigraph schema apply ./people --schema people-v2.pg

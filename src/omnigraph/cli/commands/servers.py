@@ -54,12 +54,12 @@ def register(cli: click.Group) -> None:
 
 def _register_login(cli: click.Group) -> None:
     @command(cli, "login", graph=False)
-    @click.option("--token", metavar="TOKEN", help="The token; without it, it is read from standard input.")
+    @click.option("--token", metavar="TOKEN", help="The token (default: read from standard input).")
     @click.argument("name")
     def login(settings: Settings, out: Output, token: str | None, name: str) -> None:
-        """Store the token for a server of the config file. Only you can read the file it is kept in.
+        """Store the token for a server of the config file, in a file that only you can read.
 
-        A token on the command line is seen by everybody who can list processes: give it on standard input, or when asked.
+        A token on the command line is visible to everyone who can list processes: pass it on standard input, or at the prompt.
 
         \b
         omnigraph login production

@@ -26,7 +26,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         envvar="OMNIGRAPH_BIND",
         help="Where to listen; port 0 picks a free one.",
     ),
-    click.option("--queries", metavar="DIR", help="Stored queries: a folder of .gq files, or one of them."),
+    click.option("--queries", metavar="DIR", help="Stored queries: a folder of .gq files, or one file."),
     click.option(
         "--unauthenticated", is_flag=True, envvar="OMNIGRAPH_UNAUTHENTICATED", help="Require no token."
     ),
@@ -34,18 +34,18 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         "--require-all-graphs",
         is_flag=True,
         envvar="OMNIGRAPH_REQUIRE_ALL_GRAPHS",
-        help="Do not start when one of the graphs cannot be served.",
+        help="Do not start if one of the graphs cannot be served.",
     ),
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
     click.option("--memory", metavar="SIZE", default="1GiB", show_default=True,
-                 help="What the graphs together may hold in memory to answer faster."),
+                 help="The size of the cache that all graphs share."),
     click.option("--host", "hosts", metavar="NAME", multiple=True, help="A host name by which clients may address the server."),
     click.option("--cors", "origins", metavar="ORIGIN", multiple=True, help="A site whose pages may use the server."),
     click.option("--grace", type=click.IntRange(0, 3600), default=30, show_default=True, metavar="SECONDS",
                  help="How long requests may take to end when the server stops."),
     click.option("--tls-cert", metavar="FILE", help="A certificate (PEM), for HTTPS."),
     click.option("--tls-key", metavar="FILE", help="Its key (PEM)."),
-    click.option("--metrics-bind", metavar="HOST:PORT", help="Serve metrics at this address, to everybody who can reach it."),
+    click.option("--metrics-bind", metavar="HOST:PORT", help="Serve metrics at this address, to everyone who can reach it."),
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
                  help="The format of the log, on standard error."),
 )  # fmt: skip
@@ -64,7 +64,7 @@ def register(cli: click.Group) -> None:
         """Serve graphs over HTTP, until a signal ends it.
 
         Once it listens, it prints OMNIGRAPH_LISTEN_ADDR=HOST:PORT on standard output. SIGHUP reads configuration, tokens and
-        stored queries again. Without tokens it serves only this machine, to whoever has the address that it prints.
+        stored queries again. Without tokens it serves only this machine, to anyone who has the address that it prints.
 
         \b
         omnigraph serve ./people
@@ -90,7 +90,7 @@ def register(cli: click.Group) -> None:
     @click.option("--expires", metavar="TIME", help="When it expires, such as 2027-01-31.")
     @click.option("--note", metavar="TEXT", help="What it is for.")
     def new(settings: Settings, out: Output, actor: str, expires: str | None, note: str | None) -> None:
-        """Make a token of 256 bits for an actor, and the entry of the server's token file. The token is shown only here.
+        """Make a token of 256 bits for an actor, and its entry for the server's token file. The token is shown only once.
 
         \b
         omnigraph token new ada --note laptop

@@ -17,14 +17,14 @@ from omnigraph.cli.settings import Settings
 def register(cli: click.Group) -> None:
     @command(cli, "shell", served=True, writes=True)
     @click.option(
-        "--branch", "--revision", "revision", default="main", show_default=True, help="Where to stand at first."
+        "--branch", "--revision", "revision", default="main", show_default=True, help="The revision to start at."
     )
     @uri_argument
     def shell(settings: Settings, out: Output, revision: str, uri: str | None) -> None:
-        """Ask a graph, change it and look at it, one statement after another; 'omnigraph ./people' does the same.
+        """Query and change a graph interactively; 'omnigraph ./people' does the same.
 
         Queries and changes are typed as in a .gq file, or without their 'query name() { }'; commands begin with a dot, and
-        .help lists them. Ctrl-C ends what runs, Ctrl-D the shell. What is not typed at a terminal is run as a script, up to
+        .help lists them. Ctrl-C cancels a query, Ctrl-D leaves the shell. Input that does not come from a terminal is run as a script, up to
         its first error.
 
         \b

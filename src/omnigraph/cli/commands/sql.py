@@ -38,7 +38,7 @@ def register(cli: click.Group) -> None:
         force: bool,
         timeout: float | None,
     ) -> None:
-        """Ask one snapshot in DuckDB's SQL. Every type is a table: id, for an edge from and to, and the properties.
+        """Query one snapshot in DuckDB's SQL. Every type is a table: id, for an edge from and to, and the properties.
 
         It only reads, and reads nothing but the graph: no files, no other databases.
 

@@ -20,7 +20,7 @@ def register(cli: click.Group) -> None:
     @branch_option
     @uri_argument
     def status(settings: Settings, out: Output, branch: str, uri: str | None) -> None:
-        """Where a graph is, at which commit a branch stands, which branches have moved, what is in it, and what waits for you.
+        """Show where a graph is, the head of a branch, which branches have moved, the size of the graph, and pending maintenance.
 
         \b
         omnigraph status ./people

@@ -28,7 +28,9 @@ def _register_cleanup(cli: click.Group) -> None:
     @click.option(
         "--branch", "branches", multiple=True, metavar="BRANCH", help="Remove commits of these branches only."
     )
-    @click.option("--dry-run", is_flag=True, help="Remove nothing; say what would go, and what keeps the rest.")
+    @click.option(
+        "--dry-run", is_flag=True, help="Remove nothing; show what would be removed, and what keeps the rest."
+    )
     @engine_option("local")
     @uri_argument
     def cleanup(
@@ -42,8 +44,8 @@ def _register_cleanup(cli: click.Group) -> None:
         uri: str | None,
     ) -> None:
         """Reclaim the space of commits that are not kept, of deleted branches and of interrupted writes. With neither --keep
-        nor --older-than, every commit of every branch stays. Heads, tagged commits and commits that later merges need
-        always stay, and so does whatever was superseded or staged within the last hour.
+        nor --older-than, every commit of every branch is kept. Heads, tagged commits and commits that later merges need
+        are always kept, and so is anything that was superseded or staged within the last hour.
 
         \b
         omnigraph cleanup ./people --dry-run --keep 10

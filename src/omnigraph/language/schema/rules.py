@@ -28,11 +28,11 @@ _TABLE = (
     ("S004", "unknown escape {found} in a string", 'the escapes are \\" \\\\ \\n \\r \\t; write a backslash as \\\\'),
     ("S005", "comment is not closed", "end the comment with */"),
     ("S006", "unknown type {found}", "the types are {types}, Vector(N), enum(a, b) and [T]; a type name cannot be a property's type"),
-    ("S007", "annotations of {owner} must stand before 'implements'", "write `node {name} @annotation(...) implements ... {{`"),
+    ("S007", "annotations of {owner} must come before 'implements'", "write `node {name} @annotation(...) implements ... {{`"),
     ("S008", "@card must directly follow the endpoint types of an edge", "write `edge Name: From -> To @card(0..1)` and put other annotations after it"),
     ("S009", "number {found} is too large", "whole numbers must fit 64 bits, and decimal numbers must be finite"),
     ("S010", "the text is not valid Unicode", "save the file as UTF-8"),
-    ("S011", "a signed number may stand only in a range or in @default, found {found}", "remove the sign"),
+    ("S011", "a signed number is allowed only in a range or in @default, found {found}", "remove the sign"),
     ("S012", "interfaces take no annotations (interface {name})", "put the annotation on the node types that implement it, or write a // comment"),
     ("S013", "interfaces contain properties only (interface {name})", "put @{kind} on the property, or into the node types that implement the interface"),
     # names
@@ -57,7 +57,7 @@ _TABLE = (
     ("S202", "Vector dimension {found} exceeds maximum supported {maximum}", "choose a smaller dimension"),
     ("S203", "list of Blob is not supported", "put each Blob into a node of its own and connect it with an edge"),
     ("S204", "enum type must include at least one value", "write the values, such as enum(open, closed)"),
-    ("S205", "enum type cannot include duplicate values", "'{found}' stands twice; remove one"),
+    ("S205", "enum type cannot include duplicate values", "'{found}' appears twice; remove one"),
     ("S206", "list of {found} is not supported", "lists hold String, Bool, numbers, Date or DateTime"),
     # annotations
     ("S301", "{target} declares @{name} multiple times", "keep one"),

@@ -80,7 +80,7 @@ def _targets(view: View, target: Target, keys: list[str], format: FileFormat) ->
 def _single(target: Target, keys: list[str], format: FileFormat) -> list[Target]:
     if format != "jsonl" and len(keys) != 1:
         raise UsageError(
-            f"a {format} file holds one type, and {len(keys)} are exported",
+            f"a {format} file has one type, and {len(keys)} are exported",
             hint="choose one with --type, or give a folder with --out",
         )
     return [target]

@@ -35,7 +35,7 @@ def export_stream(view: View, format: StreamFormat, types: Sequence[str] | None)
     if format == "jsonl":
         return chunks(block for entity in entities for block in _json(view, entity))
     if len(entities) != 1:
-        raise UsageError(f"a {format} stream holds one type, and {len(entities)} are exported", hint="choose one type")
+        raise UsageError(f"a {format} stream has one type, and {len(entities)} are exported", hint="choose one type")
     if format == "csv":
         return chunks(_csv(view, entities[0]))
     return chunks(_drained(view, entities[0], format))

@@ -271,5 +271,5 @@ def _containment(table: FoundTable, nodes: dict[int, DraftNode], names: Names) -
         return None
     source.needs_id = target.needs_id = True
     ends = (tuple(PARENT * table.depth + name for name in source.id_columns), target.id_columns)
-    reason = f"each {target.name} stands in a list of {source.name}"
+    reason = f"each {target.name} is in a list of {source.name}"
     return DraftEdge(names.claim(type_name(f"{source.name} {table.label}")), table, source, target, ends, reason)

@@ -142,7 +142,7 @@ class _Relations:
         while not level.isEmpty():
             distance += 1
             if distance > MAX_LEVELS:
-                message = f"the walk along {hop.expansion.edge} goes on after {MAX_LEVELS} hops"
+                message = f"the walk along {hop.expansion.edge} does not end after {MAX_LEVELS} hops"
                 raise ResourceExhausted(message, hint=f"give an upper end: {{{hop.expansion.min_hops},{MAX_LEVELS}}}")
             self.add(seen, reached)
             name, query = next_level(hop, distance, seen)

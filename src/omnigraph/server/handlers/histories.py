@@ -113,7 +113,9 @@ def log(call: Call) -> Answer:
     place = place_of(call) or Place(tuple(dict.fromkeys(commit.id for commit in heads)), 0)
     wanted = place.offset + limit + 1
     if wanted > MAX_LOG_DEPTH:
-        raise UsageError(f"a log is at most {MAX_LOG_DEPTH} commits deep", hint="GET /commits goes on from any commit")
+        raise UsageError(
+            f"a log is at most {MAX_LOG_DEPTH} commits deep", hint="GET /commits continues from any commit"
+        )
     commits: dict[str, Commit] = {}
     for head in place.commits:
         commits |= {commit.id: commit for commit in graph.commits(head, limit=wanted)}
