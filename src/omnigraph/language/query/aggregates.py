@@ -18,7 +18,7 @@ def check_aggregate(checker: ExpressionChecker, aggregate: syntax.AggregateCall)
     function = aggregate.function
     if checker.place not in ("return", "having", "order"):
         hint = "use a `count { … }` block" if checker.place == "match" else None
-        raise checker.checking.refuse("T37", f"{function} cannot stand in `{checker.place}`", aggregate.at, hint)
+        raise checker.checking.refuse("T37", f"{function} is not allowed in `{checker.place}`", aggregate.at, hint)
     operand = _aggregated(checker, aggregate)
     if function == "count":
         return plan.Aggregate("count", operand, aggregate.distinct, PropertyType(Scalar.I64))
@@ -63,7 +63,7 @@ def _aggregated(checker: ExpressionChecker, aggregate: syntax.AggregateCall) -> 
     inside = [aggregate.operand] if aggregate.argument is None else [aggregate.operand, aggregate.argument]
     for node, _ in (found for part in inside for found in syntax.walk(part)):
         if isinstance(node, syntax.AggregateCall):
-            raise checker.checking.refuse("T37", "an aggregate cannot stand inside another", node.at)
+            raise checker.checking.refuse("T37", "an aggregate is not allowed inside another", node.at)
         if isinstance(node, syntax.Call):
             raise checker.checking.refuse("T34", f"{node.function} cannot be aggregated", node.at)
     operand = checker.check(aggregate.operand)

@@ -135,7 +135,7 @@ class ExpressionChecker:
                 return self._quantifier(expression)
             case syntax.Duration():
                 hint = "a duration is added to or taken from a date or an instant: now() - 30 days"
-                raise self.checking.refuse("T45", "a duration cannot stand here", expression.at, hint)
+                raise self.checking.refuse("T45", "a duration is not allowed here", expression.at, hint)
             case syntax.AggregateCall():
                 return check_aggregate(self, expression)
             case syntax.Block():
@@ -186,11 +186,11 @@ class ExpressionChecker:
             return plan.ItemRef(name, item)
         if owner is not None and name in owner.paths:
             hint = f"read one of its values: ${name}.length"
-            raise self.checking.refuse("T23", f"${name} is a path and cannot stand alone", variable.at, hint)
+            raise self.checking.refuse("T23", f"${name} is a path and cannot be used alone", variable.at, hint)
         if self.scope.edge(name) is not None:
             raise self.checking.refuse(
                 "T23",
-                f"${name} is an edge and cannot stand alone",
+                f"${name} is an edge and cannot be used alone",
                 variable.at,
                 f"read one of its properties: ${name}.…",
             )
@@ -475,7 +475,7 @@ class ExpressionChecker:
         if call.function in ("nearest", "bm25", "rrf"):
             if self.place not in ("return", "order"):
                 hint = "rank in `order`, or return the score as a column"
-                raise self.checking.refuse("T34", f"{call.function} cannot stand in `{self.place}`", call.at, hint)
+                raise self.checking.refuse("T34", f"{call.function} is not allowed in `{self.place}`", call.at, hint)
             return check_ranking(self, call)
         if self.place != "match":
             raise self.checking.refuse("T41", f"{call.function} can stand in `match` only", call.at)
@@ -536,7 +536,7 @@ class ExpressionChecker:
     def _block(self, block: syntax.Block) -> plan.Expression:
         if self._blocks is None:
             hint = "a block stands in `match`"
-            raise self.checking.refuse("T41", f"`{block.kind} {{ }}` cannot stand here", block.at, hint)
+            raise self.checking.refuse("T41", f"`{block.kind} {{ }}` is not allowed here", block.at, hint)
         pattern = self._blocks(block.clauses, self.scope, block.at)
         if block.kind == "count":
             return plan.CountOf(pattern)

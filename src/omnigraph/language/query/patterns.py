@@ -25,7 +25,7 @@ def check_block(clauses: tuple[syntax.Clause, ...], around: Scope, at: Position)
         if isinstance(clause, syntax.OptionalClause | syntax.UnnestClause):
             word = "optional" if isinstance(clause, syntax.OptionalClause) else "unnest"
             hint = "write it beside the other clauses of `match`"
-            raise around.checking.refuse("T47", f"`{word}` cannot stand inside a block", clause.at, hint)
+            raise around.checking.refuse("T47", f"`{word}` is not allowed inside a block", clause.at, hint)
     scope = Scope(around.checking, parent=around)
     return _correlated(clauses, scope, at)
 

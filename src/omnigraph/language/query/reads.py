@@ -160,17 +160,17 @@ class _ReadChecker:
             for inner in plan.walk(inside):
                 if isinstance(inner, plan.Aggregate) and isinstance(expression, plan.Aggregate):
                     at = _place_of(written, syntax.AggregateCall)
-                    raise self._checking.refuse("T37", "an aggregate cannot stand inside another", at)
+                    raise self._checking.refuse("T37", "an aggregate is not allowed inside another", at)
                 if isinstance(inner, plan.Nearest | plan.Bm25 | plan.Rrf):
                     hint = "return the score as a column of its own"
                     at = _place_of(written, syntax.Call)
-                    raise self._checking.refuse("T34", "a ranking cannot stand inside an expression", at, hint)
+                    raise self._checking.refuse("T34", "a ranking is not allowed inside an expression", at, hint)
 
     def _check_group_key(self, projections: tuple[plan.Projection, ...]) -> None:
         for item, projection in zip(self._body.items, projections, strict=True):
             expression = projection.expression
             if _is_ranking(expression):
-                raise self._checking.refuse("T34", "a ranking cannot stand beside an aggregate", item.at)
+                raise self._checking.refuse("T34", "a ranking is not allowed next to an aggregate", item.at)
             if plan.is_aggregated(expression):
                 self._check_grouped(expression, projections, item.expression)
             elif not any(isinstance(inner, _ROW_DEPENDENT) for inner in plan.walk(expression)):

@@ -335,7 +335,7 @@ class Relation:
                 return exp.Not(this=exp.Is(this=matches, expression=exp.null()))
             case CountOf():
                 return exp.Coalesce(this=self.counts[id(expression)].copy(), expressions=[exp.Literal.number(0)])
-        raise TypeError(f"{expression!r} cannot stand in a condition")
+        raise TypeError(f"{expression!r} is not allowed in a condition")
 
     def _filter(self) -> None:
         pattern = self.pattern
