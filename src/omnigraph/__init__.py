@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.evolve.queries import BrokenQuery
     from omnigraph.pipeline.infer.inferring import InferredSchema
+    from omnigraph.pipeline.load.explaining import LoadExplanation
     from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, LoadRefusal
     from omnigraph.pipeline.progress import Status
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
@@ -150,6 +151,7 @@ _HOMES = {
     "omnigraph.pipeline.evolve.queries": ("BrokenQuery",),
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.infer.inferring": ("InferredSchema",),
+    "omnigraph.pipeline.load.explaining": ("LoadExplanation",),
     "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt", "LoadRefusal"),
     "omnigraph.pipeline.progress": ("Status",),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
@@ -225,6 +227,7 @@ __all__ = [
     "LintedQuery",
     "LiteralValue",
     "LoadCounts",
+    "LoadExplanation",
     "LoadReceipt",
     "LoadRefusal",
     "MergeConflict",

@@ -70,6 +70,17 @@ def test_an_interrupted_load_of_a_data_frame_leaves_no_files(loaded: og.Graph) -
     assert files(loaded) == before
 
 
+def test_a_dry_run_leaves_nothing_of_types_that_had_no_rows(
+    graph: og.Graph, write: Write, engine: dict[str, Any]
+) -> None:
+    before = {str(path) for path in Path(graph.uri).rglob("*")}
+    tried = graph.load(write("first.jsonl", *SECOND, person("a")), mode="append", dry_run=True, **engine)
+    assert tried.total.inserted == 4
+    refused = graph.load(write("second.jsonl", person("a", age=200)), mode="append", dry_run=True, **engine)
+    assert len(refused.refusals) == 1
+    assert {str(path) for path in Path(graph.uri).rglob("*")} - before <= {f"{graph.uri}/staging"}
+
+
 REFUSED: dict[str, tuple[str, list[Any], type[errors.OmnigraphError]]] = {
     "a record that cannot be read": ("append", [person("c"), person("d", age="x")], errors.RejectedRecords),
     "a key that is there": ("append", [person("c"), person("a")], errors.KeyConflict),

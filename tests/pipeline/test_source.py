@@ -295,3 +295,13 @@ def test_a_table_of_sql(session: Any, people: og.Graph) -> None:
     finally:
         session.sql("DROP TABLE people")
         session.sql("DROP TABLE scores")
+
+
+@pytest.mark.parametrize("name", ["aws_secret_access_key", "AWS_SESSION_TOKEN", "secret_access_key", "sas_token"])
+def test_spark_s_catalog_keeps_no_secrets(session: Any, people: og.Graph, name: str) -> None:
+    options = f"graph '{people.uri}', type 'Person', `storage.{name}` 'hush'"
+    with pytest.raises(Exception, match="would keep") as refused:
+        session.sql(f"CREATE TABLE kept USING omnigraph OPTIONS ({options})")
+    assert "hush" not in str(refused.value)
+    assert "createOrReplaceTempView" in str(refused.value)
+    assert not session.catalog.tableExists("kept")

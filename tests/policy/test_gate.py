@@ -134,6 +134,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "changes": (lambda g, t: g.changes(), READ_MAIN),
     "wait_for_change": (lambda g, t: g.wait_for_change(timeout=0), READ_MAIN),
     "plan_schema": (lambda g, t: g.plan_schema(SCHEMA), READ_MAIN),
+    "explain_load": (lambda g, t: g.explain_load(people(t)), READ_MAIN),
     "broken_queries": (lambda g, t: g.broken_queries(SCHEMA, t), [*READ_MAIN, *READ_MAIN]),
     "storage": (lambda g, t: g.storage(), READ_MAIN),
     "export": (

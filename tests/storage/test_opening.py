@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import ObjectMissing, UsageError
 from omnigraph.storage import open_store, storage_options_for
-from omnigraph.storage.options import options_shared_with
+from omnigraph.storage.options import is_secret, options_shared_with
 
 
 @pytest.fixture(autouse=True)
@@ -187,3 +187,23 @@ def test_other_clouds_take_their_own_environment(monkeypatch: pytest.MonkeyPatch
 def test_the_client_library_is_loaded_only_for_those_who_need_it() -> None:
     program = "import sys, omnigraph.storage as s; s.open_store('/tmp/x'); sys.exit('obstore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("aws_secret_access_key", True),
+        ("SECRET_ACCESS_KEY", True),
+        ("token", True),
+        ("access_key", True),
+        ("sas_key", True),
+        ("service_account_key", True),
+        ("aws_access_key_id", False),
+        ("region", False),
+        ("endpoint_url", False),
+        ("timeout", False),
+        ("nonsense", False),
+    ],
+)
+def test_which_options_are_secret_in_any_spelling(name: str, secret: bool) -> None:
+    assert is_secret(name) is secret

@@ -128,7 +128,8 @@ def test_the_parts_of_a_graph() -> None:
         "spark",
     ]
     reading += ["sql", "duckdb", "picture"]
-    writing = ["begin", "embed", "ensure_indexes", "load", "mutate", "optimize", "stream_into", "transaction"]
+    writing = ["begin", "embed", "ensure_indexes", "explain_load", "load", "mutate", "optimize", "stream_into"]
+    writing += ["transaction"]
     history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
     history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance", "revert", "reset"]
     schema = ["apply_schema", "broken_queries", "diff_schema", "lint", "plan_schema", "schema"]

@@ -79,7 +79,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Cancellation",
     ),
     "What writes did": (
-        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "LoadRefusal", "Stage"),
+        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "LoadRefusal", "LoadExplanation", "Stage"),
         *("Status", "MergeResult", "TypeSummary"),
         *("EmbedReport", "EmbeddedProperty"),
         *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),

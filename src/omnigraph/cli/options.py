@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from omnigraph.cli.config import Config
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.cli.startup import want_pandas
+from omnigraph.errors import UsageError
 
 _SHARED: dict[str, Callable[..., Any]] = {
     "store": click.option(
@@ -178,6 +179,26 @@ load_engine_option = click.option(
     help="Where to run (default: auto): in this process, on Spark, on the Spark master at an address, or, with auto, "
     "by the size of the input.",
 )
+conf_option = click.option(
+    "--conf",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the Spark session that is started, or of the load's tasks (spark.omnigraph.splitBytes, .parallelism, "
+    ".taskMemory); may repeat.",
+)
+
+
+def named_values(pairs: Sequence[str], flag: str) -> dict[str, str]:
+    """`NAME=VALUE` as given on a command line, by name."""
+    values: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"'{pair}' is not a setting", hint=f"write {flag} NAME=VALUE")
+        values[name.strip()] = value
+    return values
+
+
 uri_argument = click.argument("uri", required=False)
 
 

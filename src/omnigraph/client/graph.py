@@ -164,7 +164,8 @@ class RemoteGraph(UpkeepMethods):
         from_: str | None = None,
         new_branch: bool = False,
         type: str | None = None,
-        format: FileFormat | None = None,
+        format: str | None = None,
+        reader_options: Mapping[str, str] | None = None,
         encoding: str | None = None,
         delimiter: str | None = None,
         quote: str | None = None,
@@ -175,6 +176,7 @@ class RemoteGraph(UpkeepMethods):
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
         engine: Engine = "auto",
+        conf: Mapping[str, str] | None = None,
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
@@ -189,6 +191,13 @@ class RemoteGraph(UpkeepMethods):
         only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
         only_default("on_progress", on_progress, None, "a server says how far it is to those who start a job")
         only_default("map", map, None, "a server loads records that name their types and properties as the schema does")
+        only_default(
+            "reader_options",
+            reader_options,
+            None,
+            "a server takes JSON lines, CSV and Parquet: load others with --store",
+        )
+        only_default("conf", conf, None, "a server has its own settings")
         only_default("dry_run", dry_run, False, "a server has no dry run of a load: open the graph itself")
         only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
         for name, value in (

@@ -255,7 +255,9 @@ GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(["diff", "diff_stat", "distance"], _revisions("read", "a", "b")),
     "diff_schema": _diff_schema,
     "schema": _main("read"),
-    **dict.fromkeys(["changes", "wait_for_change", "plan_schema", "broken_queries", "storage"], _branch("read")),
+    **dict.fromkeys(
+        ["changes", "wait_for_change", "plan_schema", "broken_queries", "storage", "explain_load"], _branch("read")
+    ),
     **dict.fromkeys(["export", "export_stream"], _revisions("export", "revision")),
     **dict.fromkeys(["baseline", "baseline_stream"], _branch("export")),
     **dict.fromkeys(["mutate", "transaction", "begin", "stream_into"], _branch("change")),

@@ -17,8 +17,9 @@ from omnigraph.pipeline.engines import AUTO, Engine, refuse_memory
 from omnigraph.policy import Ask
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.choices import FileFormat, LoadMode
+    from omnigraph.pipeline.choices import LoadMode
     from omnigraph.pipeline.embed import EmbedReport, Which
+    from omnigraph.pipeline.load.explaining import LoadExplanation
     from omnigraph.pipeline.load.inputs import Sources
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.progress import Status
@@ -111,7 +112,8 @@ class WriteMethods(GraphState):
         from_: str | None = None,
         new_branch: bool = False,
         type: str | None = None,
-        format: FileFormat | None = None,
+        format: str | None = None,
+        reader_options: Mapping[str, str] | None = None,
         encoding: str | None = None,
         delimiter: str | None = None,
         quote: str | None = None,
@@ -122,6 +124,7 @@ class WriteMethods(GraphState):
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
         engine: Engine = AUTO,
+        conf: Mapping[str, str] | None = None,
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
@@ -143,6 +146,10 @@ class WriteMethods(GraphState):
 
         `engine` "auto" reads up to 500 MB of input in this process and more on Spark, which Spark's own DataFrames, a session of
         Connect and `spark-submit` take too; OMNIGRAPH_ENGINE, if it is set, decides instead. The receipt's `engine` says which.
+
+        A `format` other than "jsonl", "csv" and "parquet" is a reader of the Spark session ("orc", "jdbc", "delta", ...), and
+        `reader_options` are its options; for "jdbc" the source is the address of the database. `conf` has settings of a session that the
+        load starts, and of its tasks: `spark.omnigraph.splitBytes`, `.parallelism` and `.taskMemory`.
 
         PreconditionFailed when `if_commit` is not the branch's head, or not where its first load starts it.
         `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
@@ -168,7 +175,9 @@ class WriteMethods(GraphState):
             from_=from_,
             new_branch=new_branch,
             engine=engine,
+            conf=conf,
             format=format,
+            reader_options=reader_options,
             type=type,
             actor=actor,
             message=message,
@@ -187,6 +196,40 @@ class WriteMethods(GraphState):
             dry_run=dry_run,
             show_progress=show_progress,
             progress=None if on_progress is None else Reported(on_progress),
+        )
+
+    def explain_load(
+        self,
+        sources: Sources,
+        *,
+        branch: str = MAIN,
+        from_: str | None = None,
+        type: str | None = None,
+        format: str | None = None,
+        encoding: str | None = None,
+        map: Mapping[str, object] | str | Path | None = None,
+        engine: Engine = AUTO,
+        conf: Mapping[str, str] | None = None,
+    ) -> LoadExplanation:
+        """Where a load would run and why, and how its input would be cut into tasks. No rows are read, and Spark is not started.
+
+        >>> explained = g.explain_load("people.jsonl")
+        >>> assert explained.reason.endswith("Spark from 500 MB on")
+        """
+        from omnigraph.pipeline.load.explaining import explain_load
+        from omnigraph.pipeline.load.mapping import column_map
+
+        return explain_load(
+            self._repository,
+            sources,
+            branch=branch,
+            from_=from_,
+            engine=engine,
+            conf=conf,
+            format=format,
+            type=type,
+            encoding=encoding,
+            map=column_map(map),
         )
 
     def embed(

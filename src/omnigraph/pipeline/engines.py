@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, Union
 
@@ -30,24 +31,31 @@ both engines); what is larger is worth Spark's start, and may need more machines
 _MASTER = re.compile(r"local\[.+\]|yarn|(spark|k8s|mesos|sc)://.+")
 
 
-def session_of(engine: Engine, graph: str) -> SparkSession | None:
-    """The Spark session that an engine names for a graph (its address), started if need be; None: the work is done in
-    this process."""
-    is_name = isinstance(engine, str)
-    if is_name and engine == "local":
+def session_of(engine: Engine, graph: str, conf: Mapping[str, str] | None = None) -> SparkSession | None:
+    """The Spark session that an engine names for a graph (its address), started if need be, with these settings; None: the work
+    is done in this process."""
+    check_engine(engine)
+    if isinstance(engine, str) and engine == "local":
         return None
-    is_master = is_name and _MASTER.fullmatch(engine) is not None
-    if not (is_master or (is_name and engine == "spark") or hasattr(engine, "createDataFrame")):
+    refuse_memory(graph)
+    from omnigraph.pipeline.spark.session import check_conf, spark_session
+
+    if not isinstance(engine, str):
+        check_conf(engine, conf or {})
+        return engine
+    return spark_session(None if engine == "spark" else engine, conf=conf)
+
+
+def check_engine(engine: Engine) -> None:
+    """UsageError unless it names an engine, "auto" apart, or is a Spark session."""
+    is_name = isinstance(engine, str)
+    if is_name and (engine in ("local", "spark") or _MASTER.fullmatch(engine)):
+        return
+    if is_name or not hasattr(engine, "createDataFrame"):
         raise UsageError(
             f"{engine!r} is not an engine" if is_name else f"{type(engine).__name__} is not an engine",
             hint="auto (of a load), local (this process), spark, a Spark master such as local[4] or spark://host:7077, or a Spark session",
         )
-    refuse_memory(graph)
-    if not is_name:
-        return engine
-    from omnigraph.pipeline.spark.session import spark_session
-
-    return spark_session(engine if is_master else None)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,19 @@ def choose_engine(engine: Engine, graph: str, input_bytes: int, session: SparkSe
     return EngineChoice("spark", f"{said}, more than {limit}")
 
 
+def engine_with_reader(engine: Engine, format: str) -> EngineChoice:
+    """The engine of a load from a format that only Spark reads."""
+    chosen = os.environ.get("OMNIGRAPH_ENGINE", AUTO) if isinstance(engine, str) and engine == AUTO else engine
+    if isinstance(chosen, str) and chosen == "local":
+        raise UsageError(
+            f"'{format}' is read by Spark, and the engine is local",
+            hint="--engine spark; this process reads jsonl, csv and parquet",
+        )
+    if isinstance(chosen, str) and chosen == AUTO:
+        return EngineChoice("spark", f"Spark reads {format}")
+    return EngineChoice(chosen, "as chosen" if chosen is engine else "OMNIGRAPH_ENGINE")
+
+
 def amount_of(size: int) -> str:
     """Bytes in words."""
     return f"{size:,} bytes" if size < 1_000_000 else f"{size / 1_000_000:,.0f} MB"
@@ -106,21 +127,28 @@ def workers_of(engine: Engine, graph: str, progress: Progress | None = None) -> 
     return OnSpark(SparkRunner(session, cores_of(session), progress))
 
 
-def runner_of(engine: Engine, graph: str, progress: Progress, work: str) -> Runner:
-    """Who runs the tasks of a job: threads of this process, or Spark's workers, which show `work` and the graph's name."""
+def runner_of(
+    engine: Engine, graph: str, progress: Progress, work: str, conf: Mapping[str, str] | None = None
+) -> Runner:
+    """Who runs the tasks of a job: threads of this process, or Spark's workers, which show `work` and the graph's name. `conf`:
+    settings of a session that is started for it, and of the tasks."""
     from omnigraph.pipeline.progress import waiting_for
+    from omnigraph.pipeline.task_settings import TaskSettings, settings_of_session
 
+    given = TaskSettings.of(conf or {})
     if isinstance(engine, str) and engine != "local":
         with waiting_for("starting Spark", progress):
-            session = session_of(engine, graph)
+            session = session_of(engine, graph, conf)
     else:
-        session = session_of(engine, graph)
+        session = session_of(engine, graph, conf)
     if session is None:
         from omnigraph.pipeline.runner import LocalRunner
 
-        return LocalRunner(progress)
+        return LocalRunner(progress, given)
     from omnigraph.pipeline.spark.runner import SparkRunner
     from omnigraph.pipeline.spark.session import cores_of
 
     name = graph.rstrip("/").rpartition("/")[2]
-    return SparkRunner(session, cores_of(session), progress, f"omnigraph {work} {name}")
+    settings = settings_of_session(session, conf or {})
+    cores = settings.parallelism or cores_of(session)
+    return SparkRunner(session, cores, progress, f"omnigraph {work} {name}", settings)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.stages import Stage
+from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 from omnigraph.storage.os_errors import typed_os_error
 
 Task = TypeVar("Task")
@@ -32,6 +33,7 @@ Join = Callable[[int, Iterable[tuple[int, Any]]], Result]
 
 class Runner(Protocol):
     parallelism: int
+    settings: TaskSettings
     stages: list[Stage]
     """What was done so far."""
 
@@ -58,8 +60,9 @@ def rows_in(result: object) -> int:
 class LocalRunner:
     """Threads of this process: Arrow, Lance and DuckDB work outside Python's lock."""
 
-    def __init__(self, progress: Progress | None = None) -> None:
-        self.parallelism = min(os.cpu_count() or 1, MAX_LOCAL_THREADS)
+    def __init__(self, progress: Progress | None = None, settings: TaskSettings = AS_FOUND_GOOD) -> None:
+        self.settings = settings
+        self.parallelism = self.settings.parallelism or min(os.cpu_count() or 1, MAX_LOCAL_THREADS)
         self.stopping = threading.Event()
         """Set when a task has failed or the wait was interrupted; a long task may look, and give up."""
         self.stages: list[Stage] = []

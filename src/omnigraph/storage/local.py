@@ -136,8 +136,14 @@ class LocalStore(Store):
             self.delete(key)
 
     def delete_prefix(self, prefix: str) -> int:
-        keys = list(self._keys(checked_prefix(prefix), None))
+        folder = checked_prefix(prefix)
+        keys = list(self._keys(folder, None))
         self.delete_many(keys)
+        # Folders that were empty before, too.
+        for path, _, _ in os.walk(self._folder(folder), topdown=False):
+            if path != self.root:
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
         return len(keys)
 
     def list_temporary(self) -> builtins.list[ObjectInfo]:

@@ -90,6 +90,18 @@ _SCHEMES: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
 }
 """For each scheme: its prefixes, longest first, and its options with the other short names that each one has."""
 
+_SECRETS = frozenset(
+    {
+        *("aws_secret_access_key", "aws_session_token", "google_service_account_key"),
+        *("azure_storage_account_key", "azure_storage_sas_token", "azure_storage_token", "azure_storage_client_secret"),
+    }
+)
+
+
+def is_secret(spelled: str) -> bool:
+    """Whether an option lets whoever reads it into a store, in any spelling and of any scheme."""
+    return any(_full_name(scheme, spelled) in _SECRETS for scheme in _SCHEMES)
+
 
 def scheme_of(uri: str) -> str:
     """`s3`, `gs`, `az`, `memory` or whatever stands before `://`; `file` for a plain path."""
@@ -144,8 +156,22 @@ def _spellings(scheme: str) -> dict[str, str]:
     return found | {name: name for name in CLIENT_OPTIONS}
 
 
+def _short_name(scheme: str, spelled: str) -> str:
+    lowered = spelled.lower()
+    prefixes, _ = _SCHEMES[scheme]
+    return next((lowered.removeprefix(prefix) for prefix in prefixes if lowered.startswith(prefix)), lowered)
+
+
+def _full_name(scheme: str, spelled: str) -> str | None:
+    """The option that a spelling means; None: the scheme has none."""
+    lowered = spelled.lower()
+    if lowered in _SCHEMES[scheme][1] or lowered in RETRY_OPTIONS:
+        return lowered
+    return _spellings(scheme).get(_short_name(scheme, spelled))
+
+
 def _given(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
-    prefixes, table = _SCHEMES[scheme]
+    _, table = _SCHEMES[scheme]
     spellings = _spellings(scheme)
     order = {short: rank for rank, short in enumerate(spellings)}
     ranked: dict[str, tuple[tuple[int, int], str]] = {}
@@ -155,12 +181,10 @@ def _given(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
                 f"storage option {spelled!r} must be a text, got {type(value).__name__}",
                 hint='give a dict of texts, such as {"region": "eu-west-1"}',
             )
-        lowered = spelled.lower()
-        short = next((lowered.removeprefix(prefix) for prefix in prefixes if lowered.startswith(prefix)), lowered)
-        name = lowered if lowered in table or lowered in RETRY_OPTIONS else spellings.get(short)
+        name = _full_name(scheme, spelled)
         if name is None:
             raise _unknown(scheme, spelled, [*table, *CLIENT_OPTIONS, *RETRY_OPTIONS], list(spellings))
-        rank = (0 if lowered == name else 1, order.get(short, 0))
+        rank = (0 if spelled.lower() == name else 1, order.get(_short_name(scheme, spelled), 0))
         if name not in ranked or rank < ranked[name][0]:
             ranked[name] = (rank, _checked(name, spelled, value))
     return {name: value for name, (_, value) in ranked.items()}

@@ -11,6 +11,7 @@ from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
     from omnigraph.merge import MergeResult
+    from omnigraph.pipeline.load.explaining import LoadExplanation
     from omnigraph.pipeline.load.receipt import LoadReceipt
     from omnigraph.pipeline.stages import Stage
     from omnigraph.write import Receipt
@@ -63,6 +64,11 @@ def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
             else None,
         }
     )
+
+
+def explanation_json(explained: LoadExplanation) -> JsonObject:
+    """{engine, reason, input_bytes, max_in_process_bytes, files, parallelism?, tasks?, task_bytes?}."""
+    return present(dataclasses.asdict(explained))
 
 
 def _stage(stage: Stage) -> JsonObject:

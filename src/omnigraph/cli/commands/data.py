@@ -10,9 +10,11 @@ import click
 from omnigraph.cli.options import (
     branch_option,
     command,
+    conf_option,
     engine_option,
     load_engine,
     load_engine_option,
+    named_values,
     once_options,
     revision_options,
     uri_argument,
@@ -22,7 +24,7 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import LoadReceipt
+    from omnigraph import LoadExplanation, LoadReceipt
 
 
 def register(cli: click.Group) -> None:
@@ -60,8 +62,15 @@ def _register_load(cli: click.Group) -> None:
     )
     @click.option(
         "--format",
-        type=click.Choice(["jsonl", "csv", "parquet"]),
-        help="The format of the files (default: by their suffix).",
+        metavar="jsonl|csv|parquet|NAME",
+        help="The format of the files (default: by their suffix), or a reader of the Spark session, such as orc, jdbc, delta, iceberg.",
+    )
+    @click.option(
+        "--reader-option",
+        "reader_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the Spark session's reader; may repeat.",
     )
     @click.option(
         "--encoding", metavar="NAME", help="The encoding of JSON lines and CSV, such as latin-1 (default: utf-8)."
@@ -81,11 +90,15 @@ def _register_load(cli: click.Group) -> None:
     )
     @click.option("--map-file", metavar="FILE", help="A map of the files, as 'schema infer --map-file' writes it.")
     @load_engine_option
+    @conf_option
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
     @click.option(
         "--dry-run",
         is_flag=True,
         help="Show what would be loaded and rejected, by reason; exit code 1 if anything is rejected.",
+    )
+    @click.option(
+        "--explain", is_flag=True, help="Show where the load would run, why, and in how many tasks; nothing is read."
     )
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @once_options
@@ -100,6 +113,7 @@ def _register_load(cli: click.Group) -> None:
         new_branch: bool,
         type_name: str | None,
         format: str | None,
+        reader_options: tuple[str, ...],
         encoding: str | None,
         delimiter: str | None,
         quote: str | None,
@@ -110,8 +124,10 @@ def _register_load(cli: click.Group) -> None:
         pairs: tuple[str, ...],
         map_file: str | None,
         engine: str | None,
+        conf: tuple[str, ...],
         rejects: str | None,
         dry_run: bool,
+        explain: bool,
         message: str | None,
         once: str | tuple[str, int] | None,
         uri: str | None,
@@ -126,6 +142,9 @@ def _register_load(cli: click.Group) -> None:
         omnigraph load ./ports --data Port.csv --mode append --map LOCODE=code --map 'Port Name=name'
         omnigraph load ./people --data day.jsonl --mode append --once people-2026-11-15
         omnigraph load ./people --data people.csv --mode append --dry-run
+        omnigraph load ./people --data s3://lake/people.jsonl --mode append --explain
+        omnigraph load ./people --data jdbc:postgresql://db/crm --format jdbc --reader-option dbtable=people \\
+          --type Person --mode merge --conf spark.jars=postgresql.jar
 
         \b
         JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
@@ -133,15 +152,31 @@ def _register_load(cli: click.Group) -> None:
                rejected?, actor_id?, commit?, repeated?, engine?, seconds?, stages?: [{stage, tasks, rows, seconds,
                rejected, shuffled_bytes, spilled_bytes, failed_tasks}], dry_run?, refusals?: [{code, message, count,
                type_name?, property?, places, can_be_set_aside}]}
+        JSON with --explain: {engine, reason, input_bytes, max_in_process_bytes, files, parallelism?, tasks?, task_bytes?}
         """
         from pathlib import Path
 
         from omnigraph.cli.interruption import outcome_on_interrupt
-        from omnigraph.wire.writes import load_json
+        from omnigraph.wire.writes import explanation_json, load_json
 
         if pairs and map_file:
             raise click.UsageError("--map and --map-file exclude each other")
         address = settings.uri(uri)
+        map = Path(map_file) if map_file else _column_names(pairs) or None
+        if explain:
+            explained = settings.open(uri).explain_load(
+                list(data),
+                branch=branch,
+                from_=base,
+                type=type_name,
+                format=format,
+                encoding=encoding,
+                map=map,
+                engine=load_engine(engine, settings.config),
+                conf=named_values(conf, "--conf"),
+            )
+            out.show(explanation_json(explained), _explained_text(explained))
+            return
         if not dry_run:
             settings.announce("load", address)
         if mode in ("overwrite", "delete") and not dry_run:
@@ -155,8 +190,10 @@ def _register_load(cli: click.Group) -> None:
                 from_=base,
                 new_branch=new_branch,
                 type=type_name,
-                format=format,  # type: ignore[arg-type]
+                format=format,
+                reader_options=named_values(reader_options, "--reader-option") or None,
                 engine=load_engine(engine, settings.config),
+                conf=named_values(conf, "--conf") or None,
                 encoding=encoding,
                 delimiter=delimiter,
                 quote=quote,
@@ -164,7 +201,7 @@ def _register_load(cli: click.Group) -> None:
                 columns=None if columns is None else columns.split(","),
                 date_format=date_format,
                 time_format=time_format,
-                map=Path(map_file) if map_file else _column_names(pairs) or None,
+                map=map,
                 rejects=rejects,
                 actor=settings.actor_for(graph),
                 message=message,
@@ -306,6 +343,24 @@ def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
     else:
         advice = "correct the data or the schema; --rejects sets aside only records that are wrong by themselves"
     return "\n".join([f"dry run: nothing was written; {into} would refuse this load", *accepted, *rejected, advice])
+
+
+def _explained_text(explained: LoadExplanation) -> str:
+    """Where a load would run, and its tasks."""
+    lines = [f"would run {explained.engine} ({explained.reason})"]
+    limit = f"{explained.max_in_process_bytes / 1_000_000:,.0f} MB"
+    lines.append(f"a load of up to {limit} of input runs in process unless --engine says otherwise")
+    if explained.files:
+        size = f"{explained.input_bytes / 1_000_000:,.1f} MB"
+        lines.append(f"input: {counted(explained.files, 'file', 'files')}, {size} counted as text")
+    if explained.tasks is not None and explained.task_bytes is not None:
+        size = f"{explained.task_bytes / 2**20:,.0f} MiB"
+        lines.append(
+            f"{counted(explained.tasks, 'task that reads', 'tasks that read')} up to {size} each, {explained.parallelism} at a time"
+        )
+    else:
+        lines.append("tasks: as many as the Spark session makes of it")
+    return "\n".join(lines)
 
 
 def _work_text(receipt: LoadReceipt) -> str:

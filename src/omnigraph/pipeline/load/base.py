@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.history import Commit, Entry, WriteKey
 from omnigraph.history.chain import PROBE_WINDOW_S
 from omnigraph.views import Repository, View
+
+
+class TrialView(View):
+    """A state whose types without rows would get their tables in a folder that the load removes again: a table in its own place
+    cannot be taken back, because others may write to it by then."""
+
+    def __init__(self, view: View, folder: str) -> None:
+        super().__init__(view.repository, view.snapshot)
+        self._folder = folder
+
+    def path(self, key: str) -> str:
+        path = super().path(key)
+        return path if self.state(key) is not None else f"{self._folder}/{path}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,15 @@ class LoadBase:
     def at_head(cls, repository: Repository, head: Entry, since: float) -> LoadBase:
         commit_id = repository.history.new_id()
         return cls(repository.view(head.head), head.branch, head.incarnation, commit_id, head, since=since)
+
+    @property
+    def folder(self) -> str:
+        """For what is only needed while the load runs."""
+        return f"staging/{self.commit_id}"
+
+    def for_trial(self) -> LoadBase:
+        """For a load that publishes nothing."""
+        return replace(self, view=TrialView(self.view, self.folder))
 
     def committed(self, repository: Repository, key: WriteKey | None) -> Commit | None:
         """The commit that was made under a write key before; a branch starts with the keys of where it starts."""

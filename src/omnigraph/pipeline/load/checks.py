@@ -61,11 +61,10 @@ class CheckTask:
     def rows(self) -> int:
         return sum(source.rows for source in self.read)
 
-    @property
-    def is_large(self) -> bool:
-        """Whether its rows must not be read by one task."""
+    def is_large(self, max_rows: int) -> bool:
+        """Whether its rows must not be read by one task, which holds so many."""
         own = sum(source.rows for need in self.check.own for source in self.sources[need])
-        return self.rows > BUCKET_ROWS and not are_few(own, self.rows)
+        return self.rows > max_rows and not are_few(own, self.rows)
 
 
 @dataclass
@@ -93,11 +92,12 @@ def by_fragments(task: CheckTask) -> Iterator[CheckTask]:
 def run_checks(stage: str, tasks: Sequence[CheckTask], runner: Runner) -> list[CheckReport]:
     """What each check found."""
     reports = [CheckReport() for _ in tasks]
-    whole = [number for number, task in enumerate(tasks) if not task.is_large]
-    large = [number for number, task in enumerate(tasks) if task.is_large]
+    max_rows = runner.settings.checked_values(BUCKET_ROWS)
+    whole = [number for number, task in enumerate(tasks) if not task.is_large(max_rows)]
+    large = [number for number, task in enumerate(tasks) if task.is_large(max_rows)]
     for number, report in zip(whole, runner.map(stage, run_check, [tasks[number] for number in whole]), strict=True):
         reports[number].add(report)
-    for bucket in _in_buckets(stage, [tasks[number] for number in large], runner):
+    for bucket in _in_buckets(stage, [tasks[number] for number in large], runner, max_rows):
         for number, report in zip(large, bucket, strict=True):
             reports[number].add(report)
     return reports
@@ -168,7 +168,7 @@ class _BucketChecks:
         return [_report(task, BucketReader(task.target, held)) for task in self.tasks]
 
 
-def _in_buckets(stage: str, tasks: Sequence[CheckTask], runner: Runner) -> list[list[CheckReport]]:
+def _in_buckets(stage: str, tasks: Sequence[CheckTask], runner: Runner, max_rows: int) -> list[list[CheckReport]]:
     """For each bucket, what each check found in it."""
     if not tasks:
         return []
@@ -176,7 +176,7 @@ def _in_buckets(stage: str, tasks: Sequence[CheckTask], runner: Runner) -> list[
     sources = tuple(dict.fromkeys(source for task in tasks for source in task.read))
     groups = [fragment_groups(target, source) for source in sources]
     rows = sum(rows for group in groups for rows, _ in group)
-    buckets = min(-(-rows // BUCKET_ROWS), MAX_BUCKETS)
+    buckets = min(-(-rows // max_rows), MAX_BUCKETS)
     cuts = [
         Cut(target, number, source, fragments, buckets)
         for number, (source, group) in enumerate(zip(sources, groups, strict=True))

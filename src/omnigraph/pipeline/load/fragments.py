@@ -13,6 +13,7 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.load.known_rows import MAX_HELD_RECORDS, complete, find_places
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
+from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 from omnigraph.records.encoding import record_lines
 from omnigraph.records.tabular import shown_row
 from omnigraph.records.typed import NamedRows, Reject, TypedRows
@@ -46,7 +47,14 @@ class TypeReport:
 class FragmentWriter:
     """Gathers typed rows per table, checks their values, writes fragments of a good size."""
 
-    def __init__(self, target: Target, versions: TableVersions, written: WrittenFiles | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        versions: TableVersions,
+        written: WrittenFiles | None = None,
+        settings: TaskSettings = AS_FOUND_GOOD,
+    ) -> None:
+        self._max_held_bytes = settings.held_bytes(MAX_HELD_BYTES)
         self.target = target
         self.versions = versions
         self.written = written
@@ -109,7 +117,7 @@ class FragmentWriter:
         self._sizes[key] = self._sizes.get(key, 0) + kept.rows.nbytes
         if self._counts[key] >= ROWS_PER_FRAGMENT:
             self._write(key)
-        elif sum(self._sizes.values()) >= MAX_HELD_BYTES:
+        elif sum(self._sizes.values()) >= self._max_held_bytes:
             self._write(max(self._sizes, key=self._sizes.__getitem__))
 
     def finish(self) -> None:

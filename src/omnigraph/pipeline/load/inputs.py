@@ -15,6 +15,7 @@ from omnigraph.pipeline.load.databases import DatabaseKind, database_kind
 from omnigraph.pipeline.load.files import STDIN, InputFile, find_files, spooled
 from omnigraph.pipeline.load.mapping import ColumnMap, MappedSource
 from omnigraph.pipeline.load.text import UTF_8, TextOptions
+from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.values.arrow import arrow_type
 
@@ -162,9 +163,10 @@ class FoundInputs:
         session: SparkSession | None = next((frame.rows.sparkSession for frame in self.frames if frame.is_spark), None)
         return session
 
-    def cut(self, parallelism: int, new_id: Callable[[], str]) -> LoadInputs:
+    def cut(self, parallelism: int, new_id: Callable[[], str], settings: TaskSettings = AS_FOUND_GOOD) -> LoadInputs:
         """Into splits, for this many tasks at a time."""
-        return LoadInputs(tuple(_splits(self.files, parallelism, new_id, self.text, self.names)), self.frames)
+        limit = split_bytes(self.text_bytes, parallelism, settings)
+        return LoadInputs(tuple(_splits(self.files, limit, new_id, self.text, self.names)), self.frames, limit)
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,8 @@ class LoadInputs:
 
     splits: tuple[Split, ...]
     frames: tuple[Frame, ...]
+    task_bytes: int = MAX_SPLIT_BYTES
+    """Text that a task reads, about."""
 
     @property
     def tables(self) -> set[str]:
@@ -180,13 +184,12 @@ class LoadInputs:
         named = {split.key for split in self.splits if split.key is not None}
         return named | {frame.key for frame in self.frames if frame.key is not None}
 
-    def bundles(self, parallelism: int) -> list[tuple[Split, ...]]:
+    def bundles(self) -> list[tuple[Split, ...]]:
         """Splits gathered into tasks, so that many small files still make fragments of a good size."""
-        limit = _split_bytes(sum(split.text_bytes for split in self.splits), parallelism)
         bundles: list[list[Split]] = []
         size = 0
         for split in self.splits:
-            if not bundles or size + split.text_bytes > limit:
+            if not bundles or size + split.text_bytes > self.task_bytes:
                 bundles.append([])
                 size = 0
             bundles[-1].append(split)
@@ -212,20 +215,20 @@ def find_inputs(
     """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format, and for
     `text_options`, the names of those that were given, which no input can follow. `spool`: a folder to keep what standard
     input (`-`) holds."""
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"'{format}' is not a load format", hint=f"choose one of {', '.join(FORMATS)}")
     mapped = map or ColumnMap()
     if isinstance(sources, Mapping):
+        if format is not None:
+            raise UsageError("DataFrames have no format", hint="leave format out")
         if mapped != ColumnMap():
             raise UsageError("a map of columns is for files", hint="rename the columns of the DataFrame")
         for name in sources:
             if not isinstance(name, str):
                 raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
-        _refuse_text_options([], text_options)
+        refuse_text_options([], text_options)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return FoundInputs((), tuple(frames), text)
     found: dict[str, list[FoundRows]] = {}
-    for source in _paths(sources):
+    for source in paths_of(sources):
         for file in _found_at(source, options, spool):
             # Other files of a folder are not what the map is about.
             is_of_others = bool(mapped.sources) and file.name != source and not mapped.of_file(file.address)
@@ -234,7 +237,7 @@ def find_inputs(
     if not found:
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
     files = [rows for in_file in found.values() for rows in in_file]
-    _refuse_text_options([rows.format for rows in files], text_options)
+    refuse_text_options([rows.format for rows in files], text_options)
     return FoundInputs(tuple(files), (), text, mapped.names)
 
 
@@ -266,7 +269,7 @@ def _mapped_format(file: InputFile, format: str | None) -> SplitFormat:
     return "documents" if chosen == "jsonl" else chosen
 
 
-def _paths(sources: Any) -> list[str]:
+def paths_of(sources: Any) -> list[str]:
     paths = [sources] if isinstance(sources, str | Path) else sources
     if not isinstance(paths, Iterable):
         raise UsageError(f"expected paths or DataFrames by type, got {type(paths).__name__}", hint=_SOURCES_HINT)
@@ -281,7 +284,7 @@ def _paths(sources: Any) -> list[str]:
 _SOURCES_HINT = 'give a path, several paths, or {"Person": frame}'
 
 
-def _refuse_text_options(formats: Sequence[SplitFormat], given: Collection[str]) -> None:
+def refuse_text_options(formats: Sequence[SplitFormat], given: Collection[str]) -> None:
     """An option that no input could follow was meant for another command."""
     for option in given:
         flag = f"--{option.replace('_', '-')}"
@@ -299,6 +302,10 @@ def table_key(catalog: Catalog, name: str) -> str:
     if keys:
         raise UsageError(f"'{name}' is a node type and an edge type", hint=f"write {keys[0]} or {keys[1]}")
     raise UsageError(f"the schema has no type '{name}'", hint=f"it has: {', '.join(sorted(catalog.tables))}")
+
+
+def is_type(catalog: Catalog, name: str) -> bool:
+    return any(key in catalog.tables for key in (name, f"node:{name}", f"edge:{name}"))
 
 
 def format_of(file: InputFile, format: str | None) -> FileFormat:
@@ -325,7 +332,7 @@ def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | N
     if type is not None:
         return table_key(catalog, type)
     for name in (file.stem, *reversed(file.folders)):
-        if any(key in catalog.tables for key in (name, f"node:{name}", f"edge:{name}")):
+        if is_type(catalog, name):
             return table_key(catalog, name)
     raise UsageError(
         f"'{file.name}' is not named after a type of the schema",
@@ -335,12 +342,11 @@ def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | N
 
 def _splits(
     files: Sequence[FoundRows],
-    parallelism: int,
+    limit: int,
     new_id: Callable[[], str],
     text: TextOptions,
     names: Mapping[str, str],
 ) -> list[Split]:
-    limit = _split_bytes(sum(_text_bytes(rows.file, rows.format) for rows in files), parallelism)
     splits: list[Split] = []
     for rows in files:
         file, source = rows.file, rows.source
@@ -398,6 +404,9 @@ def _text_factor(file: InputFile, format: SplitFormat) -> int:
     return 1 if file.compression is None else COMPRESSED_AS_TEXT
 
 
-def _split_bytes(total: int, parallelism: int) -> int:
-    """Two tasks a core when the input is small, so that all cores work to the end; large pieces when it is large."""
+def split_bytes(total: int, parallelism: int, settings: TaskSettings) -> int:
+    """As set; otherwise two tasks a core when the input is small, so that all cores work to the end, and large pieces when it is
+    large."""
+    if settings.split_bytes is not None:
+        return settings.split_bytes
     return max(MIN_SPLIT_BYTES, min(MAX_SPLIT_BYTES, total // max(1, 2 * parallelism)))

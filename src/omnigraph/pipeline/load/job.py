@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -36,14 +36,15 @@ from omnigraph.history import (
 )
 from omnigraph.maintenance.adjacency import refresh_after
 from omnigraph.pipeline.choices import LoadMode
-from omnigraph.pipeline.engines import AUTO, Engine, choose_engine, runner_of
+from omnigraph.pipeline.engines import AUTO, Engine, choose_engine, engine_with_reader, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
 from omnigraph.pipeline.load.files import STDIN
 from omnigraph.pipeline.load.fragments import TypeReport
 from omnigraph.pipeline.load.incoming import FORMS, Incoming, as_stored, stage_incoming
-from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, Split, find_inputs
+from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, find_inputs
+from omnigraph.pipeline.load.lineage import lineage_of
 from omnigraph.pipeline.load.locating import locate
 from omnigraph.pipeline.load.mapping import ColumnMap
 from omnigraph.pipeline.load.packing import packed
@@ -61,6 +62,7 @@ from omnigraph.pipeline.load.rejects import (
     rejects_file,
 )
 from omnigraph.pipeline.load.removals import joined, with_edges
+from omnigraph.pipeline.load.session_readers import SessionReader
 from omnigraph.pipeline.load.text import TextOptions
 from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent, progress_for
@@ -87,7 +89,9 @@ def load(
     from_: str | None = None,
     new_branch: bool = False,
     engine: Engine = AUTO,
+    conf: Mapping[str, str] | None = None,
     format: str | None = None,
+    reader_options: Mapping[str, str] | None = None,
     type: str | None = None,
     actor: str | None = None,
     message: str | None = None,
@@ -125,6 +129,9 @@ def load(
     With `dry_run` the rows are staged and removed again: the receipt counts what would be loaded and what would be refused, by its
     reason. Nothing is published, and no branch is made.
 
+    A `format` that is not one of ours is read by the Spark session, with `reader_options`. `conf` are settings of a session that is
+    started for the load, and of its tasks.
+
     `permit` is called with the types that the load touches, before anything is published; what it raises ends the load.
     """
     check_attribution(actor, message)
@@ -154,20 +161,29 @@ def load(
             if name is None:
                 raise
             taken, base = error, LoadBase.of(repository, branch)
-        found = find_inputs(
-            sources,
-            base.view.catalog,
-            format=format,
-            type=type,
-            options=repository.tables.options or None,
-            text=TextOptions.checked(encoding, delimiter, quote, null, columns, date_format, time_format),
-            text_options=[option for option, value in texts.items() if value is not None],
-            map=map,
-            spool=spool,
+        reader = SessionReader.of(
+            sources, format, reader_options, type, map, [option for option, value in texts.items() if value is not None]
         )
-        choice = choose_engine(engine, repository.store.uri, found.text_bytes, found.session)
-        runner = runner_of(choice.engine, repository.store.uri, shown, "load")
-        inputs = found.cut(runner.parallelism, repository.history.new_id)
+        if reader is None:
+            found = find_inputs(
+                sources,
+                base.view.catalog,
+                format=format,
+                type=type,
+                options=repository.tables.options or None,
+                text=TextOptions.checked(encoding, delimiter, quote, null, columns, date_format, time_format),
+                text_options=[option for option, value in texts.items() if value is not None],
+                map=map,
+                spool=spool,
+            )
+            choice = choose_engine(engine, repository.store.uri, found.text_bytes, found.session)
+            runner = runner_of(choice.engine, repository.store.uri, shown, "load", conf)
+            inputs = found.cut(runner.parallelism, repository.history.new_id, runner.settings)
+        else:
+            choice = engine_with_reader(engine, reader.format)
+            runner = runner_of(choice.engine, repository.store.uri, shown, "load", conf)
+            assert isinstance(runner, SparkRunner), "a format that Spark reads has no other engine"
+            inputs = LoadInputs((), reader.frames(runner.session, base.view.catalog))
         key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, mode))
         if (made := base.committed(repository, key)) is not None:
             return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
@@ -178,16 +194,22 @@ def load(
             raise PreconditionFailed(branch, if_commit, head)
         written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
         with (
+            lineage_of(repository.store.uri, branch, sources, reader_options) as lineage,
             repository.history.leases.hold(base.view.snapshot.commit.ref),
             repository.history.retention.explaining(branch, base.since),
             rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
         ):
             keeps_nothing = name is not None and name.keeps_nothing
+            base = base.for_trial() if dry_run else base
+            if not dry_run:
+                lineage.started()
             job = LoadJob(
                 repository, base, inputs, mode, runner, aside, written, key, if_commit, permit, keeps_nothing, dry_run
             )
             where = "in process" if isinstance(runner, LocalRunner) else "on Spark"
             receipt = replace(job.run(actor, message), engine=where, engine_reason=choice.reason)
+            if not dry_run:
+                lineage.completed(base.view, receipt)
             return replace(receipt, seconds=time.monotonic() - began, stages=_stages(runner, receipt.rejected))
     finally:
         shown.close()
@@ -235,9 +257,8 @@ class LoadJob:
         return self.base.view
 
     def run(self, actor: str | None, message: str | None) -> LoadReceipt:
-        rejects_folder = None if self.rejects is None else f"staging/{self.base.commit_id}"
-        with self._without_leftovers(rejects_folder):
-            report = self._read(rejects_folder)
+        with self._without_leftovers(self.base.folder if self.dry_run or self.rejects is not None else None):
+            report = self._read(None if self.rejects is None else self.base.folder)
             reach(Failpoint.LOAD_AFTER_READ)
             return self.finish(report, actor, message)
 
@@ -249,16 +270,17 @@ class LoadJob:
             return self._finish(report, actor, message)
 
     @contextlib.contextmanager
-    def _without_leftovers(self, rejects_folder: str | None) -> Iterator[None]:
-        """Remove what the load has written when it ends without a commit, and without a prepared plan for one."""
+    def _without_leftovers(self, folder: str | None) -> Iterator[None]:
+        """Remove what the load has written when it ends without a commit, and without a prepared plan for one; and in any case
+        what is in the folder."""
         try:
             yield
         finally:
             if not self.written.claimed:
                 self.written.remove(self.repository.store)
-            if rejects_folder is not None:
+            if folder is not None:
                 with contextlib.suppress(StorageError):
-                    self.repository.store.delete_prefix(rejects_folder)
+                    self.repository.store.delete_prefix(folder)
 
     def _finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
         if (made := self.base.committed(self.repository, self.once)) is not None:
@@ -365,9 +387,11 @@ class LoadJob:
 
     def _read(self, rejects_folder: str | None) -> ReadReport:
         target, versions = self._target(), table_versions_of(self.view)
-        bundles = self.inputs.bundles(self.runner.parallelism)
-        written, form = self._noted_by_tasks(), FORMS[self.mode]
-        tasks = [ReadTask(target, bundle, versions, rejects_folder, written, form) for bundle in bundles]
+        written, form, settings = self._noted_by_tasks(), FORMS[self.mode], self.runner.settings
+        tasks = [
+            ReadTask(target, bundle, versions, rejects_folder, written, form, settings)
+            for bundle in self.inputs.bundles()
+        ]
         reports = self.runner.map("read", read_bundle, tasks)
         for number, frame in enumerate(self.inputs.frames):
             reports += self._read_frame(frame, number, target, versions)
@@ -375,18 +399,21 @@ class LoadJob:
 
     def _read_frame(self, frame: Frame, number: int, target: Target, versions: TableVersions) -> list[ReadReport]:
         if frame.is_spark and isinstance(self.runner, SparkRunner):
-            key, form = frame.key, FORMS[self.mode]
+            key, form, settings = frame.key, FORMS[self.mode], self.runner.settings
 
             def task(batches: Iterator[Any]) -> ReadReport:
-                return read_batches(target, key, versions, number, batches, form=form)
+                return read_batches(target, key, versions, number, batches, form=form, settings=settings)
 
             return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
         assert frame.key is not None, "frames are given by their types"
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
         here = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
+        form, settings = FORMS[self.mode], self.runner.settings
         return here.map(
             f"read {frame.key}",
-            lambda rows: read_batches(target, frame.key, versions, number, rows, self.written, form=FORMS[self.mode]),
+            lambda rows: read_batches(
+                target, frame.key, versions, number, rows, self.written, form=form, settings=settings
+            ),
             [batches],
         )
 
@@ -459,7 +486,7 @@ class LoadJob:
         if not self.inputs.splits:
             return [(None, None)] * len(findings)
         where = origins(self.inputs, report)
-        bundles: list[tuple[Split, ...]] = self.inputs.bundles(self.runner.parallelism)
+        bundles = self.inputs.bundles()
         located: list[tuple[str | None, int | None]] = []
         for record in locate(findings, self._target(), bundles, self.runner, FORMS[self.mode]):
             origin = None if record is None else where[record[0]]

@@ -31,6 +31,7 @@ from omnigraph.pipeline.load.text import (
 from omnigraph.pipeline.load.typed_frames import FrameReader
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
+from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 from omnigraph.records.cell_formats import read_cells
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.graph_batch import GraphBatchReader
@@ -56,6 +57,7 @@ class ReadTask:
     written: WrittenFiles | None = None
     """Where a task of this process notes its files; other processes tell them by their report."""
     form: RecordForm = WHOLE
+    settings: TaskSettings = AS_FOUND_GOOD
 
 
 @dataclass
@@ -79,7 +81,7 @@ class ReadReport:
 
 
 def read_bundle(task: ReadTask) -> ReadReport:
-    writer = FragmentWriter(task.target, task.versions, task.written)
+    writer = FragmentWriter(task.target, task.versions, task.written, task.settings)
     report = ReadReport(types=writer.types)
     for split in task.splits:
         reader = SplitReader(task.target, split, task.form)
@@ -112,12 +114,13 @@ def read_batches(
     *,
     form: RecordForm = WHOLE,
     type_column: str = "type",
+    settings: TaskSettings = AS_FOUND_GOOD,
 ) -> ReadReport:
     """Rows from the Arrow batches of a data frame: of one table, or of the types that a column names."""
     import numpy as np
     import pyarrow as pa
 
-    writer = FragmentWriter(target, versions, written)
+    writer = FragmentWriter(target, versions, written, settings)
     done = SplitReport(index)
     reader = FrameReader(target.catalog, key, type_column, form)
     try:

@@ -19,6 +19,7 @@ from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.runner import Join, Piece, Result, Task, rows_in
 from omnigraph.pipeline.spark.jobs import new_group, run_job
 from omnigraph.pipeline.stages import Stage
+from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,12 +33,18 @@ class SparkRunner:
     """Tasks of one Spark job, one value each."""
 
     def __init__(
-        self, session: SparkSession, parallelism: int, progress: Progress | None = None, work: str = "omnigraph"
+        self,
+        session: SparkSession,
+        parallelism: int,
+        progress: Progress | None = None,
+        work: str = "omnigraph",
+        settings: TaskSettings = AS_FOUND_GOOD,
     ) -> None:
         """`work`: what its jobs are called in Spark's own pages, with the stage of each."""
         self.session = session
         self._work = work
         self.parallelism = parallelism
+        self.settings = settings
         self.stages: list[Stage] = []
         self._progress = progress or Silent()
 

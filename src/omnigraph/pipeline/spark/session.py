@@ -6,11 +6,12 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import MissingExtra, PipelineFailed, UsageError
 from omnigraph.pipeline.spark import java, jvm, start_cache
+from omnigraph.pipeline.task_settings import PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,35 +23,54 @@ PIPE_BYTES = 1024 * 1024
 """What the JVM and a Python worker exchange at a time. Rows come as batches of megabytes."""
 
 
-def spark_session(master: str | None = None, memory: str | None = None, app_name: str = "omnigraph") -> SparkSession:
+def spark_session(
+    master: str | None = None,
+    memory: str | None = None,
+    app_name: str = "omnigraph",
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
     """The active session, or a new one: SPARK_REMOTE or `sc://` connects, spark-submit's own settings are kept,
     another `master` names a cluster, and otherwise Spark runs in this machine's cores.
 
-    `memory` is for the JVM on this machine ("4g"); the work on rows happens beside it, in Python.
+    `memory` is for the JVM on this machine ("4g"); the work on rows happens beside it, in Python. `conf`: settings of a session that
+    is started; UsageError when the active one has others.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None and master is None:
+        check_conf(active, conf or {})
         return active
     remote = master if master and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
     builder = SparkSession.builder.appName(app_name)
     if remote and (master is None or master == remote):
-        return _connected(builder, remote)
+        return _connected(builder, remote, conf or {})
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _configured(builder, _SQL).getOrCreate()
+        return _configured(builder, {**_SQL, **(conf or {})}).getOrCreate()
     chosen = master or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     cache = start_cache.find() if chosen.startswith("local") else None
-    return start(chosen, memory, app_name, cache.options() if cache else ())
+    return start(chosen, memory, app_name, cache.options() if cache else (), conf)
 
 
-def start(master: str, memory: str | None, app_name: str, java_options: Sequence[str]) -> SparkSession:
+def check_conf(session: SparkSession, conf: Mapping[str, str]) -> None:
+    """UsageError for a setting that the session does not have: it was made with others. Those of tasks are not the session's."""
+    for name, value in conf.items():
+        if not name.startswith(PREFIX) and session.conf.get(name, None) != value:
+            raise UsageError(
+                f"the Spark session has {name}={session.conf.get(name, None)}, and {value} was asked for",
+                hint="set it where the session is made, or load without that session",
+            )
+
+
+def start(
+    master: str, memory: str | None, app_name: str, java_options: Sequence[str], conf: Mapping[str, str] | None = None
+) -> SparkSession:
     """A new session with a JVM on this machine, which gets these options besides its own."""
     from pyspark.sql import SparkSession
 
     _prepare_environment(local=master.startswith("local"))
-    settings = {**_SQL, **_driver_settings(memory, java_options)}
+    settings = {**_SQL, **_driver_settings(memory, java_options), **(conf or {})}
 
     def make() -> SparkSession:
         builder = SparkSession.builder.appName(app_name).master(master)
@@ -86,7 +106,7 @@ def _typed_start(message: str, hint: str) -> Iterator[None]:
         raise PipelineFailed(f"{message}: {said[0] if said else type(error).__name__}", hint=hint) from None
 
 
-def _connected(builder: Any, remote: str) -> SparkSession:
+def _connected(builder: Any, remote: str, conf: Mapping[str, str]) -> SparkSession:
     """A session of Spark Connect: at a server (`sc://host`), or in a JVM that is started here (`local[2]`)."""
     missing = [package for module, package in _CONNECT.items() if not _can_import(module)]
     if missing:
@@ -99,7 +119,7 @@ def _connected(builder: Any, remote: str) -> SparkSession:
         _prepare_environment(local=True)
     hint = "check the address in SPARK_REMOTE, and that a Spark Connect server runs there"
     with _typed_start(f"no Spark session at '{remote}'", hint):
-        session: SparkSession = jvm.started(lambda: _configured(builder.remote(remote), _SQL).getOrCreate())
+        session: SparkSession = jvm.started(lambda: _configured(builder.remote(remote), {**_SQL, **conf}).getOrCreate())
     return session
 
 

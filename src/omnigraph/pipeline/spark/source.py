@@ -8,7 +8,8 @@ Options: graph, type; to read: revision (a branch, tag, commit id or branch~N), 
 joined by commas), filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; to write: mode (append, merge, patch,
 delete or overwrite), branch and from (where a branch starts that is missing), actor, message, rejects (a file, of a stream a
 folder), and a write key: once (a text) or sequence ("orders 17"). Without type, a column (type, or what type_column names) names
-the type of each row that is written. `storage.<name>` is for the store, and an unknown option is refused. With changes, what commits changed
+the type of each row that is written. `storage.<name>` is for the store (what is secret of it is refused where Spark would keep it, in a
+table of its catalog), and an unknown option is refused. With changes, what commits changed
 is read instead (`change_source`). Spark tells a Python source no required columns, and the filters it does tell stick to a
 DataFrame: a later query of the same DataFrame without filters would still get the earlier ones. So both are chosen by
 options, and Spark's own filters stay with Spark.
@@ -61,6 +62,7 @@ from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, check
 from omnigraph.pipeline.spark.sentences import in_one_sentence, items_in_one_sentence
 from omnigraph.pipeline.spark.types import struct_type
 from omnigraph.pipeline.target import Address, TableVersion, Target, table_versions_of
+from omnigraph.storage.options import is_secret
 from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
@@ -137,7 +139,20 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             )
         return Repository.open(graph if "://" in graph else os.path.join(self.folder, graph), storage_options or None)
 
+    def _refuse_kept_secrets(self) -> None:
+        """Spark keeps the options of a table in its catalog, as plain text."""
+        names = [name.removeprefix("storage.") for name in self.options if name.startswith("storage.")]
+        if secrets := [name for name in names if is_secret(name)]:
+            raise UsageError(
+                f"Spark's catalog would keep '{secrets[0]}' as plain text",
+                hint="leave it to the environment of the driver and the executors (AWS_SECRET_ACCESS_KEY, "
+                "spark.executorEnv.NAME), or make a view: spark.read.format('omnigraph').option(...).load()"
+                ".createOrReplaceTempView('people')",
+            )
+
     def _check_options(self) -> None:
+        if self._is_new_table:
+            self._refuse_kept_secrets()
         unknown = [name for name in self.options if name not in OPTIONS and not name.startswith("storage.")]
         if unknown:
             names = ", ".join(f"'{name}'" for name in sorted(unknown))
