@@ -63,7 +63,7 @@ def test_types_are_those_that_every_value_has(tmp_path: Path) -> None:
     assert "'mixed': text: 1 of 30 values are not I64, such as \"x\"" in inferred.schema
     assert "'zip': digits with leading zeros are codes, so text" in inferred.schema
     assert "'kind': 2 different words in 30 values" in inferred.schema
-    assert "Every row was looked at: 30." in inferred.schema
+    assert "Based on all 30 rows." in inferred.schema
     assert "// No two rows share 'whole', 'zip', 'mixed' either (--key Thing.column, or @unique)." in inferred.schema
     assert loaded(inferred, tmp_path / "g")[1].total_entities == 30
 
@@ -146,7 +146,7 @@ def test_compressed_files_other_files_and_lines_that_cannot_be_read(tmp_path: Pa
     write(folder / "more.tsv", "code\tn\nk\t1\nl\t2\todd\n")
     write(folder / "notes.txt", "x")
     imported = og.import_data(folder, tmp_path / "g", rejects=tmp_path / "aside.jsonl", engine="local")
-    assert "// Left alone, because they are no data: notes.txt." in imported.inferred.schema
+    assert "// Ignored, because they are not data: notes.txt." in imported.inferred.schema
     assert imported.receipt is not None
     assert (dict(imported.receipt.loaded), imported.receipt.rejected) == ({"node:More": 1, "node:Thing": 2}, 1)
 
@@ -275,7 +275,7 @@ def test_300_columns(tmp_path: Path) -> None:
 
 def test_the_sample_is_stated_and_what_comes_later_is_refused(tmp_path: Path) -> None:
     inferred = infer_text(tmp_path, "n\n1\n2\nmany\n", sample=2)
-    assert "only the first 2 rows were looked at" in inferred.schema
+    assert "Based on the first 2 rows" in inferred.schema
     with pytest.raises(RejectedRecords, match=r"things\.csv:4"):
         loaded(inferred, tmp_path / "g")
     everything = infer_text(tmp_path, "n\n1\n2\nmany\n", sample=0)

@@ -37,7 +37,7 @@ def infer_schema(
     are looked at, 0 for all of them; every row that was looked at loads.
 
     >>> guessed = og.infer_schema("Person.csv", key=["Person.name"])
-    >>> assert guessed.schema.startswith("// Guessed from data.")
+    >>> assert guessed.schema.startswith("// Inferred from data.")
     """
     from omnigraph.pipeline.infer.inferring import infer
 

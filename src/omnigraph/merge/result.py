@@ -113,7 +113,9 @@ def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], 
     if divergent and by == "row" and all(map(is_settled_by_property, divergent)):
         ways.append("--by property takes the changes of both branches")
     if divergent:
-        ways.append(f"--strategy ours keeps what '{target}' has, --strategy theirs takes what '{source}' has")
+        ways.append(
+            f"--interactive decides one by one; --strategy ours keeps what '{target}' has, --strategy theirs takes what '{source}' has"
+        )
     ways += [f"{kind}: {REMEDIES[kind]} on one of the branches and merge again" for kind in broken]
     if broken:
         ways.append("no strategy settles a broken rule")

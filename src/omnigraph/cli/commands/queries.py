@@ -358,10 +358,10 @@ def _register_mutate(cli: click.Group) -> None:
             made = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
             out.done(receipt_json(receipt), made)
             return
-        text = (
-            f"changed {branch} via {receipt.query_name}: {receipt.affected_nodes} nodes, {receipt.affected_edges} edges"
-        )
-        out.done(receipt_json(receipt), text if receipt.commit else f"{text} (nothing changed, no commit)")
+        nodes = counted(receipt.affected_nodes, "node", "nodes")
+        edges = counted(receipt.affected_edges, "edge", "edges")
+        outcome = f"; commit {receipt.commit.id}" if receipt.commit else " (nothing changed, no commit)"
+        out.done(receipt_json(receipt), f"changed {branch} via {receipt.query_name}: {nodes}, {edges}{outcome}")
 
 
 def _mutated(graph: Graph | RemoteGraph, settings: Settings, asked: Asked, **options: Any) -> Receipt:

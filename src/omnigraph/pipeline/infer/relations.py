@@ -97,7 +97,7 @@ def key_of(table: FoundTable, asked: tuple[str, ...] | None, tables: Sequence[Fo
         return None
     best, what = (
         ranked[0],
-        f"all {table.rows:,} values {'' if table.is_whole else 'of the sample '}are there and different",
+        f"all {table.rows:,} values {'' if table.is_whole else 'of the sample '}are present and unique",
     )
     if best[0] >= _FIRST_RANK:
         referred = {name: _referring(table, name, tables) for _, _, name in ranked}

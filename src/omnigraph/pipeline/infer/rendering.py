@@ -15,13 +15,13 @@ MAX_OTHERS = 5
 def schema_text(drafts: Drafts, tables: list[FoundTable], sample: int | None, others: Sequence[str]) -> str:
     """A `.pg` text. The comments say where each type and property comes from, and why it is as it is."""
     lines = [
-        "// Guessed from data. Correct what is wrong, then make the graph with 'omnigraph init --schema', and load with the map",
+        "// Inferred from data. Correct what is wrong, then create the graph with 'omnigraph init --schema', and load with the map",
         "// file that goes with this schema: 'omnigraph load --map-file'.",
         f"// {_sampled(tables, sample)}",
     ]
     if others:
         more = f" and {len(others) - MAX_OTHERS} more" if len(others) > MAX_OTHERS else ""
-        lines.append(f"// Left alone, because they are no data: {_inline(', '.join(others[:MAX_OTHERS]))}{more}.")
+        lines.append(f"// Ignored, because they are not data: {_inline(', '.join(others[:MAX_OTHERS]))}{more}.")
     lines.append("")
     for node in drafts.nodes:
         lines += [*_node(node), ""]
@@ -33,11 +33,11 @@ def schema_text(drafts: Drafts, tables: list[FoundTable], sample: int | None, ot
 def _sampled(tables: list[FoundTable], sample: int | None) -> str:
     cut = [table for table in tables if not table.is_whole]
     if not cut:
-        return f"Every row was looked at: {sum(table.rows for table in tables if table.contains is None):,}."
+        return f"Based on all {sum(table.rows for table in tables if table.contains is None):,} rows."
     unseen = (
         " Members that only later records have are left out." if any(table.id_column == NUMBER for table in cut) else ""
     )
-    said = f"Of {len(cut)} of {len(tables)} tables only the first {sample:,} rows were looked at (--sample): what comes later may not fit."
+    said = f"Based on the first {sample:,} rows of {len(cut)} of {len(tables)} tables (--sample), and on all rows of the others: later rows may not fit."
     return said + unseen
 
 
