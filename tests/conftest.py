@@ -136,6 +136,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return open_store(f"s3://{server.new_bucket()}/some/graph", storage_options=server.options)
 
 
+@pytest.fixture
+def stores_every_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row stands in a commit: each write stages versions of its tables, as large ones do."""
+    monkeypatch.setenv("OMNIGRAPH_INLINE_ROWS", "0")
+
+
 @pytest.fixture(autouse=True)
 def _disarmed() -> Iterator[None]:
     """A point armed by one test never fires in another."""

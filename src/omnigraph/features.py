@@ -29,7 +29,11 @@ look in the wrong place."""
 PROVISIONAL_PLANS = "provisional-plans"
 """Prepared plans whose writer has not made sure yet that what they name is there: whoever published one might publish nothing."""
 
-KNOWN = frozenset({BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS})
+INLINE_ROWS = "inline-rows"
+"""Tables whose newest rows stand in the commit object itself, on top of a stored version: whoever reads the version alone lacks
+them."""
+
+KNOWN = frozenset({BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS, INLINE_ROWS})
 
 
 def check_readable(features: Iterable[str], what: str) -> None:

@@ -58,11 +58,26 @@ class View:
         state = self.state(key)
         if state is None:
             return None
+        stored = self._stored(key, state)
+        if not state.inline:
+            return stored
+        return self.repository.tables.changed(state.path, state.version, self.layout(key), state.inline, lambda: stored)
+
+    def _stored(self, key: str, state: TableState) -> Table:
         self.repository.remember_use(state, self.snapshot.commit)
         try:
             return self.repository.tables.open(state.path, state.version, state.digest, layout=self.layout(key))
         except Damaged as damage:
             raise self.repository.explained(damage, self.snapshot.commit) from damage
+
+    def table_in_commits(self, key: str) -> Table | None:
+        """The same, but not opened yet as long as only rows that stand in commits are asked for."""
+        state = self.state(key)
+        if state is None or not state.inline:
+            return self.table(key)
+        return self.repository.tables.changed(
+            state.path, state.version, self.layout(key), state.inline, lambda: self._stored(key, state)
+        )
 
     def layout(self, key: str) -> Layout:
         """Where the columns of a type are stored."""

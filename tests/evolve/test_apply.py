@@ -74,6 +74,7 @@ def test_filters_see_what_rows_say(g: og.Graph) -> None:
     unknown = "query q() { match { $p: Human $p.tags is null } return { count($p) } }"
     assert values(g, by_fill) == [("Ada",), ("Bo",)]
     assert values(g, by_age) == [("Ada",)]
+    assert values(g, unknown) == [(2,)]
     with g.transaction() as tx:
         tx.upsert("Human", name="Bo", tier="pro", lang="de", years=50, tags=[])
     assert values(g, by_fill) == [("Ada",)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -20,12 +21,13 @@ from golden.fixed_values import stored
 from history.sweeping import sweep as sweep_chain
 
 import omnigraph as og
-from omnigraph.features import BASE, EVOLVED, FENCES, HARD_DROPS, WRITE_KEYS
+from omnigraph.features import BASE, EVOLVED, FENCES, HARD_DROPS, INLINE_ROWS, WRITE_KEYS
 from omnigraph.history import MAIN, History, lineage
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 from omnigraph.views import Repository
+from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 
 SCHEMA = """
 node Person {
@@ -138,6 +140,46 @@ def make_fenced(folder: Path) -> None:
     del retention.store_now
     with graph.transaction() as tx:
         tx.insert("Person", name="Di")
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
+    prepare(graph, data)
+    data.unlink()
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def make_inline(folder: Path) -> None:
+    """A small graph whose newest rows stand in commits: inserted, replaced and removed there, and of stored versions; several
+    commits in an entry; a fold between them; rows from before and after a schema change."""
+    graph = og.init(folder / "graph", SCHEMA, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("Person", ADA)
+        tx.insert("Person", name="Bo", age=40)
+        tx.insert("City", name="London")
+        tx.insert("Knows", from_="Ada", to="Bo", since=1833)
+    graph.tags.create("v1")
+    with graph.transaction() as tx:
+        tx.insert("Person", ADA | {"name": "Cleo", "big": 2**53 - 1, "tags": [], "born": None})
+        tx.insert("Knows", id="k", from_="Cleo", to="Ada", since=-(2**63))
+        tx.insert("LivesIn", from_="Ada", to="London")
+    with graph.transaction() as tx:
+        tx.update("Person", "Bo", age=41)
+        tx.update("Person", "Cleo", age=42)
+    with graph.transaction() as tx:
+        tx.delete("Person", "Cleo")
+        tx.insert("LivesIn", from_="Bo", to="London")
+    several_commits_in_one_entry(graph)
+    os.environ[INLINE_BOUND] = "3"
+    for number in range(6):
+        with graph.transaction() as tx:
+            tx.upsert("City", name=f"city {number}")
+    del os.environ[INLINE_BOUND]
+    text = SCHEMA.replace("age: I32?", "age: I64?  rank: I32 @default(7)").replace("  note: String? @index\n", "")
+    graph.apply_schema(text, allow_data_loss=True)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Di", age=2**60, rank=1)
+    graph.branches.create("review/a")
+    with graph.transaction("review/a") as tx:
+        tx.insert("City", name="Bonn")
     data = folder / "more.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
     prepare(graph, data)
@@ -270,6 +312,7 @@ if __name__ == "__main__":
         EVOLVED: make_evolved,
         HARD_DROPS: make_hard_drops,
         FENCES: make_fenced,
+        INLINE_ROWS: make_inline,
     }
     for name, maker in makers.items():
         if not (here / name).exists():

@@ -7,6 +7,8 @@ Checks everything on the way that the page says can be checked.
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import hashlib
 import itertools
 import json
@@ -21,7 +23,42 @@ import lance
 
 Json = dict[str, Any]
 LAST_KEY = 10**12 - 1
-UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "hard-drops", "fences"}
+UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "hard-drops", "fences", "inline-rows"}
+
+
+TEXT = {"scalar": "String"}
+
+
+def with_columns(changes: list[Json]) -> list[Json]:
+    """Changes with everything that was left out."""
+    whole: list[Json] = []
+    columns: list[str] = []
+    for change in changes:
+        columns = change.get("columns", columns)
+        empty: Json = {"rows": [], "removed": [], "masked": []}
+        whole.append(empty | change | {"columns": columns})
+    return whole
+
+
+def named(change: Json) -> list[Json]:
+    return [dict(zip(change["columns"], row, strict=True)) for row in change["rows"]]
+
+
+def from_json(value: Any, type: Json) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [from_json(item, type) for item in value]
+    match type["scalar"]:
+        case "Date":
+            return dt.date(1970, 1, 1) + dt.timedelta(days=value)
+        case "DateTime":
+            return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value))
+        case "I64" | "U64":
+            return int(value)
+        case "Blob":
+            return base64.b64decode(value)
+    return value
 
 
 def digest(data: bytes) -> str:
@@ -94,9 +131,25 @@ class Reader:
         found = []
         for commit, step in zip(commits, entry["steps"], strict=True):
             schema = step.get("schema", schema)
-            tables = {key: state for key, state in {**tables, **step["tables"]}.items() if state is not None}
+            moved = {key: self.moved(tables.get(key), state) for key, state in step["tables"].items()}
+            tables = {key: state for key, state in {**tables, **moved}.items() if state is not None}
             found.append((commit, schema, tables))
         return found
+
+    def moved(self, before: Json | None, state: Json | None) -> Json | None:
+        if state is None or "change" not in state:
+            return state
+        assert before is not None
+        changes = [self.without(change, state["change"]) for change in with_columns(before.get("inline", []))]
+        left = [change for change in changes if change["rows"] or change["masked"]]
+        return {**before, **state, "inline": [*left, *with_columns([state["change"]])]}
+
+    def without(self, change: Json, newer: Json) -> Json:
+        """What is left of a change after another one."""
+        (after,) = with_columns([newer])
+        gone = {*(row["id"] for row in named(after)), *after["removed"]}
+        rows = [values for values, row in zip(change["rows"], named(change), strict=True) if row["id"] not in gone]
+        return {**change, "rows": rows, "removed": []}
 
     def log(self, entry: Json) -> list[Json]:
         """Every commit along first parents, oldest first."""
@@ -136,7 +189,21 @@ class Reader:
         for index in table.describe_indices():
             for segment in index.segments:
                 self.check_index(folder / "_indices" / str(segment.uuid))
-        rows: list[Json] = table.to_table().to_pylist()
+        changes = with_columns(state.get("inline", []))
+        masked = {
+            fragment << 32 | offset
+            for change in changes
+            for fragment, offsets in change["masked"]
+            for offset in offsets
+        }
+        stored: list[Json] = table.scanner(with_row_address=True).to_table().to_pylist()
+        assert masked <= {row["_rowaddr"] for row in stored}
+        types = {"id": TEXT, "src": TEXT, "dst": TEXT}
+        for each in type["properties"]:
+            types |= {column["name"]: column["type"] for column in each.get("columns", [each])}
+        rows = [row for row in stored if row["_rowaddr"] not in masked]
+        for row in (row for change in changes for row in named(change)):
+            rows.append({name: from_json(value, types[name]) for name, value in row.items() if name in types})
         assert len(rows) == state["rows"]
         keys = ("id", "src", "dst") if "source" in type else ("id",)
         return [

@@ -44,6 +44,7 @@ def test_nothing_is_done_without_yes(graph: og.Graph, capsys: pytest.CaptureFixt
     assert graph.verify("main~0", deep=True).is_whole
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_stale_index_is_built_again_when_depth_is_asked_for(graph: og.Graph) -> None:
     put_stale_index(graph, "node:Person", IndexSpec("age", "BTREE"))
     assert graph.repair(yes=True).steps == ()
@@ -77,7 +78,7 @@ def test_what_another_tool_made_is_never_adopted(graph: og.Graph) -> None:
 def test_a_repair_that_dies_is_simply_done_again(lost: Lost, point: str, graph: og.Graph) -> None:
     table = graph._repository.head()[1].table("node:Person")
     assert table is not None
-    (Path(graph.uri) / table.path / "data" / table.fragments[-1].files[0]).unlink()
+    (Path(graph.uri) / table.path / "data" / table.stored.fragments[-1].files[0]).unlink()
     arm(Failpoint(point), raising(FailpointReached()))
     try:
         graph.repair(lost=lost, yes=True)

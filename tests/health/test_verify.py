@@ -50,6 +50,7 @@ def test_a_branch_is_looked_at_with_all_its_commits_and_any_other_revision_alone
         graph.verify("main", all=True)
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_file_that_many_commits_share_is_one_finding_that_counts_them(graph: og.Graph) -> None:
     for number in range(3):
         with graph.transaction() as tx:
@@ -67,6 +68,7 @@ def test_a_file_that_many_commits_share_is_one_finding_that_counts_them(graph: o
     assert "repair" in finding.action
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found_by_name_and_nothing_else_is(fault: str, graph: og.Graph) -> None:
     plant, kind, type_name, words, ids = FAULTS[fault]
@@ -80,6 +82,7 @@ def test_a_planted_fault_is_found_by_name_and_nothing_else_is(fault: str, graph:
     assert graph.verify("main~1", deep=True).findings == ()
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 @given(
     chosen=st.sets(st.sampled_from(sorted(FAULTS)), max_size=4),
     written=st.lists(st.integers(0, PEOPLE - 1), max_size=12),

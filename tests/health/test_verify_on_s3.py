@@ -6,6 +6,7 @@ import pytest
 from s3_server import S3Server
 
 import omnigraph as og
+from omnigraph.write.inlining import ENVIRONMENT
 
 pytestmark = pytest.mark.s3
 
@@ -19,8 +20,10 @@ def graph(s3: S3Server) -> og.Graph:
     with graph.transaction() as tx:
         tx.insert_many("Person", [{"name": f"p{number}", "bio": f"word{number}"} for number in range(PEOPLE)])
     graph.optimize()
-    with graph.transaction() as tx:
-        tx.delete("Person", "p7")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(ENVIRONMENT, "0")
+        with graph.transaction() as tx:
+            tx.delete("Person", "p7")
     return graph
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from logic.runner import LogicFile
-from read.graphs import commit, new_graph
+from read.graphs import commit, new_graph, replace_some
 
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.compiler import compile_schema
@@ -41,6 +41,7 @@ def evolved_graph(folder: Path, file: LogicFile) -> View:
     schema = parse_schema(file.schema)
     repository = new_graph(str(folder / f"{file.path.stem}-evolved"), print_schema(older.schema(schema)))
     commit(repository, [older.record(record) for record in file.records[:half]])
+    replace_some(repository)
     change = SchemaChange(print_schema(_renaming(schema)), None, False)
     receipt = apply_schema(repository, change, "main", LocalRunner)
     assert {"rename_property", "drop_property"} <= {step.kind for step in receipt.plan.steps}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from logic.evolved import evolved_graph
 from logic.runner import NOW, Case, LogicFile, engines, files, plan_of, run_case
-from read.graphs import build_indexes, commit, new_graph
+from read.graphs import build_indexes, commit, new_graph, replace_some
 from read.oracle import Oracle
 
 from omnigraph.values.json_values import json_value
@@ -21,7 +21,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def views(tmp_path_factory: pytest.TempPathFactory) -> dict[str, View]:
-    """Each file's graph, written in two commits."""
+    """Each file's graph: rows that are stored, and rows that stand in commits, some of which replace stored ones."""
     folder = tmp_path_factory.mktemp("logic")
     return {file.path.stem: _graph(folder, file) for file in FILES}
 
@@ -30,6 +30,7 @@ def _graph(folder: Path, file: LogicFile) -> View:
     repository = new_graph(str(folder / file.path.stem), file.schema)
     half = len(file.records) // 2
     commit(repository, file.records[:half])
+    replace_some(repository)
     return commit(repository, file.records[half:], first_number=half)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from logic.runner import NOW, LogicFile, files, run_case
-from read.graphs import commit, new_graph
+from read.graphs import commit, new_graph, replace_some
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import ArithmeticOverflow, QueryTimeout
@@ -30,6 +30,7 @@ def _check(file: LogicFile, spark: Any, folder: Any, every: int, first: int) -> 
     repository = new_graph(str(folder / file.path.stem), file.schema)
     half = len(file.records) // 2
     commit(repository, file.records[:half])
+    replace_some(repository)
     view = commit(repository, file.records[half:], first_number=half)
 
     def engine(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:

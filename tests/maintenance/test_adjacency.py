@@ -97,6 +97,7 @@ def test_clones_leave_segments_out(graph: og.Graph, folder: Path, tmp_path: Path
     assert og.open(tmp_path / "copy").query(MOST).rows == fresh(folder)
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_new_ids_come_with_new_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that came after the ids were stored have no number there: edges between them are stored with new ids."""
     monkeypatch.setattr(index, "MIN_ROWS", 0)

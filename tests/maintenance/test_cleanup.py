@@ -45,6 +45,7 @@ def graph(folder: Path) -> og.Graph:
 # ---------------------------------------------------------------- what goes and what stays
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_the_newest_commits_stay_and_read_the_same(graph: og.Graph, folder: Path) -> None:
     before = {number: content(graph, f"main~{number}") for number in range(3)}
     age(folder)
@@ -60,6 +61,7 @@ def test_the_newest_commits_stay_and_read_the_same(graph: og.Graph, folder: Path
     assert graph.verify(all=True, deep=True).findings == ()
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_dry_run_says_what_would_go_and_changes_nothing(graph: og.Graph, folder: Path) -> None:
     graph.tags.create("first", "main~9")
     age(folder)
@@ -75,6 +77,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(graph: og.Graph, folde
     assert len(before - files_of(folder)) == done.files
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_without_a_policy_only_garbage_goes(graph: og.Graph, folder: Path) -> None:
     graph.branches.create("dropped", "main~2")
     person(graph, "lost", "dropped")
@@ -207,6 +210,7 @@ def test_a_policy_that_makes_no_sense_is_refused(graph: og.Graph, bad: dict[str,
 # ---------------------------------------------------------------- beside others
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_reader_whose_commit_is_removed_under_it_hears_of_the_watermark(
     graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +421,30 @@ def test_an_erasure_takes_two_cleanups_and_one_more_an_hour_later(graph: og.Grap
         assert whole.verify(all=True, deep=True).findings == ()
 
 
+@pytest.mark.parametrize("how", ["deleted", "replaced", "deleted with others"])
+def test_rows_that_only_commits_held_are_erased(folder: Path, how: str) -> None:
+    graph = og.init(folder, SCHEMA, durability="process")
+    person(graph, "stored with its table")
+    graph.optimize()
+    person(graph, "in a commit")
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Quillfeather-4711", code="ERASEME")
+    assert all("branches" in name for name in holders(folder, "ERASEME"))
+    with graph.transaction() as tx:
+        if how == "replaced":
+            tx.update("Person", "Quillfeather-4711", code="ANOTHER")
+        else:
+            tx.delete("Person", "Quillfeather-4711")
+        if how == "deleted with others":
+            tx.delete("Person", "in a commit")
+    assert holders(folder, "ERASEME") != []
+    clean_up_all(graph, folder)
+    secrets = ["ERASEME"] if how == "replaced" else ["ERASEME", "Quillfeather"]
+    assert holders(folder, *secrets) == []
+    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.cleanup(older_than=0).files == 0, "what is erased is not erased again"
+
+
 VECTORS = """
 node Paper { title: String @key  text: String? @index  embedding: Vector(4)? @index }
 node Author { name: String @key }
@@ -439,6 +467,7 @@ def clean_up_all(graph: og.Graph, folder: Path) -> None:
         age(folder)
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_table_without_rows_keeps_no_index_files(papers: og.Graph, folder: Path) -> None:
     with papers.transaction() as tx:
         for title in ("first", "Quillfeather-4711"):
@@ -486,6 +515,7 @@ def test_vectors_that_are_all_gone_are_erased_and_optimize_can_be_repeated(paper
 # ---------------------------------------------------------------- storage
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_storage_tells_what_is_live_what_is_history_and_what_is_reclaimable(graph: og.Graph, folder: Path) -> None:
     graph.branches.create("side")
     person(graph, "aside", "side")

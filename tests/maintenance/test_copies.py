@@ -133,6 +133,7 @@ CLONE = "og.clone(sys.argv[1], sys.argv[2], storage_options=options if '://' in 
 CLONE += "target_options=options if '://' in sys.argv[2] else None)"
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 @pytest.mark.s3
 def test_a_clone_to_s3_and_back_killed_three_times_each_is_identical(origin: og.Graph, s3: S3Server) -> None:
     remote, back = f"s3://{s3.new_bucket()}/graph", str(Path(origin.uri).parent / "back")
@@ -195,6 +196,7 @@ class Seen:
         return [status for status in self.statuses if status.stage == stage][-1]
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_clone_push_and_pull_show_objects_and_bytes_from_the_first_look_on(
     origin: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,6 +443,7 @@ def test_many_commits_arrive_in_few_entries(origin: og.Graph) -> None:
     assert_whole(origin)
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_killed_push_shows_nothing_and_the_next_one_copies_only_the_rest(origin: og.Graph) -> None:
     copy = cloned(origin)
     before = ids(origin)

@@ -40,6 +40,7 @@ def test_groups_and_indexes_are_made_by_workers(tmp_path: Path, monkeypatch: pyt
     assert og.open(graph.uri).verify(deep=True).findings == ()
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_many_objects_are_copied_by_workers(tmp_path: Path, spark: Any) -> None:
     graph = og.init(tmp_path / "g", SCHEMA, durability="process")
     for number in range(50):
@@ -52,6 +53,7 @@ def test_many_objects_are_copied_by_workers(tmp_path: Path, spark: Any) -> None:
     assert copy.verify(all=True, deep=True).findings == ()
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_cleanup_lists_and_deletes_by_workers_what_it_does_in_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: Any
 ) -> None:

@@ -17,7 +17,7 @@ from maintenance import optimize_stream
 import omnigraph as og
 from omnigraph.errors import BranchReplaced, ExpectedVersionMismatch
 from omnigraph.maintenance import optimize
-from omnigraph.tables.searching import find_text
+from omnigraph.tables.searching import find_nearest, find_text
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, arm
 
@@ -76,13 +76,15 @@ def check_indexes(graph: og.Graph, model: Model) -> None:
     for number in (1, 3, 5, 17, 33, 58, 61, 100):
         title = f"n{number}"
         expected = [title] if title in model else []
-        rows = table.dataset.to_table(columns=["id"], filter=f"id = '{title}'").column("id").to_pylist()
-        found = find_text(table, "text", [f"word{number}"], ["id"], every=True, filter=None, limit=9)
-        assert (rows, found.column("id").to_pylist()) == (expected, expected), title
+        rows = table.read(["id"], f"id = '{title}'").column("id").to_pylist()
+        hits = find_text(
+            table, "text", [f"word{number}"], ["id", "text"], every=True, filter=None, limit=99
+        ).to_pylist()
+        found = [hit["id"] for hit in hits if f"word{number}" in hit["text"].split()]
+        assert (rows, found) == (expected, expected), title
         if title in model:
-            near = table.dataset.to_table(
-                columns=["id", "_distance"], nearest={"column": "place", "q": [float(number), 1.0, 2.0, 3.0], "k": 1}
-            )
+            place = [float(number), 1.0, 2.0, 3.0]
+            near = find_nearest(table, "place", place, ["id"], metric="l2", filter=None, limit=1)
             assert near.column("id").to_pylist() == expected
 
 
@@ -136,6 +138,7 @@ def test_what_others_write_meanwhile_is_carried_over(graph: og.Graph, case: str)
     assert head.kind == "optimize"
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_rebase_keeps_the_rewritten_fragments_and_covers_what_arrived(graph: og.Graph) -> None:
     report = beside(graph, lambda: (write(graph, [61]), remove(graph, [7])))
     assert report.commit is not None
@@ -144,6 +147,7 @@ def test_a_rebase_keeps_the_rewritten_fragments_and_covers_what_arrived(graph: o
     assert notes.before.fragments > 2
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_rows_that_arrive_in_later_attempts_stay_pending_with_a_reason(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:

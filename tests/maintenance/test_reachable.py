@@ -59,7 +59,10 @@ def test_each_version_is_opened_once_however_many_commits_have_it(tmp_path: Path
     reach = Reachable(lambda state: opened.append(state) or repository.files_of(state))  # type: ignore[func-returns-value]
     for _ in range(2):
         reach.add_entries(repository.history.chain.read("main", position) for position in range(20))
-    assert len(opened) == len(set(opened)) == len(reach.states) > 20
+    versions = [(state.path, state.version) for state in opened]
+    assert len(versions) == len(set(versions)) > 8
+    assert {(state.path, state.version) for state in reach.states} == set(versions)
+    assert len(reach.states) > 20
     assert {state.path for state in opened} >= {f"nodes/Note-{graph.schema.nodes['Note'].table_id}"}
 
 

@@ -61,7 +61,7 @@ def data_files(graph: og.Graph) -> set[Path]:
     return {path for path in Path(graph.uri.removeprefix("file://")).rglob("data/*") if path.is_file()}
 
 
-def test_merging_a_million_appended_rows_writes_no_data_file(tmp_path: Path) -> None:
+def test_merging_a_million_appended_rows_writes_none_of_them_again(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
     bulk.publish(graph, "main", bulk.items(0, 1_000))
     graph.branches.create("work")
@@ -71,7 +71,9 @@ def test_merging_a_million_appended_rows_writes_no_data_file(tmp_path: Path) -> 
     before = data_files(graph)
     result = graph.branches.merge("work")
     assert result.types[bulk.KEY].inserted == 1_000_000
-    assert data_files(graph) == before
+    stored = data_files(graph) - before
+    assert len(stored) <= 1, "the row that stood in a commit"
+    assert sum(file.stat().st_size for file in stored) < 10_000
     table = graph._repository.resolve("main").table(bulk.KEY)
     assert table is not None
     assert table.rows == table.count("id IS NOT NULL") == 1_001_000
@@ -91,7 +93,9 @@ def test_a_part_that_is_wanted_in_fragment_is_adopted_without_the_rest(tmp_path:
         tx.delete("Item", "k000000003")
     before = data_files(graph)
     graph.branches.merge("work")
-    assert data_files(graph) == before
+    stored = data_files(graph) - before
+    assert len(stored) <= 1, "the row that stood in a commit"
+    assert sum(file.stat().st_size for file in stored) < 10_000
     table = graph._repository.resolve("main").table(bulk.KEY)
     assert table is not None
     ids = {int(id[1:]) for id in table.read(["id"]).column("id").to_pylist()}

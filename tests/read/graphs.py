@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.history import MAIN, Entry, PublishPlan, TableChange, TableState, new_ulid
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.identity import node_id
 from omnigraph.language.parameters import bind_parameters
@@ -18,12 +19,17 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import Mode, Result, run_read
+from omnigraph.tables import inline_change
+from omnigraph.tables.changed_table import INLINE_FRAGMENT
+from omnigraph.tables.table import fragment_of_address
+from omnigraph.values.inline_rows import row_count, with_change
 from omnigraph.values.temporal import parse_date, parse_datetime
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish
 
 Record = Mapping[str, Any]
+MAX_IN_COMMITS = 120
 
 
 def parse_records(lines: Iterable[str]) -> list[Record]:
@@ -41,7 +47,8 @@ def commit(
     remove: Mapping[str, list[str]] | None = None,
     first_number: int = 0,
 ) -> View:
-    """One commit that appends these records and removes entities by id ({table key: ids})."""
+    """One commit that appends these records and removes entities by id ({table key: ids}). Of a table that is there already, rows
+    stand in the commit, up to MAX_IN_COMMITS of them."""
     entry, view = repository.head(branch)
     rows = rows_of(view, records, first_number)
     gone = remove or {}
@@ -49,20 +56,63 @@ def commit(
     for key in sorted({*rows, *gone}):
         base = view.table_or_new(key)
         addresses = base.lookup("id", gone.get(key, []), ["id"], with_address=True)["_rowaddr"].to_pylist()
+        old = view.state(key)
+        if old is not None and row_count(old.inline) + count(rows.get(key)) + len(addresses) <= MAX_IN_COMMITS:
+            changes.append(
+                TableChange(key, "strict", old, changed(view, key, rows.get(key), gone.get(key, []), addresses))
+            )
+            continue
         staged = repository.tables.stage(base, rows=rows.get(key), remove=addresses)
         staged_all.append(staged)
-        old = view.state(key)
         state = TableState(staged.path, staged.version, (old.generation if old else 0) + 1, staged.rows)
         changes.append(TableChange(key, "strict", old, state))
     repository.tables.sync(staged_all)
+    return published(repository, entry, changes)
+
+
+def published(repository: Repository, entry: Entry, changes: Sequence[TableChange]) -> View:
     publish(
         repository.history,
         PublishPlan(
-            commit_id=new_ulid(), branch=branch, incarnation=entry.incarnation, base=view.snapshot.commit.ref,
-            schema=view.snapshot.schema, changes=tuple(changes),
+            commit_id=new_ulid(), branch=entry.branch, incarnation=entry.incarnation, base=entry.head.commit.ref,
+            schema=entry.head.schema, changes=tuple(changes),
         )
     )  # fmt: skip
-    return repository.head(branch)[1]
+    return repository.head(entry.branch)[1]
+
+
+def replace_some(repository: Repository) -> View:
+    """One commit that replaces the first stored row of each table by an equal one, which stands in the commit."""
+    entry, view = repository.head(MAIN)
+    changes = []
+    for key, state in view.snapshot.tables.items():
+        table = view.table(key)
+        assert table is not None
+        rows = table.stored.read(with_address=True).slice(0, 1)
+        own, address = rows.drop_columns(["_rowaddr"]), rows.column("_rowaddr").to_pylist()
+        if rows.num_rows and not table.inline:
+            changes.append(TableChange(key, "strict", state, changed(view, key, own, [], address)))
+    return published(repository, entry, changes)
+
+
+def count(rows: pa.Table | None) -> int:
+    return 0 if rows is None else rows.num_rows
+
+
+def changed(
+    view: View, key: str, rows: pa.Table | None, removed: Sequence[str], addresses: Sequence[int]
+) -> TableState:
+    """The state of a table with one more change that stands in a commit."""
+    old = view.snapshot.tables[key]
+    masked = [address for address in addresses if fragment_of_address(address) != INLINE_FRAGMENT]
+    own = view.schema(key).empty_table() if rows is None else rows
+    change = inline_change(view.layout(key), own, removed, masked)
+    return replace(
+        old,
+        generation=old.generation + 1,
+        rows=old.rows + own.num_rows - len(addresses),
+        inline=with_change(old.inline, change),
+    )
 
 
 def build_indexes(view: View, branch: str = MAIN) -> View:

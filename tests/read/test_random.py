@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from logic.runner import NOW, engines
-from read.graphs import build_indexes, commit, new_graph
+from read.graphs import build_indexes, commit, new_graph, replace_some
 from read.oracle import Oracle
 
 from omnigraph.errors import QueryError
@@ -398,8 +398,14 @@ counter = itertools.count()
 
 def _explore(folder: Path, records: list[dict[str, Any]], texts: list[str]) -> None:
     repository = new_graph(str(folder / f"g{next(counter)}"), SCHEMA)
-    view = commit(repository, records)
-    indexed = build_indexes(view) if records else view
+    half = len(records) // 2
+    commit(repository, records[:half])
+    replace_some(repository)
+    view = commit(repository, records[half:], first_number=half)
+    indexed = view
+    if records:
+        build_indexes(view)
+        indexed = replace_some(repository)
     tables = {key: view.table(key) for key in view.catalog.tables}
     data = {key: [] if table is None else table.read().to_pylist() for key, table in tables.items()}
     for text in texts:

@@ -7,13 +7,14 @@ A stored table version is stood for by the tuple of commits whose changes it hol
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
 from omnigraph.history import chain as chain_module
 from omnigraph.history.chain import position_of
 from omnigraph.history.plan import PublishPlan
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState, WriteKey
+from omnigraph.values.inline_rows import InlineChange, with_change
 
 Content = tuple[str, ...]
 
@@ -36,6 +37,8 @@ class Intent:
 @dataclass
 class Model:
     content: dict[int, Content] = field(default_factory=dict)
+    data: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """By version: the names of its data files. Of what a commit itself carried, the one of the write that folded it."""
     chains: dict[str, list[Entry]] = field(default_factory=dict)
     """Every entry that ever was in a branch's chain, by position, swept or not."""
     entry_ids: set[str] = field(default_factory=set)
@@ -74,16 +77,25 @@ class Model:
         """Stage one change of a table: a new stored version that holds what `before` held, and this commit's change."""
         version = len(self.content) + 1
         self.content[version] = (*self.of(before), commit_id)
+        folded = (f"fold-{version}",) if before is not None and before.inline else ()
+        self.data[version] = (*(self.data[before.version] if before else ()), *folded, commit_id)
         generation, rows = (before.generation, before.rows) if before else (0, 0)
         return TableState(path, version, generation + 1, rows + 1)
 
+    def with_rows_in_commit(self, before: TableState, commit_id: str) -> TableState:
+        """The same where the change stands in the commit itself, on top of the stored version."""
+        inline = with_change(before.inline, InlineChange(("id",), ((commit_id,),)))
+        return replace(before, generation=before.generation + 1, rows=before.rows + 1, inline=inline)
+
     def files_of(self, state: TableState) -> list[str]:
         """The manifest of a version and its data files, oldest change first."""
-        data = [f"{state.path}/data/{commit_id}.lance" for commit_id in self.content[state.version]]
+        data = [f"{state.path}/data/{name}.lance" for name in self.data[state.version]]
         return [f"{state.path}/_versions/d{state.version}.manifest", *data]
 
     def of(self, state: TableState | None) -> Content:
-        return () if state is None else self.content[state.version]
+        if state is None:
+            return ()
+        return (*self.content[state.version], *(id for change in state.inline for id in change.ids))
 
     # ------------------------------------------------------------ what happens to objects
 

@@ -42,6 +42,7 @@ def test_a_table_whose_files_are_gone_is_damaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.s3
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_store_that_refuses_leaves_nothing_visible(s3: object, tmp_path: Path) -> None:
     server: object = s3
     options = {**server.options, "client_max_retries": "0", "client_retry_timeout": "1"}  # type: ignore[attr-defined]

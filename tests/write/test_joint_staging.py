@@ -29,6 +29,9 @@ edge Leads: Chief -> Team @card(1..2)
 """
 
 
+pytestmark = pytest.mark.usefixtures("stores_every_commit")
+
+
 @pytest.fixture
 def graph(tmp_path: Path) -> og.Graph:
     return og.init(tmp_path / "graph", schema=SCHEMA, durability="process")

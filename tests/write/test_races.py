@@ -17,6 +17,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.testing.failpoints import Failpoint, FilePark, Park, arm, disarm_all
 from omnigraph.views import Repository
+from omnigraph.write.inlining import ENVIRONMENT
 
 CATALOG = compile_schema(SCHEMA)
 POINTS = (
@@ -27,6 +28,8 @@ POINTS = (
     Failpoint.PUBLISH_BEFORE_CREATE,
 )
 """Where the first writer stands with everything decided and nothing visible."""
+STAGED = (Failpoint.TABLE_STAGED_DATA, Failpoint.TABLE_STAGED_VERSION)
+"""Only reached by writes whose rows do not stand in their commits."""
 
 OK, KEY, MISMATCH, ENDPOINT = "ok", "key_conflict", "expected_version_mismatch", "endpoint_missing"
 
@@ -106,7 +109,11 @@ HOLDS = [
 
 
 @pytest.mark.parametrize(("first", "second", "expected", "point"), HOLDS, ids=[f"{a}-{b}-{p}" for a, b, _, p in HOLDS])
-def test_between_threads(first: str, second: str, expected: str, point: Failpoint) -> None:
+def test_between_threads(
+    first: str, second: str, expected: str, point: Failpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if point in STAGED:
+        monkeypatch.setenv(ENVIRONMENT, "0")
     graph = new_graph("memory://")
     # A handle of its own, as another process has: not the same queue for group commit.
     other = og.Graph(graph._repository)
@@ -140,10 +147,15 @@ PROCESS_CELLS = [
 
 
 @pytest.mark.parametrize(("first", "second"), PROCESS_CELLS, ids=[f"{a}-{b}" for a, b in PROCESS_CELLS])
-def test_between_processes(first: str, second: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bound", ["0", "1", "64"])
+def test_between_processes(
+    first: str, second: str, bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, bound)
     uri = str(tmp_path / "graph")
     graph = new_graph(uri)
-    point = POINTS[len(first + second) % len(POINTS)]
+    points = POINTS if bound == "0" else [point for point in POINTS if point not in STAGED]
+    point = points[len(first + second) % len(points)]
     child = Child(Path(__file__).with_name("racing.py"), uri, first, armed=f"{point}=park:{tmp_path}/park")
     park = FilePark(tmp_path / "park")
     try:

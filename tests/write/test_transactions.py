@@ -111,6 +111,7 @@ STOPS = [
 ]
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 @pytest.mark.parametrize("point", STOPS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_cancellation_leaves_no_trace_and_nobody_waits(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, TypeChanges, type_id_of
-from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
+from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changed_rows
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
@@ -95,11 +95,11 @@ def same_state(a: TableState | None, b: TableState | None) -> bool:
     """Whether two snapshots have the same rows in a table, as far as metadata tells. An absent table is an empty one."""
     if a is None or b is None:
         return (a.rows if a else 0) == (b.rows if b else 0) == 0
-    return (a.path, a.version) == (b.path, b.version)
+    return a.content == b.content
 
 
 def rows_in(view: View, entity: EntityType) -> TypeRows:
-    return TypeRows(entity, view.table(entity.table_key))
+    return TypeRows(entity, view.table_in_commits(entity.table_key))
 
 
 def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRows] | None:
@@ -111,8 +111,18 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
     if pair.after is None:
         assert pair.before is not None, "a pair has at least one side"
         return rows_in(before, pair.before), TypeRows(pair.before, None)
+    carried = None if old is None or new is None else _carried(before, after, old, new)
     earlier = TypeRows(pair.after, None) if pair.before is None else rows_in(before, pair.before)
-    return earlier, rows_in(after, pair.after)
+    return earlier, replace(rows_in(after, pair.after), carried=carried)
+
+
+def _carried(before: View, after: View, old: TableState, new: TableState) -> CarriedChange | None:
+    """What the commit itself carries, if that is all that it changed in a table: mutations alone make such states."""
+    commit = after.snapshot.commit
+    if not new.inline or commit.kind != "mutation" or commit.parents != (before.snapshot.commit.ref,):
+        return None
+    change = new.inline[-1]
+    return CarriedChange(change, old.rows + len(change.rows) - new.rows)
 
 
 def change_counts(
@@ -170,8 +180,10 @@ def really_changed(rows: pa.Table) -> pa.Table:
 
 def in_steps(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[pa.Table]:
     """Changed rows in pieces whose content fits memory."""
-    step = min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
-    for start in range(0, rows.num_rows, step):
+    step = (
+        rows.num_rows if rows.num_rows <= MIN_CHUNK_ROWS else min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
+    )
+    for start in range(0, rows.num_rows, max(step, 1)):
         yield rows.slice(start, step)
 
 

@@ -10,12 +10,15 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import project
 from omnigraph.tables import Layout, Table
 from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
+from omnigraph.values.inline_rows import Inline, InlineChange
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+MIN_CHUNK_ROWS = 256
 MAX_CHUNK_ROWS = 65_536
 CHUNK_BYTES = 64 * 1024 * 1024
 SCAN_FRACTION = 8
@@ -25,18 +28,34 @@ MAX_ADDRESSES = 4_096
 
 
 @dataclass(frozen=True)
+class CarriedChange:
+    """What a commit carries, and how many rows it replaces or removes."""
+
+    change: InlineChange
+    superseded: int
+
+
+@dataclass(frozen=True)
 class TypeRows:
     """A type's rows in one snapshot. `table` is None when no row was ever written. Can travel to a worker."""
 
     entity: EntityType
     table: Table | None
+    carried: CarriedChange | None = None
+    """These rows are those of the state that they are compared with, and this change, which their commit itself carries."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _stored, (self.entity, self.table and (self.table.path, self.table.dataset, self.table.layout))
+        table = self.table
+        return _stored, (
+            self.entity,
+            table and (table.path, table.stored.dataset, table.layout),
+            table and table.inline,
+        )
 
 
-def _stored(entity: EntityType, place: tuple[str, Any, Layout | None] | None) -> TypeRows:
-    return TypeRows(entity, place and Table(*place))
+def _stored(entity: EntityType, place: tuple[str, Any, Layout | None] | None, inline: Inline | None) -> TypeRows:
+    table = place and Table(*place)
+    return TypeRows(entity, ChangedTable.on(table, inline) if table and inline else table)
 
 
 def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None) -> pa.Table:
@@ -45,7 +64,7 @@ def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], colum
 
     found = list(_batches_at(table, addresses, columns))
     if not found:
-        return table.read(columns, "false", with_address=True)
+        return table.empty(columns, with_address=True)
     return pa.concat_tables(found)
 
 
@@ -57,11 +76,18 @@ def _batches_at(
     import pyarrow.compute as pc
 
     wanted = distinct(np.asarray(addresses, dtype=np.uint64))
+    if not len(wanted):
+        return
+    if wanted[0] >= np.uint64(INLINE_FRAGMENT << OFFSET_BITS):
+        yield table.take_addresses(wanted.tolist(), columns)
+        return
     fragment_rows = {fragment.id: fragment.rows for fragment in table.fragments}
     for fragment, places in runs(wanted >> np.uint64(OFFSET_BITS)):
         members = wanted[places]
         if len(members) == fragment_rows[fragment]:
             yield table.read(columns, fragments=[fragment], with_address=True)
+        elif fragment == INLINE_FRAGMENT:
+            yield table.take_addresses(members.tolist(), columns)
         elif _is_dense(members) or len(members) * SCAN_FRACTION >= fragment_rows[fragment]:
             value_set = pa.array(members)
             span = f"{ROW_ADDRESS} >= {members[0]} AND {ROW_ADDRESS} <= {members[-1]}"
@@ -84,7 +110,7 @@ def chunk_rows(*tables: Table | None) -> int:
     """How many rows of these tables fit a chunk of memory."""
     rows = sum(table.rows for table in tables if table is not None)
     size = sum(fragment.bytes for table in tables if table is not None for fragment in table.fragments)
-    return max(256, min(MAX_CHUNK_ROWS, CHUNK_BYTES * rows // max(size, 1)))
+    return max(MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, CHUNK_BYTES * rows // max(size, 1)))
 
 
 def typed_rows_at(stored: TypeRows, addresses: pa.ChunkedArray, wanted: EntityType) -> pa.Table:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.equality import differing
-from omnigraph.changes.stored_rows import TypeRows, chunk_rows, rows_at, typed_rows_at
+from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, rows_at, typed_rows_at
 from omnigraph.language.projection import wider_entity
 from omnigraph.tables import Fragment, Table
-from omnigraph.tables.shared_fragments import fragments_by_files, live_offsets
+from omnigraph.tables.changed_table import ChangedTable
+from omnigraph.tables.shared_fragments import fragments_by_files
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.workers import IN_PROCESS, Workers
 
@@ -29,10 +30,38 @@ IDS_PER_TASK = 1_048_576
 
 def changed_rows(before: TypeRows, after: TypeRows, workers: Workers = IN_PROCESS) -> pa.Table:
     """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
+    if after.carried is not None and isinstance(after.table, ChangedTable):
+        carried = _changed_in_commit(before, after.table, after.carried)
+        if carried is not None:
+            return with_ops(before, after, carried, workers)
     gone = unshared_rows(before, after, workers).rename_columns(["id", "before"])
     come = unshared_rows(after, before, workers).rename_columns(["id", "after"])
     joined = gone.join(come, "id", join_type="full outer").sort_by("id").combine_chunks()
     return with_ops(before, after, joined, workers)
+
+
+def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedChange) -> pa.Table | None:
+    """The rows of a commit that carries them, id, before and after: what it replaces or removes is looked up only if it has to
+    be in the stored version. None if that is not all of it: a state that was read as the one before another commit does not say
+    which ids went."""
+    import pyarrow as pa
+
+    change, old = carried.change, before.table
+    ids = [*change.ids, *change.removed]
+    held: dict[str, int | None] = {}
+    if isinstance(old, ChangedTable):
+        held = {id: old.place_of(id) for id in ids}
+    if old is not None and change.masked:
+        rows = old.lookup("id", [id for id in ids if held.get(id) is None], ["id"], with_address=True)
+        held |= dict(zip(rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True))
+    if sum(address is not None for address in held.values()) != carried.superseded:
+        return None
+    columns = {
+        "id": pa.array(ids, pa.utf8()),
+        "before": pa.array([held.get(id) for id in ids], pa.uint64()),
+        "after": pa.array([*after.newest_addresses(), *(None for _ in change.removed)], pa.uint64()),
+    }
+    return pa.table(columns).sort_by("id")
 
 
 def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: Workers = IN_PROCESS) -> pa.Table:
@@ -118,17 +147,18 @@ def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -
     """Addresses of rows that live in `fragment` and are deleted in its twin. Reads deletions only, no data."""
     import numpy as np
 
-    mine, theirs = live_offsets(table, fragment), live_offsets(other, twin)
-    offsets: np.ndarray[Any, Any] = np.setdiff1d(mine, theirs, assume_unique=True)
-    return offsets | np.uint64(fragment.id << OFFSET_BITS)
+    mine, theirs = table.deleted_offsets(fragment), other.deleted_offsets(twin)
+    offsets = np.setdiff1d(theirs, mine, assume_unique=True).astype(np.uint64)
+    addresses: np.ndarray[Any, Any] = offsets | np.uint64(fragment.id << OFFSET_BITS)
+    return addresses
 
 
 def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: Workers) -> pa.Array:
     """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ."""
     import pyarrow as pa
 
-    step = chunk_rows(before.table, after.table)
-    tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, step)]
+    step = both.num_rows if both.num_rows <= MIN_CHUNK_ROWS else chunk_rows(before.table, after.table)
+    tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, max(step, 1))]
     found = workers.map("compare rows", _differing, tasks)
     return pa.concat_arrays([pa.array([], pa.utf8()), *found])
 

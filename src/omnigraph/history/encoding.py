@@ -7,9 +7,10 @@ next `seq`, the next `position`, that record as the parent. So most records of a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from omnigraph.features import FENCES
+from omnigraph.features import FENCES, INLINE_ROWS
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.values import (
     Ancestry,
@@ -27,17 +28,25 @@ from omnigraph.history.values import (
     incarnation_start,
     others,
 )
+from omnigraph.values.inline_rows import inline_from_json, inline_to_json, with_change
 
 _RECORD = frozenset(
     {"id", "incarnation", "seq", "position", "parent", "merged", "kind", "at", "actor", "message", "once"}
 )
+_CHANGED_TABLE = frozenset({"generation", "rows", "change"})
 _SEGMENT = frozenset({"id", "level", "seqs", "ids", "times"})
 _KEY_OBJECT = frozenset({"id", "seq", "at"})
 USUAL_KIND = "mutation"
 
 
 def encode_entry(entry: Entry) -> bytes:
-    return seal(entry_to_json(entry), (FENCES,) if entry.is_fence else ())
+    return seal(entry_to_json(entry), _features(entry))
+
+
+def _features(entry: Entry) -> list[str]:
+    states = [*entry.before.tables.values(), *(state for step in entry.steps for state in step.tables.values())]
+    has_inline = any(state is not None and state.inline for state in states)
+    return [*([FENCES] if entry.is_fence else []), *([INLINE_ROWS] if has_inline else [])]
 
 
 def decode_entry(data: bytes, key: str, affected: str | None = None) -> Entry:
@@ -86,14 +95,36 @@ def decode_records(data: bytes, key: str, affected: str | None = None) -> list[C
 def _steps(entry: Entry) -> list[dict[str, Any]]:
     values = []
     before, schema = entry.before.commit.ref, entry.before.schema
+    tables: dict[str, TableState | None] = dict(entry.before.tables)
     for step in entry.steps:
         value: dict[str, Any] = {"commit": _record(step.commit, before)}
         if step.schema != schema:
             value["schema"] = step.schema
-        value["tables"] = {key: state and state.to_json() for key, state in sorted(step.tables.items())}
+        is_mutation = step.commit.kind == "mutation"
+        value["tables"] = {
+            key: _moved(tables.get(key), state, is_mutation) for key, state in sorted(step.tables.items())
+        }
         values.append(value)
         before, schema = step.commit.ref, step.schema
+        tables.update(step.tables)
     return values
+
+
+def _moved(before: TableState | None, state: TableState | None, is_mutation: bool) -> dict[str, Any] | None:
+    """The state of a table after a step; only what the step adds, if the table still stands on the same version. Which ids went
+    is said by the mutation that removed them."""
+    if state is None:
+        return None
+    is_told = bool(state.inline) and (is_mutation or not state.inline[-1].removed)
+    if before is None or not is_told or not _is_next(before, state):
+        return state.to_json(with_removed=is_mutation)
+    (change,) = inline_to_json(state.inline[-1:])
+    return {"generation": state.generation, "rows": state.rows, "change": change, **state.extra}
+
+
+def _is_next(before: TableState, state: TableState) -> bool:
+    is_same_version = (before.path, before.version, before.digest) == (state.path, state.version, state.digest)
+    return is_same_version and with_change(before.inline, state.inline[-1]) == state.inline
 
 
 def _records(commits: Iterable[Commit]) -> list[dict[str, Any]]:
@@ -167,12 +198,31 @@ def entry_from_json(value: Mapping[str, Any]) -> Entry:
 
 def _commit_steps(values: Iterable[Mapping[str, Any]], before: Snapshot) -> Iterable[CommitStep]:
     ref, schema = before.commit.ref, before.schema
+    known: dict[str, TableState | None] = dict(before.tables)
     for value in values:
-        tables = {key: state and TableState.from_json(state) for key, state in value["tables"].items()}
+        tables = {key: _table_state(known.get(key), state) for key, state in value["tables"].items()}
+        known.update(tables)
         schema = value.get("schema", schema)
         step = CommitStep(_commit(value["commit"], ref), schema, tables)
         ref = step.commit.ref
         yield step
+
+
+def _table_state(before: TableState | None, value: Mapping[str, Any] | None) -> TableState | None:
+    if value is None:
+        return None
+    if "change" not in value:
+        return TableState.from_json(value)
+    if before is None:
+        raise ValueError("a change of a table that is not there")
+    (change,) = inline_from_json([value["change"]])
+    return replace(
+        before,
+        generation=value["generation"],
+        rows=value["rows"],
+        inline=with_change(before.inline, change),
+        extra=others(value, _CHANGED_TABLE),
+    )
 
 
 def _commits(values: Iterable[Mapping[str, Any]]) -> list[Commit]:

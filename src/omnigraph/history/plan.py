@@ -104,6 +104,13 @@ class PublishPlan:
         read = {key: self.read_states.get(key) for key in self.reads}
         return read | {change.key: change.base for change in self.changes}
 
+    @property
+    def has_inline_rows(self) -> bool:
+        """Whether a state that the plan names has rows in commits."""
+        states = [*self.bases().values(), *(change.state for change in self.changes)]
+        states += [] if self.opening is None else self.opening.before.tables.values()
+        return any(state is not None and state.inline for state in states)
+
     def on(self, snapshot: Snapshot) -> PublishPlan:
         """The plan as one that was made, and checked, on this snapshot."""
         states = {key: snapshot.table(key) for key in self.reads}

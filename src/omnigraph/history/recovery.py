@@ -12,7 +12,7 @@ from typing import Any
 
 from omnigraph.errors import NotFound, ObjectMissing, OmnigraphError, StorageError
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.features import PROVISIONAL_PLANS, WRITE_KEYS
+from omnigraph.features import INLINE_ROWS, PROVISIONAL_PLANS, WRITE_KEYS
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.plan import PublishPlan
 from omnigraph.storage import Store
@@ -46,7 +46,10 @@ class Recovery:
             "prepared_at": prepared.prepared_at,
             "receipt": dict(prepared.receipt),
         }
-        features = () if prepared.plan.once is None else (WRITE_KEYS,)
+        features = [
+            *([] if prepared.plan.once is None else [WRITE_KEYS]),
+            *([INLINE_ROWS] if prepared.plan.has_inline_rows else []),
+        ]
         self.store.put(key, seal({**value, "provisional": True}, (*features, PROVISIONAL_PLANS)))
         reach(Failpoint.RECOVERY_PLAN_PROVISIONAL)
         try:

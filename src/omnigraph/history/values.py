@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from omnigraph.history.times import from_microseconds
+from omnigraph.values.inline_rows import Inline, inline_from_json, inline_to_json, masked_count, row_count
 
 CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize", "repair", "revert", "reset"]
 
@@ -43,7 +44,8 @@ def incarnation_start(incarnation: str) -> tuple[str, int]:
 class TableState:
     """One table as a snapshot sees it: `version` is the stored version, `generation` the small number shown to users.
 
-    `digest` is that of the version's manifest, where it is known.
+    `digest` is that of the version's manifest, where it is known. `inline` is what small commits changed since that version
+    was stored; `rows` counts what a reader sees of both.
     """
 
     path: str
@@ -51,10 +53,22 @@ class TableState:
     generation: int
     rows: int
     digest: str | None = None
+    inline: Inline = field(default=(), repr=False)
     extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
-    def to_json(self) -> dict[str, Any]:
-        """The version is text: JSON readers of other languages do not keep 64 bits of a number."""
+    @property
+    def stored_rows(self) -> int:
+        """How many rows the stored version has by itself."""
+        return self.rows - row_count(self.inline) + masked_count(self.inline)
+
+    @property
+    def content(self) -> tuple[str, int, Inline]:
+        """Equal for two states that have the same rows, stored alike."""
+        return self.path, self.version, self.inline
+
+    def to_json(self, *, with_removed: bool = False) -> dict[str, Any]:
+        """The version is text: JSON readers of other languages do not keep 64 bits of a number. `with_removed`: with the
+        ids that its last change removed."""
         value = {
             "path": self.path,
             "version": str(self.version),
@@ -63,15 +77,24 @@ class TableState:
         }
         if self.digest is not None:
             value["digest"] = self.digest
+        if self.inline:
+            value["inline"] = inline_to_json(self.inline, removed=with_removed)
         return {**value, **self.extra}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableState:
-        extra = others(value, _TABLE_STATE)
-        return cls(value["path"], int(value["version"]), value["generation"], value["rows"], value.get("digest"), extra)
+        return cls(
+            value["path"],
+            int(value["version"]),
+            value["generation"],
+            value["rows"],
+            value.get("digest"),
+            inline_from_json(value.get("inline", ())),
+            others(value, _TABLE_STATE),
+        )
 
 
-_TABLE_STATE = frozenset({"path", "version", "generation", "rows", "digest"})
+_TABLE_STATE = frozenset({"path", "version", "generation", "rows", "digest", "inline"})
 
 
 @dataclass(frozen=True)
@@ -188,6 +211,14 @@ class CommitStep:
     commit: Commit
     schema: str
     tables: Mapping[str, TableState | None]
+
+    @property
+    def removed_ids(self) -> frozenset[str]:
+        """Of rows that went, where the step says so: a small mutation alone does."""
+        if self.commit.kind != "mutation":
+            return frozenset()
+        changes = [state.inline[-1] for state in self.tables.values() if state is not None and state.inline]
+        return frozenset(id for change in changes for id in change.removed)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.maintenance.indexes import index_specs, why_pending
 from omnigraph.tables import Table
 from omnigraph.tables.indexes import coverage
-from omnigraph.tables.staging import stored_rows
+from omnigraph.tables.staging import deleted_rows
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def shape_of(entity: EntityType, table: Table) -> TableShape:
     return TableShape(
         rows=table.rows,
         fragments=len(table.fragments),
-        deleted_rows=sum(stored_rows(table).values()) - table.rows,
+        deleted_rows=deleted_rows(table),
         bytes=sum(fragment.bytes for fragment in table.fragments),
         indexes=len(states),
         pending=tuple(pending),

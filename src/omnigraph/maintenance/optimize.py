@@ -2,7 +2,7 @@
 
 The work is done on the head as it is at the start. Whatever is written meanwhile, it is put on the newest head then, in a time
 that depends on what moved and not on the size of the tables: rows that others deleted are deleted from the new fragments,
-fragments that others added stay beside them. So it lands beside writers that never stop.
+fragments that others added stay beside them, and what stands in commits stays there. So it lands beside writers that never stop.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import Any
 from omnigraph.errors import Contention, ExpectedVersionMismatch
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
-from omnigraph.language.catalog import EdgeType
+from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.maintenance.adjacency import refresh_adjacency
 from omnigraph.maintenance.health import TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.compaction import MAX_DELETED_SHARE, Group, plan_rewrite, rewritten
 from omnigraph.tables.indexes import SegmentPlan, plan_segments, unneeded_segments
+from omnigraph.tables.inline_rebase import InlineRebase
 from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.place import TablePlace
+from omnigraph.values.inline_rows import Inline, masked_count, row_count, row_texts
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
@@ -72,19 +74,22 @@ class _Work:
     key: str
     table: Table
     cluster_by: str | None
+    rewrites: bool
     groups: tuple[Group, ...]
     segments: tuple[SegmentPlan, ...]
     """Indexes to complete; those of the fragments to be rewritten are planned when they are written."""
     unneeded: frozenset[str]
     """Segments of indexes, by UUID, that can go; more of them once the fragments are written."""
     purge: bool
+    inline: int
+    """Rows that stand in commits, or are masked there, and are to be stored."""
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.groups or self.segments or self.unneeded)
+        return bool(self.groups or self.segments or self.unneeded or self.inline)
 
     def actions(self) -> tuple[str, ...]:
-        done = []
+        done = [f"store {self.inline} changes of recent commits"] if self.inline else []
         fragments = sum(len(group.fragments) for group in self.groups)
         if fragments:
             counts = {
@@ -133,7 +138,7 @@ def maintain(
     """One commit, or none when nothing was to do. Started again from the new head when the schema changes meanwhile.
 
     With `purge` no file of the new state holds a deleted row: fragments that lost any are written again, and so are the
-    indexes over them.
+    indexes over them. An entry that carries rows which are gone is followed by another one.
     """
     check_attribution(actor)
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -141,9 +146,10 @@ def maintain(
         entry, view = repository.head(branch)
         planned = [_planned(view, key, rewrite, purge) for key in view.catalog.tables if view.table(key) is not None]
         needed = [work for work in planned if work.is_needed]
-        if not dry_run and not needed:
+        is_needed = bool(needed) or (purge and _holds_gone_rows(entry))
+        if not dry_run and not is_needed:
             refresh_adjacency(repository, view)
-        if dry_run or not needed:
+        if dry_run or not is_needed:
             return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
         try:
             with repository.history.leases.hold(view.snapshot.commit.ref):
@@ -158,6 +164,15 @@ def maintain(
         refresh_adjacency(repository, after)
         return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key)) for work in planned))
     return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
+
+
+def _holds_gone_rows(entry: Entry) -> bool:
+    """Whether the object of an entry carries rows, or ids, that its newest commit does not have."""
+    live = {(key, row) for key, state in entry.head.tables.items() for row in row_texts(state.inline).items()}
+    states = [*entry.before.tables.items(), *(each for step in entry.steps for each in step.tables.items())]
+    if any(step.removed_ids for step in entry.steps):
+        return True
+    return any((key, row) not in live for key, state in states if state for row in row_texts(state.inline).items())
 
 
 def _done_and_published(
@@ -198,14 +213,19 @@ def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Comm
 def _planned(view: View, key: str, rewrite: bool, purge: bool) -> _Work:
     table = view.table(key)
     assert table is not None, "it is stored"
-    entity = view.entity(key)
+    return _planned_for(view.entity(key), table, rewrite, purge)
+
+
+def _planned_for(entity: EntityType, whole: Table, rewrite: bool, purge: bool) -> _Work:
+    key, table = entity.table_key, whole.stored
     cluster_by = "src" if isinstance(entity, EdgeType) else None
     share = 0.0 if purge else MAX_DELETED_SHARE
     groups = plan_rewrite(table, cluster_by, max_deleted_share=share) if rewrite else []
     specs = index_specs(entity)
     segments = plan_segments(table, specs, purge=purge)
     unneeded = unneeded_segments(table, specs, purge=purge) if rewrite else frozenset()
-    return _Work(key, table, cluster_by, tuple(groups), tuple(segments), unneeded, purge)
+    inline = row_count(whole.inline) + masked_count(whole.inline)
+    return _Work(key, whole, cluster_by, rewrite, tuple(groups), tuple(segments), unneeded, purge, inline)
 
 
 def _report(view: View, work: _Work, after: Table | None) -> TableReport:
@@ -240,18 +260,22 @@ def _build_segment(task: _SegmentTask) -> Any:
 
 def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _Done:
     """Groups of fragments and index segments, each a task; in this process when the table is small."""
-    tables, table = repository.tables, work.table
+    tables = repository.tables
+    table, settled = tables.settle(work.table)
+    if settled is not None:
+        again = _planned_for(view.entity(work.key), table, work.rewrites, work.purge)
+        work = replace(again, table=work.table, inline=work.inline)
     at_hand = IN_PROCESS if table.rows < IN_PROCESS_ROWS else workers
     made: Rewrite | None = None
     staged: Staged | None = None
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = settled.files if settled else ()
     if work.groups:
         place = TablePlace.of(tables, table)
         tasks = [_GroupTask(place, group.fragments, work.cluster_by) for group in work.groups]
         written = at_hand.map("compact", _write_group, tasks)
         made = rewritten(table, work.groups, written, work.cluster_by)
         staged = tables.stage_rewrite(made)
-        files = staged.files
+        files = (*files, *staged.files)
         table = tables.open(staged.path, staged.version, layout=table.layout)
     reach(Failpoint.OPTIMIZE_AFTER_REWRITE)
     specs = index_specs(view.entity(work.key))
@@ -260,7 +284,7 @@ def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _D
     built = _built(repository, table, plans, at_hand)
     indexed = tables.stage_segments(table, plans, built, unneeded) if plans or unneeded else None
     reach(Failpoint.OPTIMIZE_AFTER_INDEXES)
-    version = indexed or staged
+    version = indexed or staged or settled
     assert version is not None, "there was work to do"
     files = (*files, *(indexed.files if indexed else ()))
     lost = None if made is None else tables.lost_rows(made, version)
@@ -282,37 +306,57 @@ class _NothingLeftError(Exception):
 
 
 class _Rebase:
-    """Puts the work on the snapshot that is the newest now; called once for each lost race."""
+    """Puts the work on the snapshot that is the newest now; called once for each lost race. Rows that stand in commits since stay
+    there, on top of what was made: so beside small commits an attempt writes no file."""
 
     def __init__(self, repository: Repository, done: dict[str, _Done]) -> None:
         self._repository = repository
         self._done = done
-        self._attempts = 0
+        self._placed = {
+            (each.work.key, each.work.table.version): _Placed.on_base(repository, each) for each in done.values()
+        }
+        """By table and stored version: the work on top of it."""
+        self._stagings = 0
 
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
-        self._attempts += 1
         view = self._repository.view(snapshot)
         known = {change.key: change for change in plan.changes}
         changes: list[TableChange] = []
-        unsynced: list[str] = []
         for key, done in self._done.items():
-            change = known.get(key)
-            if change is not None and change.base == snapshot.table(key):
+            change, state = known.get(key), snapshot.table(key)
+            if change is not None and change.base == state:
                 changes.append(change)
                 continue
-            staged = self._put_on(view, done)
-            if staged:
-                changes.append(_change(key, snapshot.table(key), staged[-1]))
-                unsynced += self._repository.tables.unsynced(staged)
+            if state is None or state.path != done.built_on.path:
+                continue
+            if (carried := self._carried(view, done, state)) is not None:
+                changes.append(_change(key, state, *carried))
         if not changes:
             raise _NothingLeftError
-        return replace(plan, changes=tuple(changes), unsynced=(*plan.unsynced, *unsynced))
+        return replace(plan, changes=tuple(changes))
 
-    def _put_on(self, view: View, done: _Done) -> list[Staged]:
-        """The versions made on top of the table as it is now, each on the one before it; [] when nothing fits any more."""
-        tables, head = self._repository.tables, view.table(done.work.key)
-        if head is None or head.path != done.built_on.path:
-            return []
+    def _carried(self, view: View, done: _Done, state: TableState) -> tuple[Staged, Inline] | None:
+        """The work on the version that a table has now, and what stands in commits on top of it; None when nothing fits any
+        more."""
+        place = (done.work.key, state.version)
+        if (placed := self._placed.get(place)) is not None:
+            inline = placed.rebase.moved(state.inline)
+            if inline is not None:
+                return placed.version, inline
+        placed = self._put_on(view, done)
+        if placed is None:
+            return None
+        self._placed[place] = placed
+        inline = placed.rebase.moved(state.inline)
+        assert inline is not None, "nothing was absorbed"
+        return placed.version, inline
+
+    def _put_on(self, view: View, done: _Done) -> _Placed | None:
+        """The versions made on top of the one that the table has now, each on the one before it; None when nothing fits any more."""
+        table = view.table(done.work.key)
+        assert table is not None, "it has a state"
+        tables, head = self._repository.tables, table.stored
+        self._stagings += 1
         staged: list[Staged] = []
         if done.rewrite is not None and done.lost is not None:
             placed = tables.stage_rewrite_on(head, done.rewrite, done.lost)
@@ -323,9 +367,13 @@ class _Rebase:
         if indexed is not None:
             staged.append(indexed)
             head = tables.open(indexed.path, indexed.version, layout=head.layout)
-        if self._attempts <= INDEXED_REBASES and (arrived := self._index_arrivals(view, done.work.key, head)):
+        if self._stagings <= INDEXED_REBASES and (arrived := self._index_arrivals(view, done.work.key, head)):
             staged.append(arrived)
-        return staged
+        if not staged:
+            return None
+        after = tables.open(head.path, staged[-1].version, layout=head.layout)
+        tables.sync(staged)
+        return _Placed(staged[-1], InlineRebase(table.stored, after))
 
     def _index_arrivals(self, view: View, key: str, head: Table) -> Staged | None:
         """Indexes for the few rows that came since; many of them are left for the next time."""
@@ -337,7 +385,23 @@ class _Rebase:
         return tables.stage_segments(head, plans, tables.build_segments(head, plans))
 
 
-def _change(key: str, before: TableState | None, staged: Staged) -> TableChange:
+@dataclass(frozen=True)
+class _Placed:
+    """The work on top of a stored version, and how changes that stand in commits on top of that go on top of this."""
+
+    version: Staged
+    rebase: InlineRebase
+
+    @classmethod
+    def on_base(cls, repository: Repository, done: _Done) -> _Placed:
+        table, version = done.work.table, done.version
+        after = repository.tables.open(version.path, version.version, layout=table.layout)
+        return cls(version, InlineRebase(table.stored, after, table.inline))
+
+
+def _change(key: str, before: TableState | None, staged: Staged, inline: Inline = ()) -> TableChange:
     assert before is not None, "a table that is maintained has a state"
-    after = TableState(before.path, staged.version, before.generation + 1, staged.rows, staged.digest)
+    rows = staged.rows + row_count(inline) - masked_count(inline)
+    assert rows == before.rows, "maintenance changes no row"
+    after = TableState(before.path, staged.version, before.generation + 1, rows, staged.digest, inline)
     return TableChange(key, "rewrite", before, after)

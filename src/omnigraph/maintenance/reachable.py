@@ -75,6 +75,7 @@ class Reachable:
     objects: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     states: dict[TableState, TableFiles] = field(default_factory=dict)
+    _versions: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
 
     def add_entries(self, entries: Iterable[Entry]) -> None:
         """Entries with the states of their commits."""
@@ -94,12 +95,16 @@ class Reachable:
 
     def add_states(self, states: Iterable[TableState]) -> None:
         new = [state for state in set(states) if state not in self.states]
-        if not new:
-            return
-        for state, files in zip(new, side_by_side(self.files_of, new, self.threads), strict=True):
-            self.states[state] = files
+        unread = {(state.path, state.version): state for state in new}
+        unread = {version: state for version, state in unread.items() if version not in self._versions}
+        for version, files in zip(
+            unread, side_by_side(self.files_of, list(unread.values()), self.threads), strict=True
+        ):
+            self._versions[version] = files
             self.objects.update(files.keys)
             self.folders.update(files.indexes)
+        for state in new:
+            self.states[state] = self._versions[state.path, state.version]
 
     def needs(self, key: str) -> bool:
         return key in self.objects or (index_folder(key) or "") in self.folders

@@ -16,7 +16,7 @@ from omnigraph.maintenance.reachable import entry_snapshots, index_folder
 from omnigraph.maintenance.retained import Policy
 from omnigraph.storage import ObjectInfo, Store
 from omnigraph.tables import TableFiles
-from omnigraph.tables.staging import stored_rows
+from omnigraph.tables.staging import deleted_rows
 from omnigraph.views import Repository, View, table_path
 from omnigraph.workers import IN_PROCESS, Workers
 
@@ -255,7 +255,7 @@ def _type_storage(view: View, key: str, survey: Survey, bytes_in: Mapping[str, M
         key,
         view.rows(key),
         0 if table is None else len(table.fragments),
-        0 if table is None else sum(stored_rows(table).values()) - table.rows,
+        0 if table is None else deleted_rows(table),
         live_bytes,
         history_bytes,
         adjacency_bytes,

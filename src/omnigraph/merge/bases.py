@@ -66,7 +66,7 @@ class Differences:
 
 def _place(view: View, state: TableState | None) -> tuple[object, ...]:
     """What the rows of a type in a snapshot depend on."""
-    return (view.snapshot.schema, state and (state.path, state.version))
+    return (view.snapshot.schema, state and state.content)
 
 
 def _reversed(rows: pa.Table) -> pa.Table:

@@ -505,7 +505,7 @@ def table_changes(target: View, schema: MergedSchema, after: Mapping[str, TableS
     changes = [TableChange(key, "merge", before[key], None) for key in before.keys() - after.keys()]
     for key, state in after.items():
         old = renamed.get(key)
-        is_same = old is not None and (old.path, old.version) == (state.path, state.version)
+        is_same = old is not None and old.content == state.content
         generation = (old.generation if old else 0) + (0 if is_same else 1)
         new = replace(state, generation=generation)
         if before.get(key) != new:

@@ -54,7 +54,8 @@ def _adoptable(current: Table, merge: TypeMerge) -> tuple[dict[Fragment, np.ndar
     for fragment in incoming.fragments:
         mine = owners == np.uint64(fragment.id)
         count = int(mine.sum())
-        if count and fragment.files not in known and count * ADOPT_FRACTION >= whole[fragment.id]:
+        is_stored = fragment.id in whole
+        if count and is_stored and fragment.files not in known and count * ADOPT_FRACTION >= whole[fragment.id]:
             taken[fragment] = merge.puts[mine] & np.uint64((1 << OFFSET_BITS) - 1)
             left &= ~mine
     return taken, merge.puts[left]

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from omnigraph.embedding import Filling
+from omnigraph.history import TableState
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.storage import Store, open_store
 from omnigraph.tables import Layout, Table, Tables
+from omnigraph.values.inline_rows import Inline
 from omnigraph.views import Repository, View, encode_catalog
 
 
@@ -39,7 +41,7 @@ class Address:
         return Repository.open(self.root, dict(self.options) or None)
 
     def open(self, place: TableVersion) -> Table:
-        return self.tables.open(place.path, place.version, layout=place.layout)
+        return self.tables.open(place.path, place.version, layout=place.layout, inline=place.inline)
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,16 @@ class TableVersion:
     version: int
     layout: Layout | None = None
     """What a reader sees of it; None: the columns as they are stored."""
+    inline: Inline = ()
+    """What commits changed on top of the version."""
 
     @classmethod
     def of(cls, table: Table) -> TableVersion:
-        return cls(table.path, table.version, table.layout)
+        return cls(table.path, table.version, table.layout, table.inline)
+
+    @classmethod
+    def of_state(cls, state: TableState, layout: Layout) -> TableVersion:
+        return cls(state.path, state.version, layout, state.inline)
 
 
 NO_VERSION = 0
@@ -90,8 +98,10 @@ def table_versions_of(view: View) -> TableVersions:
     versions = {}
     for key in view.catalog.tables:
         state = view.state(key)
-        version = NO_VERSION if state is None else state.version
-        versions[key] = TableVersion(view.path(key), version, view.layout(key))
+        layout = view.layout(key)
+        versions[key] = (
+            TableVersion(view.path(key), NO_VERSION, layout) if state is None else TableVersion.of_state(state, layout)
+        )
     return versions
 
 

@@ -75,6 +75,8 @@ def blob(view: View, type_name: str, entity_id: str, property_name: str) -> Blob
     content = rows.column(0)[0].as_buffer()
     if content is None:
         raise NotFound(f"{entity.name} '{entity_id}' has no {property_name}")
-    named = "\0".join([table.path, str(table.version), entity_id, property_name])
+    named = "\0".join(
+        [table.path, str(table.version), *([table.digest] if table.inline else []), entity_id, property_name]
+    )
     etag = hashlib.sha256(named.encode()).digest()[:ETAG_BYTES].hex()
     return Blob(content.size, etag, view.snapshot.commit, content)

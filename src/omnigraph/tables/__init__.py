@@ -6,6 +6,7 @@ The only package that imports Lance. A table's own latest version stays empty fo
 from omnigraph.tables.files import TableFiles
 from omnigraph.tables.filters import column, equals, in_list, literal
 from omnigraph.tables.indexes import IndexCoverage, IndexSpec
+from omnigraph.tables.inline import inline_change
 from omnigraph.tables.layout import Layout
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.store import Tables
@@ -23,5 +24,6 @@ __all__ = [
     "column",
     "equals",
     "in_list",
+    "inline_change",
     "literal",
 ]

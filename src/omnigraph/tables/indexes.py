@@ -62,7 +62,7 @@ class IndexCoverage:
 
 def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverage]:
     """The state of each wanted index, by name. A column that is not stored as one has none: it is scanned."""
-    described = {entry.name: entry for entry in table.dataset.describe_indices()}
+    described = {entry.name: entry for entry in table.stored.dataset.describe_indices()}
     rows = {fragment.id: fragment.rows for fragment in table.fragments}
     result = {}
     for spec in specs:

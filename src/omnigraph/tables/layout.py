@@ -216,8 +216,10 @@ class ColumnMap:
         present = self._present(name)
         if sql_type is None:
             # No value of such a column is ever compared: only whether there is one.
+            if len(present) == 1:
+                return filters.column(present[0][0])
             known = " OR ".join(f"{filters.column(stored)} IS NOT NULL" for stored, _ in present) or "false"
-            return filters.column(present[0][0]) if len(present) == 1 else f"(CASE WHEN {known} THEN true END)"
+            return f"nullif({known}, false)"
         values = [
             filters.column(stored) if type == column.type else f"CAST({filters.column(stored)} AS {sql_type})"
             for stored, type in present

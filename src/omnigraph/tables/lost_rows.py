@@ -100,11 +100,12 @@ class LostRows:
 
         if twin is not None and twin.deletions == fragment.deletions:
             return np.array([], dtype=np.uint64)
-        before = live_offsets(self._base, fragment)
-        now = np.array([], dtype=np.uint64) if twin is None else live_offsets(head, twin)
-        if len(np.setdiff1d(now, before, assume_unique=True)):
+        if twin is None:
+            return live_offsets(self._base, fragment) | np.uint64(fragment.id << OFFSET_BITS)
+        before, now = self._base.deleted_offsets(fragment), head.deleted_offsets(twin)
+        if len(np.setdiff1d(before, now, assume_unique=True)):
             return None
-        offsets: Addresses = np.setdiff1d(before, now, assume_unique=True).astype(np.uint64)
+        offsets: Addresses = np.setdiff1d(now, before, assume_unique=True).astype(np.uint64)
         return offsets | np.uint64(fragment.id << OFFSET_BITS)
 
     def _locate(self, group: RewrittenGroup, addresses: list[int]) -> None:

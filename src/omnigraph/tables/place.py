@@ -8,33 +8,35 @@ from typing import Any
 from omnigraph.tables.layout import Layout
 from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Table
+from omnigraph.values.inline_rows import Inline
 
 
 class TablePlace:
     """In this process the tables that are open here; in another one they are opened again, once."""
 
-    def __init__(self, tables: Tables, path: str, version: int, layout: Layout | None) -> None:
+    def __init__(self, tables: Tables, path: str, version: int, layout: Layout | None, inline: Inline = ()) -> None:
         self.tables = tables
         self.path = path
         self.version = version
         self.layout = layout
+        self.inline = inline
 
     @classmethod
     def of(cls, tables: Tables, table: Table) -> TablePlace:
-        return cls(tables, table.path, table.version, table.layout)
+        return cls(tables, table.path, table.version, table.layout, table.inline)
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = tuple(sorted(self.tables.options.items()))
-        return _reopened, (self.tables.root, options, self.path, self.version, self.layout)
+        return _reopened, (self.tables.root, options, self.path, self.version, self.layout, self.inline)
 
     def open(self) -> Table:
-        return self.tables.open(self.path, self.version, layout=self.layout)
+        return self.tables.open(self.path, self.version, layout=self.layout, inline=self.inline)
 
 
 def _reopened(
-    root: str, options: tuple[tuple[str, str], ...], path: str, version: int, layout: Layout | None
+    root: str, options: tuple[tuple[str, str], ...], path: str, version: int, layout: Layout | None, inline: Inline
 ) -> TablePlace:
-    return TablePlace(_tables(root, options), path, version, layout)
+    return TablePlace(_tables(root, options), path, version, layout, inline)
 
 
 @lru_cache(maxsize=4)

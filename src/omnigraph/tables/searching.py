@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.table import ROW_ID, Table
+from omnigraph.tables.table import ROW_ADDRESS, ROW_ID, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,27 @@ def find_text(
 
     The index's words are pieces of ours, so a row found may lack a word as a whole; none that has it is missing.
     """
+    import pyarrow as pa
+
+    if not isinstance(table, ChangedTable):
+        return _text_hits(table, column, words, columns, every, filter, limit)
+    hits = _text_hits(table.stored, column, words, columns, every, filter, limit + len(table.masked), masks=True)
+    seen = table.unmasked(hits).drop_columns([ROW_ADDRESS])
+    # The few rows in memory are searched by nobody: each may have the words.
+    return pa.concat_tables([seen, table.all_hits(columns, filter).cast(seen.schema)]).slice(0, limit)
+
+
+def _text_hits(
+    table: Table,
+    column: str,
+    words: Sequence[str],
+    columns: Sequence[str],
+    every: bool,
+    filter: str | None,
+    limit: int,
+    *,
+    masks: bool = False,
+) -> pa.Table:
     from lance.query import FullTextOperator, MatchQuery
 
     operator = FullTextOperator.AND if every else FullTextOperator.OR
@@ -45,9 +67,10 @@ def find_text(
             prefilter=True,
             limit=limit,
             with_row_id=True,
+            with_row_address=masks,
             disable_scoring_autoprojection=True,
         ).to_table()
-    return _seen(table, hits, columns, [ROW_ID])
+    return _seen(table, hits, columns, [ROW_ID, *([ROW_ADDRESS] if masks else [])])
 
 
 def find_nearest(
@@ -61,6 +84,30 @@ def find_nearest(
     limit: int,
 ) -> pa.Table:
     """About the `limit` nearest rows among those the filter keeps, nearest first, with row ids and `_distance`."""
+    import pyarrow as pa
+
+    if not isinstance(table, ChangedTable):
+        return _nearest_hits(table, column, query, columns, metric, filter, limit)
+    wider = limit + len(table.masked)
+    hits = _nearest_hits(table.stored, column, query, columns, metric, filter, wider, masks=True)
+    seen = table.unmasked(hits).drop_columns([ROW_ADDRESS])
+    if table.has_values(column):
+        own = _nearest_hits(table.searchable, column, query, columns, metric, filter, limit)
+        seen = pa.concat_tables([seen, table.placed(own).cast(seen.schema)]).sort_by(DISTANCE)
+    return seen.slice(0, limit)
+
+
+def _nearest_hits(
+    table: Table,
+    column: str,
+    query: Sequence[float],
+    columns: Sequence[str],
+    metric: str,
+    filter: str | None,
+    limit: int,
+    *,
+    masks: bool = False,
+) -> pa.Table:
     import pyarrow as pa
 
     probed = max(MIN_PROBED, table.rows // PARTITION_ROWS // PROBED_SHARE)
@@ -78,8 +125,9 @@ def find_nearest(
             filter=table.stored_filter(filter),
             prefilter=True,
             with_row_id=True,
+            with_row_address=masks,
         ).to_table()
-    return _seen(table, hits, columns, [DISTANCE, ROW_ID])
+    return _seen(table, hits, columns, [DISTANCE, ROW_ID, *([ROW_ADDRESS] if masks else [])])
 
 
 def _read(table: Table, columns: Sequence[str]) -> list[str]:

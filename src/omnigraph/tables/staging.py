@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.tables import folding, growing, indexes
 from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
 from omnigraph.tables.table import OFFSET_BITS, Fragment, Table
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 ROWS_PER_FRAGMENT = 1_048_576
@@ -52,15 +54,30 @@ class Staged:
 
 @dataclass(frozen=True)
 class PreviousAttempt:
-    """A version that was staged without folding, and the one it was made from: its deletions can be used again."""
+    """A version that was staged without folding, the one it was made from, and the rows of that which it lacks: its deletions can be
+    used again."""
 
     base: Table
     staged: Table
+    removed: np.ndarray[Any, Any]
 
     def unchanged_fragments(self, base: Table) -> frozenset[int]:
         """Fragments of `base` that are as they were when this was staged."""
         known = {fragment.id: fragment.content for fragment in self.base.fragments}
         return frozenset(fragment.id for fragment in base.fragments if known.get(fragment.id) == fragment.content)
+
+    def not_yet_removed(self, addresses: np.ndarray[Any, Any], base: Table) -> np.ndarray[Any, Any]:
+        """The addresses outside the fragments of `base` from which they were removed already."""
+        import numpy as np
+
+        same = np.array(sorted(self.unchanged_fragments(base)), dtype=np.uint64)
+        return addresses[~np.isin(addresses >> np.uint64(OFFSET_BITS), same)]
+
+    def lacks(self, addresses: np.ndarray[Any, Any], base: Table) -> bool:
+        """Whether it was made from this version and lacks these of its rows."""
+        import numpy as np
+
+        return self.base.version == base.version and bool(np.isin(addresses, self.removed).all())
 
     def deletions(self, base: Table) -> tuple[list[int], list[Any]]:
         """Of these fragments: those that lost all their rows, and those that lost some, with their deletions."""
@@ -81,6 +98,12 @@ class TrimmedFragment:
     left: Any
 
 
+def _joined(first: Any, second: Any) -> Any:
+    import numpy as np
+
+    return np.concatenate([np.asarray(first, np.uint32), np.asarray(second, np.uint32)])
+
+
 def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
     """Each fragment with the offsets in it, ascending and each once (NumPy)."""
     import numpy as np
@@ -92,7 +115,13 @@ def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
 
 
 def delete_rows(base: Table, fragment: int, offsets: Any) -> TrimmedFragment:
-    """A fragment without the rows at these offsets, for `stage`; it may be made in another process."""
+    """A fragment without the rows at these offsets, for `stage`; it may be made in another process. Rows that commits mask in
+    it go too."""
+    if fragment == INLINE_FRAGMENT:
+        return TrimmedFragment(fragment, offsets.tolist())
+    if isinstance(base, ChangedTable):
+        offsets = distinct(_joined(offsets, base.masked_offsets(fragment)))
+        base = base.stored
     left = base.dataset.get_fragment(fragment).delete_rows(offsets.tolist())
     if left is not None:
         left = name_deletions(base.dataset, left)
@@ -104,6 +133,7 @@ def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tupl
     """Rows as data files of the table; no version names them yet."""
     from lance.fragment import write_fragments
 
+    table = table.stored
     base = growing.grown(table)
     written = write_fragments(
         growing.rows_to_store(base, rows),
@@ -138,15 +168,22 @@ def stage(
     reuse_deletions: PreviousAttempt | None = None,
 ) -> tuple[Table, Staged]:
     """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `fragments` added, tail folded.
+    It also holds what stands in commits on top of a stored version.
 
     `trimmed`: fragments from which rows were removed already, for no address in `remove`.
     `reuse_deletions`: what was removed there is removed here too, from every fragment that is still the same.
     """
     from lance import LanceDataset, LanceOperation
 
-    base = growing.grown(base)
-    new = load_fragments(base, fragments)
+    rows_before = base.rows
     done = [*trimmed, *(delete_rows(base, fragment, offsets) for fragment, offsets in by_fragment(remove))]
+    absorbed: tuple[str, ...] = ()
+    if isinstance(base, ChangedTable):
+        assert reuse_deletions is None, "they are those of stored rows"
+        done, absorbed = ([], ()) if clear else _absorbed(base, done)
+    base = growing.grown(base.stored)
+    own = load_fragments(base, fragments)
+    new = [*load_fragments(base, absorbed), *own]
     gone = [trimmed.fragment for trimmed in done if trimmed.left is None]
     changed = [trimmed.left for trimmed in done if trimmed.left is not None]
     if clear:
@@ -184,12 +221,24 @@ def stage(
         path=base.path,
         version=result.version,
         rows=rows,
-        added=added,
-        removed=base.rows + added - rows,
+        added=sum(fragment.physical_rows for fragment in own),
+        removed=rows_before + sum(fragment.physical_rows for fragment in own) - rows,
         fragments=tuple(fragments),
         files=tuple(dict.fromkeys(files)),
         digest=version_digest(result.dataset),
     )
+
+
+def _absorbed(base: ChangedTable, done: Sequence[TrimmedFragment]) -> tuple[list[TrimmedFragment], tuple[str, ...]]:
+    """What stands in commits on top of a stored version, as fragments that lose rows and fragments that are new. `done`:
+    those that lose rows already, or rows in memory."""
+    gone = {offset for trimmed in done if trimmed.fragment == INLINE_FRAGMENT for offset in trimmed.left}
+    left = [place for place in range(base.inline_rows.num_rows) if place not in gone]
+    stored = [trimmed for trimmed in done if trimmed.fragment != INLINE_FRAGMENT]
+    ready = {trimmed.fragment for trimmed in stored}
+    masks = [(fragment, offsets) for fragment, offsets in by_fragment(base.masked) if fragment not in ready]
+    trimmed = [*stored, *(delete_rows(base.stored, fragment, offsets) for fragment, offsets in masks)]
+    return trimmed, write_fragments(base, base.inline_rows.take(left)) if left else ()
 
 
 def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Table, Staged]]:
@@ -236,9 +285,9 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
     A fragment with deletions is given whole: its deletions belong to the version it came from.
     """
-    texts, ids = [], growing.field_ids(table.dataset)
+    texts, ids = [], growing.field_ids(table.stored.dataset)
     for fragment in fragments:
-        value = table.dataset.get_fragment(fragment).metadata.to_json()
+        value = table.stored.dataset.get_fragment(fragment).metadata.to_json()
         value.update(id=0, deletion_file=None, row_id_meta=None)
         value.update(created_at_version_meta=None, last_updated_at_version_meta=None)
         value[FIELD_IDS] = ids
@@ -248,7 +297,13 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
 def stored_rows(table: Table) -> dict[int, int]:
     """How many rows the files of each fragment hold, deleted ones included: what an adopted fragment brings."""
-    return {fragment.fragment_id: fragment.physical_rows for fragment in table.dataset.get_fragments()}
+    return {fragment.fragment_id: fragment.physical_rows for fragment in table.stored.dataset.get_fragments()}
+
+
+def deleted_rows(table: Table) -> int:
+    """How many rows the files of a table hold that no reader sees."""
+    hidden = len(table.masked) if isinstance(table, ChangedTable) else 0
+    return sum(stored_rows(table).values()) - table.stored.rows + hidden
 
 
 def _fragment_text(fragment: Any, field_ids: growing.FieldIds | None) -> str:

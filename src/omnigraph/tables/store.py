@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from omnigraph.storage.options import scheme_of
 from omnigraph.storage.store import ObjectInfo
 from omnigraph.tables import staging
 from omnigraph.tables.adjacency.index import AdjacencyIndex
+from omnigraph.tables.changed_table import ChangedTable, masks_left
 from omnigraph.tables.digests import digest_of, version_digest, version_file
 from omnigraph.tables.files import TableFiles, files_of
 from omnigraph.tables.key_cache import KeyCache
@@ -33,6 +34,7 @@ from omnigraph.tables.verifying import (
     damaged_files,
     needed_files,
 )
+from omnigraph.values.inline_rows import Inline
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 INDEX_FOLDER = "_indices/"
 TABLES_CACHED = 512
+CHANGED_TABLES_CACHED = 128
 MAX_CHECKED = 100_000
 MAX_INDEX_CACHE_BYTES = 512 * 1024 * 1024
 MAX_METADATA_CACHE_BYTES = 256 * 1024 * 1024
@@ -65,6 +68,7 @@ class Tables:
         self._folder = None if "://" in root else Path(root)
         self._durable = durable
         self._cache: OrderedDict[tuple[str, int, Layout | None], Table] = OrderedDict()
+        self._changed_cache: OrderedDict[tuple[str, int, Layout | None, Inline], ChangedTable] = OrderedDict()
         self._lock = threading.Lock()
         self._session_value: Any = None
         self._memory = _memory_at(self.root)
@@ -95,13 +99,23 @@ class Tables:
         base = str(self._folder) if self._folder is not None else self.root
         return f"{base}/{path}"
 
-    def open(self, path: str, version: int, digest: str | None = None, *, layout: Layout | None = None) -> Table:
+    def open(
+        self,
+        path: str,
+        version: int,
+        digest: str | None = None,
+        *,
+        layout: Layout | None = None,
+        inline: Inline = (),
+    ) -> Table:
         """The table at a version; the same value for the same arguments while it is cached. `layout`: what a reader sees of
-        it; without one, the columns as they are stored.
+        it; without one, the columns as they are stored. `inline`: what commits changed on top of it, which needs a layout.
 
         On local disk, Damaged unless the manifest has this digest and the deletion files hold what their names say: they are
         small, and Lance may end the process over a wrong one.
         """
+        if inline:
+            return self.changed(path, version, layout, inline, lambda: self.open(path, version, digest, layout=layout))
         with self._lock:
             table = self._cache.get((path, version, layout))
             if table is not None:
@@ -116,6 +130,33 @@ class Tables:
             table = self._opened(path, version, layout)
             self._check_deletions(table)
         return self.remember(table)
+
+    def changed(
+        self, path: str, version: int, layout: Layout | None, inline: Inline, open_stored: Callable[[], Table]
+    ) -> ChangedTable:
+        """A version with what commits changed on top of it, which is opened when something else than that is asked for."""
+        key = (path, version, layout, inline)
+        with self._lock:
+            table = self._changed_cache.get(key)
+            if table is None:
+                table = self._changed_cache[key] = ChangedTable(path, version, layout, inline, open_stored)
+                while len(self._changed_cache) > CHANGED_TABLES_CACHED:
+                    self._changed_cache.popitem(last=False)
+            self._changed_cache.move_to_end(key)
+            return table
+
+    def with_inline(self, stored: Table, inline: Inline) -> Table:
+        """Rows of commits on another version than theirs, with the same fragments or fewer: what they mask of rows that are not
+        there is left out."""
+        left = masks_left(stored, inline)
+        return ChangedTable.on(stored, left) if left else stored
+
+    def settle(self, table: Table, *, fold: bool = False) -> tuple[Table, Staged | None]:
+        """The same rows in a stored version: staged now, if some of them stand in commits."""
+        if not isinstance(table, ChangedTable):
+            return table, None
+        staged = self.stage(table, fold=fold)
+        return self.open(staged.path, staged.version, layout=table.layout), staged
 
     def _check_deletions(self, table: Table) -> None:
         if self._folder is None:
@@ -324,6 +365,10 @@ class Tables:
         """
         if len(additions) == 1:
             return [self.stage(base, fragments=additions[0], fold=fold)]
+        base, settled = self.settle(base)
+        if settled is not None:
+            first, *others = self.stage_run(base, additions, rows, fold=fold)
+            return [replace(first, files=(*settled.files, *first.files)), *others]
         with translated(base.path):
             run = staging.stage_run(base, additions[:-1])
         for table, _ in run:

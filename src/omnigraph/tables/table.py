@@ -14,6 +14,7 @@ from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.layout import KEY_COLUMNS, ColumnMap, Layout
 from omnigraph.values.arrow import are_among
+from omnigraph.values.inline_rows import Inline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +70,8 @@ class Table:
         self.layout = layout
         """The columns that a reader sees; None: all that are stored, as they are."""
         self.version: int = dataset.version
+        self.inline: Inline = ()
+        """What commits changed on top of the version (`changed_table`)."""
         self.keys: KeyCache | None = None
         """Given by the store of tables that this one belongs to."""
         self.grown: Table | None = None
@@ -76,13 +79,18 @@ class Table:
 
     @property
     def stored(self) -> Table:
-        """The version alone: of a table that has rows besides, in memory, what is stored of it."""
+        """The version alone, without rows that stand in commits (`changed_table`)."""
         return self
 
     @property
     def content(self) -> tuple[object, ...]:
         """Equal for two tables that have the same rows, stored alike."""
-        return self.path, self.version
+        return self.path, self.version, self.inline
+
+    @property
+    def digest(self) -> str:
+        """Of what stands in commits on top of the version."""
+        return ""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -137,8 +145,7 @@ class Table:
     @cached_property
     def stored_rows(self) -> dict[int, int]:
         """By fragment: how many rows its files hold, deleted ones included."""
-        stored = {fragment.fragment_id: fragment.physical_rows for fragment in self.stored.dataset.get_fragments()}
-        return {fragment.id: stored.get(fragment.id, fragment.rows) for fragment in self.fragments}
+        return {fragment.fragment_id: fragment.physical_rows for fragment in self.dataset.get_fragments()}
 
     def deleted_offsets(self, fragment: Fragment) -> np.ndarray:
         """The places, in the files of a fragment, of the rows that this version does not have; ascending."""
@@ -154,8 +161,8 @@ class Table:
         import numpy as np
         import pyarrow as pa
 
-        folder = local_folder(self.stored.dataset)
-        if self.stored is self and folder is not None and fragment.deletions.endswith(".arrow"):
+        folder = local_folder(self.dataset)
+        if folder is not None and fragment.deletions.endswith(".arrow"):
             with translated(self.path), pa.ipc.open_file(f"{folder}/{fragment.deletions}") as file:
                 return np.sort(file.read_all().column(0).to_numpy()).astype(np.int64)
         addresses = self.read([], fragments=[fragment.id], with_address=True).column(0).to_numpy()
@@ -165,15 +172,6 @@ class Table:
 
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
         """Whole fragments as their files have them, with the rows that this version has deleted."""
-        if self.stored is not self:
-            import pyarrow as pa
-
-            beneath = {fragment.id for fragment in self.stored.fragments}
-            pieces = [
-                self.stored.read_stored(columns, [id]) if id in beneath else self.read(columns, fragments=[id])
-                for id in fragments
-            ]
-            return pa.concat_tables(pieces)
         with translated(self.path):
             return (
                 self.scan(columns, fragments=fragments, with_row_id=True, with_deleted=True).read_all().select(columns)
@@ -271,7 +269,7 @@ class Table:
         if stored:
             pieces.append(self._lookup_by_filter(name, wanted, columns, with_address, None, stored))
         if not pieces:
-            return self._empty(columns, with_address)
+            return self.empty(columns, with_address=with_address)
         return _in_order(pa.concat_tables(pieces), with_address)
 
     def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
@@ -435,7 +433,8 @@ class Table:
         ]
         return pa.Table.from_arrays(arrays, schema=shape)
 
-    def _empty(self, columns: Sequence[str] | None, with_address: bool) -> pa.Table:
+    def empty(self, columns: Sequence[str] | None = None, *, with_address: bool = False) -> pa.Table:
+        """No rows, with these columns."""
         return self._shape(columns, with_address).empty_table()
 
     def _shape(self, columns: Sequence[str] | None, with_address: bool) -> pa.Schema:
@@ -510,8 +509,6 @@ class Table:
 
         owners = (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64)
         offsets = (addresses & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.int64)
-        if self.stored is not self:
-            return self._rows_of_both(addresses, columns)
         pieces, order = [], []
         for owner in np.unique(owners).tolist() if len(owners) != 1 else owners.tolist():
             at = np.flatnonzero(owners == owner)
@@ -521,24 +518,8 @@ class Table:
             order.append(at)
         if len(pieces) == 1:
             return pieces[0]
-        rows = pa.concat_tables(pieces) if pieces else self._empty(columns, with_address=False)
+        rows = pa.concat_tables(pieces) if pieces else self.empty(columns)
         return rows.take(pa.array(np.argsort(np.concatenate(order)))) if pieces else rows
-
-    def _rows_of_both(self, addresses: np.ndarray, columns: Sequence[str]) -> pa.Table:
-        """Rows of the stored version, and others."""
-        import numpy as np
-        import pyarrow as pa
-
-        beneath = np.array([fragment.id for fragment in self.stored.fragments], np.int64)
-        is_stored = np.isin((addresses >> np.uint64(OFFSET_BITS)).astype(np.int64), beneath)
-        if is_stored.all():
-            return self.stored.rows_at(addresses, columns)
-        rows = self.take_addresses(addresses[~is_stored].tolist(), columns)
-        places = np.searchsorted(rows.column(ROW_ADDRESS).to_numpy(), addresses[~is_stored])
-        others = rows.drop_columns([ROW_ADDRESS]).take(pa.array(places))
-        both = pa.concat_tables([self.stored.rows_at(addresses[is_stored], columns).select(columns), others])
-        order = np.concatenate([np.flatnonzero(is_stored), np.flatnonzero(~is_stored)])
-        return both.take(pa.array(np.argsort(order)))
 
     @cached_property
     def _fragments_by_id(self) -> dict[int, Fragment]:

@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.history import PublishPlan, Snapshot, TableChange
+from omnigraph.history import PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
 from omnigraph.write.constraints import check_deltas
 from omnigraph.write.delta import Delta
+from omnigraph.write.inlining import bounds, fold_largest, inlined, with_delta
 from omnigraph.write.proposal import Proposal
 from omnigraph.write.staging import folds, rows_to_write, side_by_side, table_change
 
@@ -50,12 +51,41 @@ class JointStage:
         self._has_staged = True
         return {index: self._planned(plans[index], staged[index]) for index in members}
 
-    def _planned(self, plan: PublishPlan, staged: Sequence[tuple[TableChange, Staged]]) -> PublishPlan:
-        unsynced = self._repository.tables.unsynced(version for _, version in staged)
+    def _planned(self, plan: PublishPlan, staged: Sequence[tuple[TableChange, list[Staged]]]) -> PublishPlan:
+        unsynced = self._repository.tables.unsynced(version for _, versions in staged for version in versions)
         return replace(plan, changes=tuple(change for change, _ in staged), unsynced=unsynced)
 
+    def _inline(
+        self, view: View, deltas: Mapping[str, Delta], members: Members
+    ) -> dict[int, list[tuple[TableChange, list[Staged]]]]:
+        """The same where each member's rows stand in its commit: the first of a table makes room for all of them."""
+        within = bounds()
+        crowded = within.is_full(view, deltas.values())
+        result: dict[int, list[tuple[TableChange, list[Staged]]]] = {index: [] for index in members}
+        states: dict[str, TableState] = {}
+        for index, member in members.items():
+            for key, delta in member.deltas.items():
+                before = states.get(key)
+                if before is None:
+                    stored = view.snapshot.tables[key]
+                    change, made = inlined(view, delta, stored, {}, within, room_for=deltas[key], crowded=crowded)
+                else:
+                    change, made = TableChange(key, delta.mode, before, with_delta(view, delta, before, {})), []
+                assert change.state is not None, "a change leaves a table"
+                states[key] = change.state
+                result[index].append((change, made))
+        first = next(iter(members))
+        result[first] += [(change, [made]) for change, made in fold_largest(view, dict(states), within)]
+        return result
+
     def _apart(self, indexes: Iterable[int]) -> Members:
-        """Members that only add, in order, none of which needs a node that another one writes."""
+        """Members that only add, in order, none of which needs a node that another one writes: either all of them small, or
+        none."""
+        inline = [index for index in indexes if not self._proposals[index].fragments]
+        if len(inline) > 1:
+            indexes = inline
+        else:
+            indexes = [index for index in indexes if self._proposals[index].is_written]
         chosen: dict[int, Proposal] = {}
         written: set[tuple[str, str]] = set()
         needed: set[tuple[str, str]] = set()
@@ -71,9 +101,11 @@ class JointStage:
 
     def _stage(
         self, view: View, deltas: Mapping[str, Delta], members: Members
-    ) -> dict[int, list[tuple[TableChange, Staged]]]:
+    ) -> dict[int, list[tuple[TableChange, list[Staged]]]]:
         """Each member's changes; a table's versions in the order of the members."""
         tables = self._repository.tables
+        if all(not member.fragments for member in members.values()):
+            return self._inline(view, deltas, members)
 
         def stage(delta: Delta) -> list[tuple[int, TableChange, Staged]]:
             base = view.table_or_new(delta.key)
@@ -88,10 +120,10 @@ class JointStage:
                 changes.append((index, change, staged))
             return changes
 
-        result: dict[int, list[tuple[TableChange, Staged]]] = {index: [] for index in members}
+        result: dict[int, list[tuple[TableChange, list[Staged]]]] = {index: [] for index in members}
         for changes in side_by_side(stage, list(deltas.values())):
             for index, change, staged in changes:
-                result[index].append((change, staged))
+                result[index].append((change, [staged]))
         return result
 
 

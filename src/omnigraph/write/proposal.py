@@ -73,7 +73,7 @@ class Proposal:
     def _staged(self, plan: PublishPlan, view: View) -> PublishPlan:
         lost = any(change.state != change.base for change in plan.changes)
         staged = stage_versions(view, self.deltas, self.addresses, self.fragments, after_lost_race=lost)
-        unsynced = view.repository.tables.unsynced(version for _, version in staged)
+        unsynced = view.repository.tables.unsynced(version for _, versions in staged for version in versions)
         return replace(plan, changes=tuple(change for change, _ in staged), unsynced=unsynced)
 
     def _moved(self, snapshot: Snapshot) -> bool:
@@ -89,6 +89,11 @@ class Proposal:
         if self.relied_on or any(delta.removed or self.addresses.get(key) for key, delta in self.deltas.items()):
             return False
         return not any(check.needs_more_rows for check in checks_of_deltas(self.view, self.deltas))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all its rows are written as fragments: none of them stand in the commit."""
+        return self.fragments.keys() >= self.deltas.keys()
 
     @cached_property
     def rows(self) -> int:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import Contention, OmnigraphError, StagedTooLongAgo
 from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
 
-MAX_ATTEMPTS = 64
+MAX_ATTEMPTS = 256
+"""An attempt costs little: who is slow beside writers that never pause wins one of many."""
 INITIAL_BACKOFF_S = 0.002
-MAX_BACKOFF_S = 0.25
+MAX_BACKOFF_S = 0.1
 
 Outcome = Commit | OmnigraphError
 

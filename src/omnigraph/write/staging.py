@@ -13,6 +13,7 @@ from omnigraph.tables import Staged, Table
 from omnigraph.views import View
 from omnigraph.write.constraints import Addresses, Deltas, check_deltas
 from omnigraph.write.delta import Delta
+from omnigraph.write.inlining import bounds, fold_largest, inlined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,17 +28,22 @@ MAX_FRAGMENTS_AFTER_LOST_RACE = 48
 
 
 def write_rows(view: View, deltas: Deltas) -> Fragments:
-    """The rows of every delta as fragments of its table, tables side by side; no version holds them yet."""
+    """The rows of every delta as fragments of its table, tables side by side; no version holds them yet. Rows of small changes
+    are not written: they stand in their commit."""
     reach(Failpoint.TXN_BEFORE_STAGE)
+    within = bounds()
+    large = within.too_large(deltas.values(), view)
 
-    def write(delta: Delta) -> tuple[str, ...]:
-        if not delta.rows.num_rows:
-            return ()
-        return view.repository.tables.write_fragments(view.table_or_new(delta.key), rows_to_write(view, delta))
-
-    written = side_by_side(write, list(deltas.values()))
+    written = side_by_side(lambda delta: write_now(view, delta), large)
     reach(Failpoint.TXN_AFTER_STAGE)
-    return dict(zip(deltas, written, strict=True))
+    return {delta.key: fragments for delta, fragments in zip(large, written, strict=True)}
+
+
+def write_now(view: View, delta: Delta) -> tuple[str, ...]:
+    """The rows of one delta as fragments of its table."""
+    if not delta.rows.num_rows:
+        return ()
+    return view.repository.tables.write_fragments(view.table_or_new(delta.key), rows_to_write(view, delta))
 
 
 def rows_to_write(view: View, delta: Delta) -> pa.Table:
@@ -49,21 +55,29 @@ def rows_to_write(view: View, delta: Delta) -> pa.Table:
 
 def stage_versions(
     view: View, deltas: Deltas, addresses: Addresses, fragments: Fragments, *, after_lost_race: bool = False
-) -> list[tuple[TableChange, Staged]]:
-    """One version a table, on top of the view's, with the fragments that were written before. Nothing is durable yet."""
+) -> list[tuple[TableChange, list[Staged]]]:
+    """One state a table, on top of the view's: small changes as they are, others as a version with the fragments that were
+    written before. Nothing is durable yet."""
+    within = bounds()
+    crowded = within.is_full(view, [delta for delta in deltas.values() if delta.key not in fragments])
 
-    def stage(delta: Delta) -> tuple[TableChange, Staged]:
+    def stage(delta: Delta) -> tuple[TableChange, list[Staged]]:
+        superseded, before = addresses.get(delta.key, {}), view.state(delta.key)
+        if delta.key not in fragments and before is not None:
+            return inlined(view, delta, before, superseded, within, crowded=crowded)
         base = view.table_or_new(delta.key)
-        superseded = addresses.get(delta.key, {})
         staged = view.repository.tables.stage(
             base,
-            fragments=fragments[delta.key],
+            fragments=fragments.get(delta.key) or write_now(view, delta),
             remove=[address for id, address in superseded.items() if id in delta.superseded],
             fold=folds(base, after_lost_race),
         )
-        return table_change(delta, view.state(delta.key), staged), staged
+        return table_change(delta, view.state(delta.key), staged), [staged]
 
-    return side_by_side(stage, [delta for delta in deltas.values() if not delta.is_empty])
+    changes = [delta for delta in deltas.values() if not delta.is_empty]
+    staged = side_by_side(stage, changes) if fragments else [stage(delta) for delta in changes]
+    states = {change.key: change.state for change, _ in staged}
+    return [*staged, *((change, [made]) for change, made in fold_largest(view, states, within))]
 
 
 def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> list[Result]:

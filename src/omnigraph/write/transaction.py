@@ -281,7 +281,7 @@ class Transaction:
     # ------------------------------------------------------------ reading and publishing
 
     def preview(self) -> View:
-        """The graph as this transaction sees it: its changes staged as versions that no commit names."""
+        """The graph as this transaction sees it: its changes in states of tables that no commit names."""
         self.confirm()
         deltas = self.deltas(self.view.schema)
         if not deltas:

@@ -79,7 +79,7 @@ def migrate(view: View, entry: Entry, after: Catalog, migration: Migration) -> M
     staged = stage_versions(writing, deltas, addresses, write_rows(writing, deltas))
     tables = dict(writing.snapshot.tables)
     tables.update({change.key: change.state for change, _ in staged if change.state is not None})
-    unsynced = repository.tables.unsynced(version for _, version in staged)
+    unsynced = repository.tables.unsynced(version for _, versions in staged for version in versions)
     return Migrated(replace(writing.snapshot, tables=tables), unsynced)
 
 

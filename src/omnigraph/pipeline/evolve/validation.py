@@ -100,7 +100,9 @@ class Validation:
         state = self.after.table(entity.table_key)
         if state is None or not state.rows:
             return None
-        table = self.view.repository.tables.open(state.path, state.version, layout=Layout.of(entity))
+        table = self.view.repository.tables.open(
+            state.path, state.version, layout=Layout.of(entity), inline=state.inline
+        )
         column = stored_columns(entity.properties[step.property_name])[0].name
         older = [fragment for fragment in table.fragments if column not in table.held_columns[fragment.id]]
         if not older:
@@ -170,7 +172,7 @@ class Validation:
         state = (self.view.snapshot if seen == "before" else self.after).table(need.table)
         if state is None or not state.rows:
             return ()
-        place = TableVersion(state.path, state.version, Layout.of(catalog.tables[need.table]))
+        place = TableVersion.of_state(state, Layout.of(catalog.tables[need.table]))
         return (Source(place, need.columns, need.by[0], state.rows),)
 
 

@@ -30,8 +30,11 @@ from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.rules.keys import TWICE, KeyCheck
 from omnigraph.rules.values import ValueCheck
 from omnigraph.tables import Staged, Table
+from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable, masks_left
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
 from omnigraph.tables.staging import PreviousAttempt, TrimmedFragment, by_fragment
+from omnigraph.tables.table import OFFSET_BITS
+from omnigraph.values.inline_rows import Inline, masked_count, row_count, without_ids
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -103,6 +106,8 @@ class Assembly:
         self.target = Target.of(view.repository, view)
         self.checks = plan_checks(view.catalog, {key: rows.change(mode) for key, rows in incoming.items()})
         self.staged: list[Staged] = []
+        self.attempts: dict[str, PreviousAttempt] = {}
+        """What `restaged` made, or used again, before indexes were built."""
         self.addresses: Addresses = {}
         """Committed rows that are replaced."""
         self.removed: Addresses = removed or {}
@@ -166,15 +171,14 @@ class Assembly:
         addresses: Addresses,
         done: Mapping[str, TableChange],
         attempts: Mapping[str, PreviousAttempt],
-    ) -> tuple[dict[str, TableChange], tuple[TableChange, ...]]:
-        """The same changes for a load that is known to keep every rule on this view, and to replace these rows; before
-        and after their indexes were built. `attempts`: earlier ones whose deletions hold here too, beside the addresses."""
+    ) -> tuple[TableChange, ...]:
+        """The same changes for a load that is known to keep every rule on this view, and to replace these rows. `attempts`: earlier
+        ones, which hold here too as far as the stored rows are the same."""
         staged = {
-            key: done.get(key)
-            or self._stage(incoming, addresses.get(key), fold=False, reuse_deletions=attempts.get(key))
+            key: done.get(key) or self._restage(incoming, addresses.get(key), attempts.get(key))
             for key, incoming in self.incoming.items()
         }
-        return staged, self._index_all(staged, done)
+        return self._index_all(staged, done)
 
     def _index_all(
         self, changes: Mapping[str, TableChange], done: Mapping[str, TableChange] | None
@@ -206,28 +210,59 @@ class Assembly:
 
     # ------------------------------------------------------------ staging
 
-    def _stage(
-        self,
-        incoming: Incoming,
-        addresses: np.ndarray[Any, Any] | None,
-        *,
-        fold: bool = True,
-        reuse_deletions: PreviousAttempt | None = None,
-    ) -> TableChange:
+    def _stage(self, incoming: Incoming, addresses: np.ndarray[Any, Any] | None) -> TableChange:
         before = self.view.state(incoming.key)
         version, rows, tables = incoming.place.version, incoming.rows, self.view.repository.tables
         if self.mode != "overwrite" and before is not None and before.rows:
             base = self.view.table_or_new(incoming.key)
             trimmed = [] if addresses is None else self._remove(base, addresses)
-            staged = tables.stage(
-                base, fragments=incoming.fragments, trimmed=trimmed, fold=fold, reuse_deletions=reuse_deletions
-            )
+            staged = tables.stage(base, fragments=incoming.fragments, trimmed=trimmed, fold=True)
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
+        return self._change(incoming, before, version, rows)
+
+    def _change(
+        self, incoming: Incoming, before: TableState | None, version: int, rows: int, inline: Inline = ()
+    ) -> TableChange:
         path = incoming.place.path
         generation = (before.generation if before else 0) + 1
-        state = TableState(path, version, generation, rows, tables.digest(path, version))
+        digest = self.view.repository.tables.digest(path, version)
+        state = TableState(path, version, generation, rows, digest, inline)
         return TableChange(incoming.key, CHANGE_MODES[self.mode], before, state, incoming.to_json(self.mode))
+
+    def _restage(
+        self, incoming: Incoming, addresses: np.ndarray[Any, Any] | None, attempt: PreviousAttempt | None
+    ) -> TableChange:
+        """The same after a lost race. Rows that stand in commits stay there, unless the load replaces them: so beside small
+        commits an attempt writes no file."""
+        import numpy as np
+
+        before, base = self.view.state(incoming.key), self.view.table(incoming.key)
+        if self.mode == "overwrite" or before is None or base is None or not before.rows:
+            return self._stage(incoming, addresses)
+        tables = self.view.repository.tables
+        gone = np.array([], np.uint64) if addresses is None else addresses
+        in_commits = gone >> np.uint64(OFFSET_BITS) == np.uint64(INLINE_FRAGMENT)
+        inline = base.inline
+        if isinstance(base, ChangedTable):
+            inline = without_ids(inline, frozenset(base.ids_at(gone[in_commits].tolist())))
+        stored, gone_there = base.stored, gone[~in_commits]
+        if attempt is not None and attempt.lacks(gone_there, stored):
+            version = attempt.staged
+        else:
+            unknown = gone_there if attempt is None else attempt.not_yet_removed(gone_there, stored)
+            trimmed = self._remove(stored, unknown)
+            staged = tables.stage(
+                stored, fragments=incoming.fragments, trimmed=trimmed, fold=False, reuse_deletions=attempt
+            )
+            self.staged.append(staged)
+            version = self.view.staged(incoming.key, staged.path, staged.version)
+            attempt = PreviousAttempt(stored, version, gone_there)
+        self.attempts[incoming.key] = attempt
+        inline = masks_left(version, inline)
+        rows = version.rows + row_count(inline) - masked_count(inline)
+        assert rows == base.rows - len(gone) + incoming.rows, "a load adds its rows and removes those that it replaces"
+        return self._change(incoming, before, version.version, rows, inline)
 
     def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:
         """The fragments that lose rows, each made by one task when there are many."""

@@ -87,13 +87,14 @@ class CheckSources:
         return _source(need, self._place(need.table, state), committed.rows, fragments=fragments)
 
     def _place(self, key: str, state: TableState) -> TableVersion:
-        return TableVersion(state.path, state.version, self._view.layout(key))
+        return TableVersion.of_state(state, self._view.layout(key))
 
     def _fragments_staying(self, incoming: Incoming, state: TableState) -> tuple[int, ...]:
         """The fragments of the result that hold rows which were there before."""
         new = self._view.staged(incoming.key, incoming.place.path, incoming.place.version)
         added = {file for fragment in new.fragments for file in fragment.files}
-        result = self._view.staged(incoming.key, state.path, state.version)
+        layout = self._view.layout(incoming.key)
+        result = self._view.repository.tables.open(state.path, state.version, layout=layout, inline=state.inline)
         return tuple(fragment.id for fragment in result.fragments if not added & set(fragment.files))
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import TypeRows, rows_at
-from omnigraph.changes.table_diff import unshared_rows
+from omnigraph.changes.table_diff import differing_ids, unshared_rows
 from omnigraph.errors import ExpectedVersionMismatch, InputError
 from omnigraph.history import SCHEMA, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.language.catalog import EntityType
@@ -34,6 +34,7 @@ from omnigraph.rules import Check, Need
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.tables import Table, filters, in_list
 from omnigraph.tables.ascending import distinct
+from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.staging import PreviousAttempt
 from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Repository, View
@@ -124,8 +125,8 @@ class LoadRebase:
         is_indexed = self._attempts <= INDEXED_REBASES
         assembly = Assembly(view, incoming, self._mode, self._runner, removed=removed, index=is_indexed)
         unmoved = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
-        addresses = self._addresses_if_still_valid(assembly)
-        if addresses is None:
+        lost = self._lost_if_still_valid(assembly)
+        if lost is None:
             for change in plan.changes:
                 is_known = self.checked is not None or not incoming[change.key].removed
                 if depends_on_rows(change) and not (change.key in unmoved and is_known):
@@ -135,29 +136,14 @@ class LoadRebase:
             self.checked = CheckedLoad.of(assembly)
         else:
             assert self.checked is not None, "it was valid on another view"
-            before = self.checked.attempts
-            lost = together(addresses, removed)
-            rest = {key: _not_yet_removed(rows, before.get(key), view.table(key)) for key, rows in lost.items()}
-            staged, changes = assembly.restaged(rest, unmoved, before)
-            restaged = {key: change for key, change in staged.items() if key not in unmoved}
-            unchanged = {key: _kept(rows, addresses[key]) for key, rows in self.checked.unchanged.items()}
-            attempts = {**before, **self._previous_attempts(view, restaged)}
-            self.checked = CheckedLoad(view, addresses, unchanged, removed, attempts)
+            attempts = self.checked.attempts
+            changes = assembly.restaged(together(lost.addresses, lost.removed), unmoved, attempts)
+            self.checked = replace(lost, attempts={**attempts, **assembly.attempts})
         self._repository.tables.sync(assembly.staged)
         return replace(plan, changes=changes, reads=assembly.reads())
 
-    def _previous_attempts(self, view: View, staged: Mapping[str, TableChange]) -> dict[str, PreviousAttempt]:
-        """Versions that were just staged, without folding, for the next attempt."""
-        attempts = {}
-        for key, change in staged.items():
-            base = view.table(key)
-            if base is not None and change.state is not None:
-                version = view.staged(key, change.state.path, change.state.version)
-                attempts[key] = PreviousAttempt(base, version)
-        return attempts
-
-    def _addresses_if_still_valid(self, assembly: Assembly) -> Addresses | None:
-        """What the load replaces on this view, when no rule can break on the way there; None: check in full."""
+    def _lost_if_still_valid(self, assembly: Assembly) -> CheckedLoad | None:
+        """What the load replaces and removes on this view, when no rule can break on the way there; None: check in full."""
         checked = self.checked
         if checked is None or self._mode == "overwrite":
             return None
@@ -172,10 +158,13 @@ class LoadRebase:
         self._refuse_touched(checked, assembly, movements)
         if any(self._may_break(check, assembly, movements) for check in assembly.checks):
             return None
-        return {
+        addresses = {
             key: self._replaced(assembly.view.entity(key), incoming, movements[key], checked.addresses.get(key))
             for key, incoming in assembly.incoming.items()
         }
+        unchanged = {key: _kept(movements[key].placed(rows), addresses[key]) for key, rows in checked.unchanged.items()}
+        removed = {key: movements[key].placed(rows) for key, rows in checked.removed.items()}
+        return CheckedLoad(assembly.view, addresses, unchanged, removed)
 
     def _refuse_touched(self, checked: CheckedLoad, assembly: Assembly, movements: Mapping[str, _Movement]) -> None:
         """ExpectedVersionMismatch when somebody changed a row that the load was made from."""
@@ -186,8 +175,8 @@ class LoadRebase:
             used = together(
                 {key: checked.removed.get(key, np.array([], np.uint64))}, checked.addresses if is_patch else {}
             )
-            is_touched = np.isin(used[key], movement.removed.column(ROW_ADDRESS).to_numpy()).any()
-            if is_touched or (is_patch and self._keys.meet(incoming, ("id",), movement.added)):
+            is_touched = len(movement.placed(used[key])) < len(used[key])
+            if is_touched or (is_patch and self._keys.meet(incoming, ("id",), movement.changed)):
                 raise _mismatch(key, checked.view.state(key), assembly.view.state(key))
 
     def _may_break(self, check: Check, assembly: Assembly, movements: Mapping[str, _Movement]) -> bool:
@@ -211,14 +200,12 @@ class LoadRebase:
     def _replaced(
         self, entity: EntityType, incoming: Incoming, movement: _Movement, before: np.ndarray[Any, Any] | None
     ) -> np.ndarray[Any, Any]:
-        """The addresses of before that still hold a row, and those of rows that came under one of the load's ids."""
+        """Where the rows of before are that are still there, and those that came under one of the load's ids."""
         import numpy as np
 
         if self._mode not in REPLACING or not incoming.may_clash(entity):
             return np.array([], dtype=np.uint64)
-        kept = np.array([], dtype=np.uint64) if before is None else before
-        if movement.removed.num_rows:
-            kept = kept[~np.isin(kept, movement.removed.column(ROW_ADDRESS).to_numpy())]
+        kept = np.array([], dtype=np.uint64) if before is None else movement.staying(before)
         met = self._keys.meeting(incoming, ("id",), movement.added)
         if not met.num_rows:
             return kept
@@ -238,24 +225,12 @@ def _kept(addresses: np.ndarray[Any, Any], still: np.ndarray[Any, Any]) -> np.nd
     return addresses[np.isin(addresses, still)]
 
 
-def _not_yet_removed(
-    addresses: np.ndarray[Any, Any], attempt: PreviousAttempt | None, table: Table | None
-) -> np.ndarray[Any, Any]:
-    """The addresses outside the fragments from which an earlier attempt removed them already."""
-    import numpy as np
-
-    if attempt is not None and table is not None:
-        same = np.array(sorted(attempt.unchanged_fragments(table)), dtype=np.uint64)
-        addresses = addresses[~np.isin(addresses >> np.uint64(OFFSET_BITS), same)]
-    return addresses
-
-
 @dataclass(frozen=True)
 class _Movement:
     """The rows of a table that came and went between two views, as ids and addresses."""
 
-    before: Table | None
-    after: Table | None
+    before: TypeRows
+    after: TypeRows
     added: pa.Table
     removed: pa.Table
 
@@ -275,17 +250,59 @@ class _Movement:
         old_rows, new_rows = TypeRows(before.entity(key), old), TypeRows(after.entity(key), new)
         if before.state(key) == after.state(key):
             nothing = unshared_rows(old_rows, old_rows, IN_PROCESS)
-            return cls(old, new, nothing, nothing)
-        return cls(
-            old, new, unshared_rows(new_rows, old_rows, IN_PROCESS), unshared_rows(old_rows, new_rows, IN_PROCESS)
-        )
+            return cls(old_rows, new_rows, nothing, nothing)
+        return cls(old_rows, new_rows, _only_in(new_rows, old_rows), _only_in(old_rows, new_rows))
+
+    @cached_property
+    def _moved(self) -> pa.Table:
+        """Rows that are only stored elsewhere: id, before and after (addresses)."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        gone = self.removed.rename_columns(["id", "before"])
+        both = gone.join(self.added.rename_columns(["id", "after"]), "id", join_type="inner").combine_chunks()
+        different = differing_ids(self.before, self.after, both, IN_PROCESS)
+        return both.filter(pc.invert(pc.is_in(both.column("id"), value_set=pa.array(different))))
+
+    @property
+    def changed(self) -> pa.Table:
+        """Rows that came or have other values."""
+        import pyarrow.compute as pc
+
+        if not self.removed.num_rows:
+            return self.added
+        return self.added.filter(pc.invert(pc.is_in(self.added.column("id"), value_set=self._moved.column("id"))))
+
+    def staying(self, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Of rows before, those that are stored as they were: where they are now. Rows in commits have other places, when others went."""
+        import numpy as np
+
+        kept = addresses
+        if self.removed.num_rows:
+            kept = kept[~np.isin(kept, self.removed.column(ROW_ADDRESS).to_numpy())]
+        old, new = self.before.table, self.after.table
+        in_commits = kept >> np.uint64(OFFSET_BITS) == np.uint64(INLINE_FRAGMENT)
+        if isinstance(old, ChangedTable) and isinstance(new, ChangedTable) and in_commits.any():
+            places = [new.place_of(id) for id in old.ids_at(kept[in_commits].tolist())]
+            kept = np.concatenate([kept[~in_commits], np.array(places, dtype=np.uint64)])
+        return kept
+
+    def placed(self, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Of rows before, those that still have the same values: where they are now."""
+        import numpy as np
+
+        staying = self.staying(addresses)
+        if len(staying) == len(addresses):
+            return staying
+        moved = self._moved.filter(np.isin(self._moved.column("before").to_numpy(), addresses))
+        return np.concatenate([staying, moved.column("after").to_numpy().astype(np.uint64)])
 
     def harmful(self, need: Need) -> Iterator[pa.Table]:
         """What came and what went, as far as it can break a check that has this need: the columns that tie its rows."""
         if need.risk != "fewer":
-            yield _columns_at(self.after, self.added, need.by)
+            yield _columns_at(self.after.table, self.added, need.by)
         if need.risk != "more":
-            yield _columns_at(self.before, self._gone() if need.by == ("id",) else self.removed, need.by)
+            yield _columns_at(self.before.table, self._gone() if need.by == ("id",) else self.removed, need.by)
 
     def _gone(self) -> pa.Table:
         """Rows whose id is no longer there. A row that was only stored again is still there."""
@@ -293,6 +310,20 @@ class _Movement:
 
         back = pc.is_in(self.removed.column("id"), value_set=self.added.column("id").combine_chunks())
         return self.removed.filter(pc.invert(back))
+
+
+def _only_in(side: TypeRows, against: TypeRows) -> pa.Table:
+    """Ids and addresses of the rows of one side that are not, as stored or as they stand in commits, rows of the other."""
+    import numpy as np
+    import pyarrow as pa
+
+    rows = unshared_rows(side, against, IN_PROCESS)
+    if not isinstance(side.table, ChangedTable) or not isinstance(against.table, ChangedTable):
+        return rows
+    addresses = rows.column(ROW_ADDRESS).to_numpy()
+    is_stored = addresses >> np.uint64(OFFSET_BITS) != np.uint64(INLINE_FRAGMENT)
+    is_new = np.isin(addresses, side.table.addresses_unlike(against.table))
+    return rows.filter(pa.array(is_stored | is_new))
 
 
 def _columns_at(table: Table | None, rows: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -17,8 +17,9 @@ from omnigraph.pipeline.target import Target
 from omnigraph.pipeline.verify.files import FilesReport
 from omnigraph.pipeline.verify.rows import whole_table
 from omnigraph.rules.endpoints import EndpointCheck, ends_of
-from omnigraph.tables import Staged, Table
+from omnigraph.tables import Layout, Staged, Table
 from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.values.inline_rows import Inline, masked_count, row_count
 from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish
 
@@ -41,7 +42,7 @@ def rebuild_indexes(
         made = repository.tables.stage_without(state.path, state.version, files=(), indexes=list(names))
         made = _indexed(repository, view, key, made)
         staged.append(made)
-        changes.append(_change(key, state, made))
+        changes.append(_change(key, state, made, state.inline))
     repository.tables.sync(staged)
     return _publish(repository, branch, entry.head, changes, f"rebuilt indexes of {branch}", actor)
 
@@ -51,9 +52,10 @@ def _indexed(repository: Repository, view: View, key: str, made: Staged) -> Stag
     return repository.tables.stage_index(table, index_specs(view.entity(key))) or made
 
 
-def _change(key: str, before: TableState | None, staged: Staged) -> TableChange:
+def _change(key: str, before: TableState | None, staged: Staged, inline: Inline = ()) -> TableChange:
     generation = 1 if before is None else before.generation + 1
-    after = TableState(staged.path, staged.version, generation, staged.rows, staged.digest)
+    rows = staged.rows - masked_count(inline) + row_count(inline)
+    after = TableState(staged.path, staged.version, generation, rows, staged.digest, inline)
     return TableChange(key, "strict", before, after)
 
 
@@ -150,7 +152,7 @@ def drop_lost(
     dropped: dict[str, int] = {}
     for key, state in sorted(head.tables.items()):
         if state in files.lost:
-            made[key] = _without_damage(repository, state, files)
+            made[key] = _without_damage(repository, state, files, repository.layout(head.schema, key))
             dropped[key] = state.rows - (0 if (staged := made[key]) is None else staged.rows)
     view = repository.view(_with(head, made))
     for key, table, addresses in _loose_edges(view):
@@ -169,16 +171,23 @@ def drop_lost(
     return RepairCommit(message, _publish(repository, branch, head, changes, message, actor))
 
 
-def _without_damage(repository: Repository, state: TableState, files: FilesReport) -> Staged | None:
-    """A version without the fragments whose files are damaged; None when the version itself cannot be read."""
+def _without_damage(repository: Repository, state: TableState, files: FilesReport, layout: Layout) -> Staged | None:
+    """A version without the fragments whose files are damaged, and with the rows that stand in commits; None when there are
+    none, and the version itself cannot be read."""
+    tables = repository.tables
     inside = f"{state.path}/"
     names = [file.removeprefix(inside) for file in files.damaged if file.startswith(inside)]
     indexes = [name.rsplit("/", 1)[1] for name in names if name.startswith("_indices/")]
     try:
         repository.tables.needed_files(state.path, state.version, state.digest)
     except Damaged:
-        return None
-    return repository.tables.stage_without(state.path, state.version, files=names, indexes=indexes)
+        if not row_count(state.inline):
+            return None
+        base = tables.create_as(state.path, layout)
+        return tables.settle(tables.with_inline(base, state.inline))[1]
+    staged = tables.stage_without(state.path, state.version, files=names, indexes=indexes)
+    table = tables.with_inline(tables.open(staged.path, staged.version, layout=layout), state.inline)
+    return tables.settle(table)[1] or staged
 
 
 def _with(head: Snapshot, made: Mapping[str, Staged | None]) -> Snapshot:

@@ -46,15 +46,18 @@ class VersionsReport:
 
 def read_versions(task: VersionsTask) -> VersionsReport:
     report = VersionsReport()
+    known: dict[int, tuple[int, tuple[TableFile, ...]]] = {}
     for state in task.states:
         try:
-            rows, files = task.address.tables.needed_files(state.path, state.version, state.digest)
+            if state.version not in known:
+                known[state.version] = task.address.tables.needed_files(state.path, state.version, state.digest)
+            rows, files = known[state.version]
         except Damaged as damage:
             is_there = _now(task.address.store, damage.file)
             report.unreadable.append((state, damage if is_there else Damaged(damage.file, MISSING)))
             continue
         report.files.update((file.name, file) for file in files)
-        if rows != state.rows:
+        if rows != state.stored_rows:
             report.miscounted.append((state, rows))
     return report
 
@@ -95,7 +98,7 @@ def verify_files(
     report = FilesReport()
     states = facts.states()
     by_path: dict[str, list[TableState]] = {}
-    for state in states:
+    for state in sorted(states, key=lambda state: state.version):
         by_path.setdefault(state.path, []).append(state)
     sizes = {path: sizes_in(path, listed.get(path, ())) for path in by_path}
     tasks = [
@@ -113,9 +116,10 @@ def verify_files(
     for path, files in needed.items():
         _check_sizes(path, files.values(), sizes[path], store, report)
     _check_contents(address, needed, sizes, runner, report)
-    report.files = len(states) + sum(map(len, needed.values()))
+    versions = {(state.path, state.version) for state in states}
+    report.files = len(versions) + sum(map(len, needed.values()))
     report.bytes = sum(sizes[path].get(name, 0) for path, files in needed.items() for name in files)
-    report.bytes += sum(sizes[state.path].get(version_file(state.version), 0) for state in states)
+    report.bytes += sum(sizes[path].get(version_file(version), 0) for path, version in versions)
     _name_losses(address, facts, unreadable, miscounted, report)
     return report
 
@@ -197,7 +201,7 @@ def _name_losses(
         if not is_index:
             report.lost.update(states)
     for state, rows in miscounted:
-        fault = FileFault("row_count", f"it has {rows} rows, and its commit says {state.rows}")
+        fault = FileFault("row_count", f"it has {rows} rows, and its commit says {state.stored_rows}")
         file = f"{state.path}/{version_file(state.version)}"
         report.findings.append(_finding(file, fault, {state: 0}, uses, None))
 

@@ -1,0 +1,405 @@
+"""A stored version with a few rows on top of it that stand in commit objects: to a reader, one table.
+
+The rows in memory are one more fragment, with addresses of its own, and come after all others. Rows of the stored version that
+they replace are masked. Whatever is held in memory of the stored version stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.tables.inline import arrow_rows
+from omnigraph.tables.layout import Layout
+from omnigraph.tables.table import (
+    OFFSET_BITS,
+    ROW_ADDRESS,
+    ROW_ID,
+    Fragment,
+    Table,
+    fragment_of_address,
+    offset_of_address,
+)
+from omnigraph.values.arrow import are_among
+from omnigraph.values.inline_rows import (
+    Inline,
+    inline_to_json,
+    masked_addresses,
+    masked_count,
+    row_count,
+    row_texts,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+INLINE_FRAGMENT = (1 << 31) - 2
+"""The number of the fragment in memory: Lance never reaches it, and its addresses are positive numbers of 64 bits."""
+
+
+class ChangedTable(Table):
+    """`stored` is the version beneath, which is opened when it is first needed. It has no dataset of its own: what works on
+    files has to say which table it means."""
+
+    def __init__(
+        self, path: str, version: int, layout: Layout | None, inline: Inline, open_stored: Callable[[], Table]
+    ) -> None:
+        assert layout is not None, "rows in a commit are of a type"
+        self.path = path
+        self.layout: Layout = layout
+        self.version = version
+        self.inline = inline
+        self.keys = None
+        self.grown = None
+        self._open_stored = open_stored
+        self._beneath: Table | None = None
+
+    @classmethod
+    def on(cls, stored: Table, inline: Inline) -> ChangedTable:
+        return cls(stored.path, stored.version, stored.layout, inline, lambda: stored)
+
+    @property
+    def stored(self) -> Table:
+        if self._beneath is None:
+            self._beneath = self._open_stored()
+        return self._beneath
+
+    # ------------------------------------------------------------ what is in memory
+
+    @cached_property
+    def inline_rows(self) -> pa.Table:
+        return arrow_rows(self.layout, self.inline)
+
+    @cached_property
+    def masked(self) -> np.ndarray[Any, Any]:
+        """Addresses of the stored version that no reader sees, ascending."""
+        import numpy as np
+
+        return np.sort(np.array([address for change in self.inline for address in change.masked], dtype=np.uint64))
+
+    def masked_offsets(self, fragment: int) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        low, high = np.searchsorted(self.masked, np.array([fragment, fragment + 1], np.uint64) << np.uint64(32))
+        offsets: np.ndarray[Any, Any] = self.masked[low:high] & np.uint64((1 << OFFSET_BITS) - 1)
+        return offsets
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self.layout.schema
+
+    @cached_property
+    def rows(self) -> int:
+        return self.stored.rows - masked_count(self.inline) + row_count(self.inline)
+
+    @cached_property
+    def fragments(self) -> tuple[Fragment, ...]:
+        import numpy as np
+
+        masked = {int(each) for each in np.unique(self.masked >> np.uint64(OFFSET_BITS))}
+        fragments = [self._masked(each) if each.id in masked else each for each in self.stored.fragments]
+        if row_count(self.inline):
+            name = f"inline:{self.digest}"
+            rows = self.inline_rows
+            fragments.append(Fragment(INLINE_FRAGMENT, (name,), "", rows.num_rows, rows.nbytes))
+        return tuple(fragments)
+
+    def _masked(self, fragment: Fragment) -> Fragment:
+        offsets = self.masked_offsets(fragment.id).tolist()
+        deletions = f"{fragment.deletions}+masked:{_digest(repr(offsets))}"
+        return replace(fragment, deletions=deletions, rows=fragment.rows - len(offsets))
+
+    @cached_property
+    def stored_rows(self) -> dict[int, int]:
+        return {**self.stored.stored_rows, INLINE_FRAGMENT: row_count(self.inline)}
+
+    def deleted_offsets(self, fragment: Fragment) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        if fragment.id == INLINE_FRAGMENT:
+            return np.zeros(0, np.int64)
+        beneath = next(each for each in self.stored.fragments if each.id == fragment.id)
+        masked = self.masked_offsets(fragment.id).astype(np.int64)
+        return np.union1d(self.stored.deleted_offsets(beneath), masked)
+
+    def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
+        import pyarrow as pa
+
+        # Rows that are gone may lack values that rows must have.
+        shape = pa.schema([field.with_nullable(True) for field in self._shape(columns, False)])
+        beneath = [fragment for fragment in fragments if fragment != INLINE_FRAGMENT]
+        pieces = [self.stored.read_stored(columns, beneath).cast(shape)] if beneath else []
+        if INLINE_FRAGMENT in fragments:
+            pieces.append(self.inline_rows.select(list(columns)).cast(shape))
+        return pa.concat_tables(pieces) if pieces else shape.empty_table()
+
+    def rows_at(self, addresses: np.ndarray[Any, Any], columns: Sequence[str]) -> pa.Table:
+        import numpy as np
+        import pyarrow as pa
+
+        shape = self._shape(columns, False)
+        is_own = addresses >> OFFSET_BITS == INLINE_FRAGMENT
+        places = (addresses[is_own] & ((1 << OFFSET_BITS) - 1)).tolist()
+        if is_own.all():
+            return self._rows_at(places, shape)
+        beneath = self.stored.rows_at(addresses[~is_own], columns).select(shape.names).cast(shape)
+        rows = pa.concat_tables([beneath, self._rows_at(places, shape)])
+        order = np.concatenate([np.flatnonzero(~is_own), np.flatnonzero(is_own)])
+        return rows.take(pa.array(np.argsort(order)))
+
+    @cached_property
+    def held_columns(self) -> dict[int, frozenset[str]]:
+        named = [frozenset(change.columns) for change in self.inline if change.rows]
+        own = {INLINE_FRAGMENT: frozenset.intersection(*named)} if named else {}
+        return {**self.stored.held_columns, **own}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The place of each row in memory, by its id."""
+        ids = (id for change in self.inline for id in change.ids)
+        return {id: place for place, id in enumerate(ids)}
+
+    @cached_property
+    def digest(self) -> str:
+        """Of what stands in commits."""
+        return hashlib.sha256(repr(inline_to_json(self.inline)).encode(errors="surrogatepass")).hexdigest()[:24]
+
+    @cached_property
+    def searchable(self) -> Table:
+        """The rows in memory as a table of their own: filters mean there exactly what they mean in a stored one."""
+        import lance
+
+        rows = self.inline_rows
+        # Names that a reader sees are stored names here.
+        return Table(self.path, lance.write_dataset(rows, f"memory://inline-{id(self)}", session=lance.Session()))
+
+    # ------------------------------------------------------------ reading
+
+    def stored_column(self, name: str) -> str | None:
+        return self.stored.stored_column(name)
+
+    def stored_filter(self, filter: str | None) -> str | None:
+        raise AssertionError("a filter of stored columns is asked of the stored table")
+
+    def count(self, filter: str) -> int:
+        count = self.stored.count(filter)
+        if len(self.masked):
+            members = ", ".join(map(str, self.masked.tolist()))
+            text = f"({filter}) AND {ROW_ADDRESS} IN ({members})"
+            count -= self.stored.read([], text, with_address=True).num_rows
+        return count + len(self._satisfying(filter))
+
+    def _satisfying(self, filter: str | None) -> Sequence[int]:
+        """The places of the rows in memory that a filter keeps."""
+        if not row_count(self.inline) or filter == "false":
+            return ()
+        if filter is None:
+            return range(row_count(self.inline))
+        kept = self.searchable.read([], filter, with_address=True).column(ROW_ADDRESS).to_pylist()
+        return [offset_of_address(address) for address in kept]
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        *,
+        fragments: Iterable[int] | None = None,
+        with_address: bool = False,
+        with_row_id: bool = False,
+        with_deleted: bool = False,
+        batch_rows: int | None = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        assert not with_row_id, "rows in memory have no row ids"
+        assert not with_deleted, "`read_stored` reads rows that are gone"
+        chosen = None if fragments is None else list(fragments)
+        has_own = chosen is None or INLINE_FRAGMENT in chosen
+        beneath = None if chosen is None else [fragment for fragment in chosen if fragment != INLINE_FRAGMENT]
+        reader = None
+        if beneath is None or beneath:
+            reader = self.stored.scan(
+                columns,
+                filter,
+                fragments=beneath,
+                with_address=with_address or bool(len(self.masked)),
+                batch_rows=batch_rows,
+                limit=None if limit is None else limit + len(self.masked),
+            )
+        shape = self._shape(columns, with_address)
+        places = self._satisfying(filter) if has_own else ()
+        return pa.RecordBatchReader.from_batches(shape, _limited(self._batches(reader, places, shape), limit))
+
+    def _batches(self, reader: Any, places: Sequence[int], shape: pa.Schema) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in () if reader is None else reader:
+            kept = self.unmasked(batch)
+            yield pa.RecordBatch.from_arrays([kept.column(name) for name in shape.names], schema=shape)
+        if len(places):
+            yield from self._rows_at(places, shape).combine_chunks().to_batches()
+
+    def unmasked(self, rows: Any) -> Any:
+        """Rows of the stored version, with their addresses, without those that are masked."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not len(self.masked) or not rows.num_rows:
+            return rows
+        column = rows.column(ROW_ADDRESS)
+        addresses = column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+        low, high = np.searchsorted(self.masked, [addresses.min(), addresses.max()])
+        if low == high and (low == len(self.masked) or self.masked[low] > addresses.max()):
+            return rows
+        hidden = np.isin(addresses, self.masked)
+        return rows.filter(pa.array(~hidden)) if hidden.any() else rows
+
+    def _rows_at(self, places: Sequence[int], shape: pa.Schema) -> pa.Table:
+        import pyarrow as pa
+
+        rows = self.inline_rows
+        is_all = list(places) == list(range(rows.num_rows))
+        chosen = rows if is_all else rows.take(pa.array(places, pa.int64()))
+        arrays = [
+            pa.array([self._address(place) for place in places], pa.uint64())
+            if name == ROW_ADDRESS
+            else chosen.column(name)
+            for name in shape.names
+        ]
+        return pa.Table.from_arrays(arrays, schema=shape)
+
+    def _address(self, place: int) -> int:
+        return INLINE_FRAGMENT << OFFSET_BITS | place
+
+    def lookup(
+        self,
+        name: str,
+        values: Sequence[object],
+        columns: Sequence[str] | None = None,
+        *,
+        with_address: bool = False,
+        filter: str | None = None,
+    ) -> pa.Table:
+        import pyarrow as pa
+
+        wanted = list(dict.fromkeys(values))
+        places = self._find(name, wanted, filter)
+        shape = self._shape(columns, with_address)
+        # A row in memory is the only one of its id.
+        others = [value for value in wanted if value not in self._places] if name == "id" else wanted
+        if not others:
+            return self._rows_at(places, shape)
+        masks = bool(len(self.masked))
+        rows = self.stored.lookup(name, others, columns, with_address=with_address or masks, filter=filter)
+        rows = self.unmasked(rows) if masks else rows
+        rows = rows.select(shape.names)
+        return pa.concat_tables([rows.cast(shape), self._rows_at(places, shape)]) if places else rows
+
+    def _find(self, name: str, wanted: Sequence[Any], filter: str | None) -> list[int]:
+        """The places of the rows in memory that have one of these values, ascending."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if name == "id":
+            found = sorted(self._places[value] for value in wanted if value in self._places)
+        elif row_count(self.inline):
+            column = self.inline_rows.column(name)
+            found = pc.indices_nonzero(are_among(column, pa.array(wanted, column.type))).to_pylist()
+        else:
+            found = []
+        if filter is None or not found:
+            return found
+        kept = set(self._satisfying(filter))
+        return [place for place in found if place in kept]
+
+    def place_of(self, id: str) -> int | None:
+        """The address of the row in memory that has this id."""
+        place = self._places.get(id)
+        return None if place is None else self._address(place)
+
+    def addresses_unlike(self, other: ChangedTable) -> np.ndarray[Any, Any]:
+        """Those of the rows in memory that the other table does not have in memory."""
+        import numpy as np
+
+        theirs = row_texts(other.inline)
+        ids = [id for id, row in row_texts(self.inline).items() if theirs.get(id) != row]
+        return np.array([self._address(self._places[id]) for id in ids], dtype=np.uint64)
+
+    def ids_at(self, addresses: Iterable[int]) -> list[str]:
+        """The ids of rows in memory."""
+        ids = list(self._places)
+        return [ids[offset_of_address(address)] for address in addresses]
+
+    def newest_addresses(self) -> list[int]:
+        """Those of the rows of the last change."""
+        rows = row_count(self.inline)
+        return [self._address(place) for place in range(rows - len(self.inline[-1].rows), rows)]
+
+    # ------------------------------------------------------------ searching
+
+    def all_hits(self, columns: Sequence[str], filter: str | None) -> pa.Table:
+        """The rows in memory that a filter keeps, as a search finds rows."""
+        places = self._satisfying(filter)
+        return self._rows_at(places, self._shape(columns, True)).rename_columns([*columns, ROW_ID])
+
+    def has_values(self, column: str) -> bool:
+        return bool(row_count(self.inline)) and self.inline_rows.column(column).null_count < self.inline_rows.num_rows
+
+    def placed(self, hits: pa.Table) -> pa.Table:
+        """What a search of `searchable` found, with row ids that no other row of the table has."""
+        import pyarrow as pa
+
+        ids = [self._address(offset_of_address(id)) for id in hits.column(ROW_ID).to_pylist()]
+        place = hits.schema.get_field_index(ROW_ID)
+        return hits.set_column(place, ROW_ID, pa.array(ids, pa.uint64()))
+
+    def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
+        return self.stored.looks_up_in_memory(name, columns)
+
+    def take_addresses(self, addresses: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        import pyarrow as pa
+
+        unique = sorted(set(addresses))
+        shape = self._shape(columns, True)
+        own = [offset_of_address(each) for each in unique if fragment_of_address(each) == INLINE_FRAGMENT]
+        beneath = unique[: len(unique) - len(own)]
+        pieces = [self.stored.take_addresses(beneath, columns).select(shape.names).cast(shape)] if beneath else []
+        return pa.concat_tables([*pieces, self._rows_at(own, shape)])
+
+
+def masks_left(stored: Table, inline: Inline) -> Inline:
+    """Changes on a version with the same fragments as theirs, or fewer: without masks of rows that it has not."""
+    import numpy as np
+
+    fragments = {fragment.id: fragment for fragment in stored.fragments}
+    live: set[int] = set()
+    for address in masked_addresses(inline):
+        fragment = fragments.get(fragment_of_address(address))
+        if fragment is not None:
+            gone, offset = stored.deleted_offsets(fragment), offset_of_address(address)
+            place = int(np.searchsorted(gone, offset))
+            if place == len(gone) or gone[place] != offset:
+                live.add(address)
+    left = (change.masking_only(live) for change in inline)
+    return tuple(change for change in left if change.rows or change.masked)
+
+
+def _limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        if left <= 0:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]

@@ -1,0 +1,117 @@
+"""Rows that stand in a commit object, as Arrow and back.
+
+A value is written as JSON has it: a date as days and an instant as microseconds since the epoch, bytes as base64, a number
+that JSON readers would round as text.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.tables.layout import ColumnMap, Layout
+from omnigraph.values.inline_rows import Inline, InlineChange
+from omnigraph.values.types import MAX_SAFE_INTEGER
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def inline_change(layout: Layout, rows: pa.Table, removed: Sequence[str], masked: Sequence[int]) -> InlineChange:
+    """A change with these rows, which are as a reader sees them."""
+    if not rows.num_rows:
+        return InlineChange((), (), tuple(sorted(removed)), tuple(sorted(masked)))
+    names = tuple(column.stored[0][0] for column in layout.columns)
+    values = [_to_json(rows.column(column.name)) for column in layout.columns]
+    return InlineChange(names, tuple(zip(*values, strict=True)), tuple(sorted(removed)), tuple(sorted(masked)))
+
+
+def arrow_rows(layout: Layout, inline: Inline) -> pa.Table:
+    """The rows of all changes, in their order, as a reader sees them."""
+    import pyarrow as pa
+
+    batches = [_batch(layout, change) for change in inline if change.rows]
+    return pa.Table.from_batches(batches, layout.schema).combine_chunks()
+
+
+def _batch(layout: Layout, change: InlineChange) -> pa.RecordBatch:
+    batch = change.held.get(layout)
+    if batch is None:
+        batch = change.held[layout] = _made(layout, change)
+    return batch
+
+
+def _made(layout: Layout, change: InlineChange) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    types = {name: type for column in layout.columns for name, type in column.stored}
+    known = [(place, name) for place, name in enumerate(change.columns) if name in types]
+    arrays = [_from_json([row[place] for row in change.rows], types[name]) for place, name in known]
+    names = [name for _, name in known]
+    if names == layout.schema.names and all(column.is_plain for column in layout.columns):
+        return pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
+    held = frozenset(change.columns)
+    stored = pa.RecordBatch.from_arrays(arrays, names=names)
+    return ColumnMap(layout, held, held, held).batch(stored, layout.schema.names, ())
+
+
+def _to_json(column: Any) -> list[Any]:
+    import pyarrow as pa
+
+    type = column.type
+    values: list[Any] = _plain(column).to_pylist()
+    item = type.value_type if pa.types.is_list(type) else type
+    if pa.types.is_large_binary(item):
+        return [_each(value, _text_of_bytes) for value in values]
+    if pa.types.is_int64(item) or pa.types.is_uint64(item) or pa.types.is_timestamp(item):
+        return [_each(value, _safe_number) for value in values]
+    return values
+
+
+def _plain(column: Any) -> Any:
+    """Dates and instants as the numbers that they are."""
+    import pyarrow as pa
+
+    type = column.type
+    if pa.types.is_list(type):
+        number = _number(type.value_type)
+        return column if number is None else column.cast(pa.list_(pa.field("item", number)))
+    number = _number(type)
+    return column if number is None else column.cast(number)
+
+
+def _number(type: pa.DataType) -> pa.DataType | None:
+    import pyarrow as pa
+
+    if pa.types.is_date32(type):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(type) else None
+
+
+def _from_json(values: list[Any], type: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    item = type.value_type if pa.types.is_list(type) else type
+    if pa.types.is_large_binary(item):
+        return pa.array([_each(value, base64.b64decode) for value in values], type)
+    number = _number(item)
+    if pa.types.is_int64(item) or pa.types.is_uint64(item) or number == pa.int64():
+        values = [_each(value, int) for value in values]
+    if number is None:
+        return pa.array(values, type)
+    return pa.array(values, pa.list_(pa.field("item", number)) if item is not type else number).cast(type)
+
+
+def _each(value: Any, make: Any) -> Any:
+    if value is None:
+        return None
+    return [None if item is None else make(item) for item in value] if isinstance(value, list) else make(value)
+
+
+def _text_of_bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _safe_number(value: int) -> int | str:
+    return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else str(value)

@@ -1,0 +1,70 @@
+"""Changes that stand in commits, on top of another stored version than the one that they were made for.
+
+A version that was made while others wrote holds the rows of an earlier one in other places. What commits changed on top of that one
+stays as it is; only the rows that they replace have to be found again. Every lost race asks again, with a little more changed than
+before, so whatever was found once is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from omnigraph.tables.table import ROW_ADDRESS, Table, fragment_of_address
+from omnigraph.values.inline_rows import Inline, InlineChange, masked_addresses, row_texts
+
+
+class InlineRebase:
+    """From a stored version to another that has the same rows, and those of `absorbed`: changes on top of the first."""
+
+    def __init__(self, before: Table, after: Table, absorbed: Inline = ()) -> None:
+        self._before = before
+        self._after = after
+        self._masked = masked_addresses(absorbed)
+        self._absorbed = row_texts(absorbed)
+        self._places: dict[int, int] = {}
+        """Addresses in the version before, and those of the same rows in the one after."""
+        self._own: dict[str, int] = {}
+        """The addresses of rows that were absorbed, by their ids."""
+
+    def moved(self, inline: Inline) -> Inline | None:
+        """These changes of the version before, on the one after. None if a row that an absorbed change replaced is back."""
+        if not self._masked <= masked_addresses(inline):
+            return None
+        changes, kept = [], set[str]()
+        for change in inline:
+            texts = row_texts((change,))
+            is_known = [self._absorbed.get(id) == texts[id] for id in change.ids]
+            kept.update(id for id, known in zip(change.ids, is_known, strict=True) if known)
+            rows = tuple(row for row, known in zip(change.rows, is_known, strict=True) if not known)
+            masked = tuple(sorted(self._placed(address for address in change.masked if address not in self._masked)))
+            if rows or masked:
+                changes.append(InlineChange(change.columns if rows else (), rows, masked=masked))
+        gone = self._found(self._absorbed.keys() - kept)
+        return (InlineChange((), (), masked=tuple(sorted(gone))), *changes) if gone else tuple(changes)
+
+    def _placed(self, addresses: Iterable[int]) -> list[int]:
+        wanted = list(addresses)
+        missing = [address for address in wanted if address not in self._places]
+        if missing:
+            files = {fragment.id: fragment.files for fragment in self._after.fragments}
+            same = {fragment.id for fragment in self._before.fragments if files.get(fragment.id) == fragment.files}
+            self._places.update((address, address) for address in missing if fragment_of_address(address) in same)
+            moved = [address for address in missing if address not in self._places]
+            if moved:
+                rows = self._before.take_addresses(moved, ["id"])
+                ids, old = rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist()
+                found = self._addresses(ids)
+                self._places.update((address, found[id]) for id, address in zip(ids, old, strict=True))
+        return [self._places[address] for address in wanted]
+
+    def _found(self, ids: Iterable[str]) -> list[int]:
+        """Where the version after has the absorbed rows of these ids."""
+        wanted = list(ids)
+        missing = [id for id in wanted if id not in self._own]
+        if missing:
+            self._own.update(self._addresses(missing))
+        return [self._own[id] for id in wanted]
+
+    def _addresses(self, ids: list[str]) -> dict[str, int]:
+        rows = self._after.lookup("id", ids, ["id"], with_address=True)
+        return dict(zip(rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True))
