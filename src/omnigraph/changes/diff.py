@@ -208,4 +208,6 @@ def entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterato
 
 
 def _entities(side: TypeRows, addresses: pa.ChunkedArray, entity: EntityType) -> Mapping[str, Entity]:
-    return {str(each["id"]): each for each in entity_values(typed_rows_at(side, addresses, entity))}
+    return {
+        str(entity_value["id"]): entity_value for entity_value in entity_values(typed_rows_at(side, addresses, entity))
+    }

@@ -95,7 +95,7 @@ class ChangeFilter:
         _known("op", done, OPS)
         _known("type", names, [*sorted(catalog.nodes), *sorted(catalog.edges)])
         tables = catalog.tables.values()
-        type_ids = None if names is None else frozenset(each.id for each in tables if each.name in names)
+        type_ids = None if names is None else frozenset(table.id for table in tables if table.name in names)
         return cls(wanted, type_ids, done, None if ids is None else frozenset(ids))
 
     def wants_type(self, entity: EntityType) -> bool:

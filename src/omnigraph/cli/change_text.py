@@ -54,8 +54,8 @@ def stat_lines(counts: Iterable[TypeChanges]) -> list[str]:
 
 def stat_total(counts: Iterable[TypeChanges]) -> str:
     total: Counter[str] = Counter()
-    for each in counts:
-        total.update(insert=each.inserts, update=each.updates, delete=each.deletes)
+    for count in counts:
+        total.update(insert=count.inserts, update=count.updates, delete=count.deletes)
     return count_text(total)
 
 

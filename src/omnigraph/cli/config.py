@@ -185,7 +185,7 @@ class _Reader:
         args, params = members.get("args") or [], members.get("params") or {}
         if query is None:
             raise self._refused(f"{place} has no query")
-        if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+        if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
             raise self._refused(f"{place}.args must be a list of names of parameters")
         if not isinstance(params, dict):
             raise self._refused(f"{place}.params must hold names and values")

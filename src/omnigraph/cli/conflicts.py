@@ -55,13 +55,13 @@ def _from_file(file: str, expected: Callable[[], MergeResult]) -> tuple[list[Res
             members = json.load(text)
     except (OSError, ValueError) as error:
         raise UsageError(f"'{file}' is no JSON file that can be read: {error}") from error
-    if not isinstance(members, list) or not all(isinstance(each, dict) for each in members):
+    if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
         raise UsageError(f"'{file}' must hold a list of decisions", hint=FORM)
-    if all("seen" in each for each in members):
-        return [Resolution.from_json(each) for each in members], None
+    if all("seen" in member for member in members):
+        return [Resolution.from_json(member) for member in members], None
     result = expected()
-    conflicts = {(each.type_name, each.entity_id): each for each in result.conflicts}
-    return [_decided(each, conflicts, Resolution.from_json) for each in members], result
+    conflicts = {(conflict.type_name, conflict.entity_id): conflict for conflict in result.conflicts}
+    return [_decided(member, conflicts, Resolution.from_json) for member in members], result
 
 
 def _decided(
@@ -93,12 +93,12 @@ def _asked(out: Output, conflict: MergeConflict) -> Resolution:
         return conflict.resolve(_SIDES[answer])
     takes: dict[str, Take] = {}
     values: dict[str, Any] = {}
-    for each in conflict.properties:
-        answer = _choice(f"{each.name}: [o]urs, [t]heirs, [b]ase, or a [v]alue", "otbv")
+    for property in conflict.properties:
+        answer = _choice(f"{property.name}: [o]urs, [t]heirs, [b]ase, or a [v]alue", "otbv")
         if answer == "v":
-            values[each.name] = _json(str(click.prompt(f"{each.name} (JSON)", err=True)))
+            values[property.name] = _json(str(click.prompt(f"{property.name} (JSON)", err=True)))
         else:
-            takes[each.name] = _SIDES[answer]
+            takes[property.name] = _SIDES[answer]
     return conflict.resolve_properties(takes, values)
 
 
@@ -120,8 +120,13 @@ def print_conflicts(
     """A line for each property in conflict; the message where it says more than that. Of schemas, what each branch declares."""
     if schema_conflicts:
         declared = [
-            {"kind": each.kind, "entity": each.entity, "ours": str(each.ours or "-"), "theirs": str(each.theirs or "-")}
-            for each in schema_conflicts
+            {
+                "kind": schema_conflict.kind,
+                "entity": schema_conflict.entity,
+                "ours": str(schema_conflict.ours or "-"),
+                "theirs": str(schema_conflict.theirs or "-"),
+            }
+            for schema_conflict in schema_conflicts
         ]
         out.table(declared, ["kind", "entity", "ours", "theirs"], value=declared)
         return
@@ -130,12 +135,12 @@ def print_conflicts(
             "kind": conflict.kind,
             "type": conflict.type_name,
             "id": conflict.entity_id,
-            "property": "" if each is None else each.name,
-            **{side: "" if each is None else _shown(each, side) for side in ("base", "ours", "theirs")},
+            "property": "" if property is None else property.name,
+            **{side: "" if property is None else _shown(property, side) for side in ("base", "ours", "theirs")},
             "message": "" if conflict.is_divergence else conflict.message,
         }
         for conflict in conflicts
-        for each in conflict.properties or (None,)
+        for property in conflict.properties or (None,)
     ]
     columns = ["kind", "type", "id", "property", "base", "ours", "theirs"]
     out.table(rows, [*columns, *(["message"] if any(row["message"] for row in rows) else [])], value=rows)

@@ -215,7 +215,7 @@ def _constant(name: str, value: object) -> Iterator[str]:
 def _signature(name: str, function: FunctionType) -> Iterator[str]:
     yield "```text"
     signature = inspect.signature(function)
-    parameters = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+    parameters = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
     yield name + _parameters(signature.replace(parameters=parameters), function.__module__)
     yield "```"
     yield ""

@@ -131,7 +131,7 @@ def _rows(table: pa.Table) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     for columns in text_batches(table):
         rows += [
-            dict(zip(names, row, strict=True)) for row in zip(*(each.to_pylist() for each in columns), strict=True)
+            dict(zip(names, row, strict=True)) for row in zip(*(column.to_pylist() for column in columns), strict=True)
         ]
     return rows
 

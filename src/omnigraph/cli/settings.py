@@ -249,7 +249,7 @@ def _graphs_of(connection: Connection) -> str:
         graphs = listed_graphs(connection)
     except OmnigraphError:
         return ""
-    return f"; the server has: {', '.join(each['graph_id'] for each in graphs) or 'none'}"
+    return f"; the server has: {', '.join(graph['graph_id'] for graph in graphs) or 'none'}"
 
 
 def _way(uri: str) -> str:

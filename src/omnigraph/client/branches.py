@@ -41,13 +41,13 @@ class RemoteBranches:
     def list(self) -> list[Branch]:
         """The branches, main first, then by name."""
         details = self._state.get("/branches", detail=True).json()["details"]
-        branches = [Branch(each["name"], decoding.commit(each["head"])) for each in details]
+        branches = [Branch(detail["name"], decoding.commit(detail["head"])) for detail in details]
         return sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name))
 
     def distances(self) -> dict[str, Distance]:
         """By branch: how many commits it has that main has not, and the other way round."""
         details = self._state.get("/branches", detail=True).json()["details"]
-        return {each["name"]: Distance(each["ahead"], each["behind"]) for each in details}
+        return {detail["name"]: Distance(detail["ahead"], detail["behind"]) for detail in details}
 
     def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`."""
@@ -87,7 +87,7 @@ class RemoteBranches:
             "dry_run": dry_run,
             "delete_branch": delete_branch,
             "message": message,
-            "resolutions": [each.to_json() for each in check_resolutions(resolutions)] or None,
+            "resolutions": [check_resolution.to_json() for check_resolution in check_resolutions(resolutions)] or None,
             "expect": None if expect is None else {"source": expect[0], "target": expect[1]},
         }
         path = f"{self._state.path}/branches/merge"
@@ -96,14 +96,16 @@ class RemoteBranches:
         except MergeConflicts as error:
             self._type_values(error, into)
             raise
-        has_values = any(each.get("properties") for each in value.get("conflicts", ()))
+        has_values = any(conflict.get("properties") for conflict in value.get("conflicts", ()))
         return decoding.merge_result(value, self._state.catalog(into) if has_values else None)
 
     def _type_values(self, error: MergeConflicts, target: str) -> None:
         """The values in conflict as the target's schema types them."""
         if any(conflict.properties for conflict in error.conflicts):
             catalog = self._state.catalog(target)
-            error.conflicts = tuple(decoding.merge_conflict(each.to_json(), catalog) for each in error.conflicts)
+            error.conflicts = tuple(
+                decoding.merge_conflict(conflict.to_json(), catalog) for conflict in error.conflicts
+            )
 
 
 @checked_methods
@@ -124,7 +126,7 @@ class RemoteTags:
 
     def list(self) -> list[Tag]:
         """The tags, by name."""
-        return [self._tag(each) for each in self._state.get("/tags").json()["tags"]]
+        return [self._tag(tag) for tag in self._state.get("/tags").json()["tags"]]
 
     def delete(self, name: str) -> None:
         """Remove a tag; its commit stays."""

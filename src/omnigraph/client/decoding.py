@@ -185,15 +185,15 @@ def explanation(value: Json) -> Explanation:
         value["graph_commit_id"],
         value["keys"],
         tuple(
-            InputColumns(each["name"], tuple(each["tables"]), tuple(each["columns"]), each["filter"])
-            for each in value["inputs"]
+            InputColumns(input["name"], tuple(input["tables"]), tuple(input["columns"]), input["filter"])
+            for input in value["inputs"]
         ),
         tuple(
             InputChoice(each["input"], each["path"], each["rows"], each["estimate"], each["expected"])
             for each in value["access"]
         ),
         value["sql"],
-        tuple(_step(each) for each in value["steps"]),
+        tuple(_step(step) for step in value["steps"]),
     )
 
 
@@ -215,7 +215,7 @@ def merge_result(value: Json, catalog: Catalog | None = None) -> MergeResult:
         commit=optional_commit(value.get("commit")),
         bases=tuple(value.get("bases") or value.get("base", ())),
         types={key: TypeSummary(**counts) for key, counts in value.get("changes", {}).items()},
-        conflicts=tuple(merge_conflict(each, catalog) for each in value.get("conflicts", ())),
+        conflicts=tuple(merge_conflict(conflict, catalog) for conflict in value.get("conflicts", ())),
         dry_run=value.get("dry_run", False),
         hint=value.get("hint"),
         source_commit=value.get("source_commit", ""),
@@ -233,7 +233,7 @@ def merge_conflict(value: Json, catalog: Catalog | None = None) -> MergeConflict
     types: Mapping[str, EntityType] = (
         {} if catalog is None else cast("Mapping[str, EntityType]", catalog.nodes if kind == "node" else catalog.edges)
     )
-    properties = tuple(_property_conflict(each, types.get(name)) for each in value.get("properties", ()))
+    properties = tuple(_property_conflict(property, types.get(name)) for property in value.get("properties", ()))
     images = {
         side: untyped_entity(value[side], value["entity_id"])
         if catalog is None

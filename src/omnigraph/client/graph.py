@@ -409,13 +409,13 @@ class RemoteGraph(UpkeepMethods):
         commit_id = value["graph_commit_id"]
         types = tuple(
             TypeState(
-                each["entity_kind"],
-                each["type_name"],
-                each["entity_count"],
-                each["published_dataset_version"],
-                each["dataset_path"],
+                dataset["entity_kind"],
+                dataset["type_name"],
+                dataset["entity_count"],
+                dataset["published_dataset_version"],
+                dataset["dataset_path"],
             )
-            for each in value["datasets"]
+            for dataset in value["datasets"]
         )
         return GraphSnapshot(self._state.commit(commit_id), self._state.catalog(commit_id), types)
 
@@ -461,7 +461,7 @@ class RemoteGraph(UpkeepMethods):
             page = self._state.get(
                 "/commits", branch=branch, limit=min(limit - len(found), 1_000), before=before, actor=actor
             ).json()
-            found += [decoding.commit(each) for each in page["commits"]]
+            found += [decoding.commit(commit) for commit in page["commits"]]
             before = page.get("next_page_token")
             if before is None:
                 break
@@ -487,9 +487,9 @@ class RemoteGraph(UpkeepMethods):
                 if error.code != NotFound.code:
                     raise
                 return found
-            for each in page["versions"]:
-                made = decoding.commit(each["commit"])
-                value = None if each["op"] == "delete" else self._entity(page, each, made.id)
+            for version in page["versions"]:
+                made = decoding.commit(version["commit"])
+                value = None if version["op"] == "delete" else self._entity(page, version, made.id)
                 found.append(EntityVersion(made, value))
             token = page.get("next_page_token")
             if token is None:
@@ -533,7 +533,7 @@ class RemoteGraph(UpkeepMethods):
         while True:
             page = self._state.get("/diff", **{"from": a, "to": b}, page_token=token, **filters).json()
             schemas = self._schemas(page["from"], page["to"])
-            yield from (decoding.change(each, schemas) for each in page["changes"])
+            yield from (decoding.change(change, schemas) for change in page["changes"])
             token = page.get("next_page_token")
             if token is None:
                 return
@@ -583,10 +583,10 @@ class RemoteGraph(UpkeepMethods):
             **_filters(types, kinds, ops),
         ).json()
         blocks = []
-        for each in value["blocks"]:
-            id = each["cause"]["graph_commit_id"]
-            schemas = self._schemas(each["cause"].get("parent_commit_id"), id)
-            blocks.append(decoding.block(each, self._state.commit(id), schemas))
+        for block in value["blocks"]:
+            id = block["cause"]["graph_commit_id"]
+            schemas = self._schemas(block["cause"].get("parent_commit_id"), id)
+            blocks.append(decoding.block(block, self._state.commit(id), schemas))
         return decoding.feed_page(value, blocks)
 
     def baseline(

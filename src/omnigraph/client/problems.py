@@ -176,8 +176,8 @@ def _refused_steps(details: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "steps": tuple(details.get("steps", ())),
         "violations": tuple(
-            (each["step"], each["count"], [(first["id"], first["message"]) for first in each["first"]])
-            for each in details.get("violations", ())
+            (violation["step"], violation["count"], [(first["id"], first["message"]) for first in violation["first"]])
+            for violation in details.get("violations", ())
         ),
     }
 

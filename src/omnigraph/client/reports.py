@@ -19,7 +19,8 @@ Json = Mapping[str, Any]
 
 def storage_report(value: Json) -> StorageReport:
     types = tuple(
-        TypeStorage(**{**each, "indexes": tuple(_index(index) for index in each["indexes"])}) for each in value["types"]
+        TypeStorage(**{**type_, "indexes": tuple(_index(index) for index in type_["indexes"])})
+        for type_ in value["types"]
     )
     return StorageReport(value["branch"], types, _kept(value["kept"]), Totals(**value["history"]))
 
@@ -30,7 +31,7 @@ def _index(value: Json) -> IndexState:
 
 
 def _kept(values: list[Json]) -> tuple[KeptBy, ...]:
-    return tuple(KeptBy(**each) for each in values)
+    return tuple(KeptBy(**value) for value in values)
 
 
 def cleanup_report(value: Json) -> CleanupReport:
@@ -46,8 +47,8 @@ def cleanup_report(value: Json) -> CleanupReport:
 
 def optimize_report(value: Json) -> OptimizeReport:
     tables = tuple(
-        TableReport(each["table"], tuple(each["actions"]), _shape(each["before"]), _shape(each["after"]))
-        for each in value["tables"]
+        TableReport(table["table"], tuple(table["actions"]), _shape(table["before"]), _shape(table["after"]))
+        for table in value["tables"]
     )
     return OptimizeReport(optional_commit(value.get("commit")), tables)
 

@@ -128,7 +128,7 @@ def are_lines(files: Sequence[Path], format: str | None, encoding: str | None) -
     """Whether all of them are JSON lines in UTF-8, which are sent one after the other."""
     is_utf8 = encoding is None or encoding.lower().replace("_", "-") in ("utf-8", "utf8")
     return is_utf8 and (
-        format == "jsonl" or (format is None and all(each.suffix.lower() in _SUFFIXES for each in files))
+        format == "jsonl" or (format is None and all(file.suffix.lower() in _SUFFIXES for file in files))
     )
 
 

@@ -100,7 +100,7 @@ class RemoteState:
         commit = reply.headers[COMMIT_HEADER]
         if commit not in self._catalogs:
             value = reply.json()
-            same = next((each for each in self._catalogs.values() if each.hash == value["hash"]), None)
+            same = next((catalog for catalog in self._catalogs.values() if catalog.hash == value["hash"]), None)
             self._catalogs[commit] = same or replace(compile_schema(value["schema_source"]), hash=value["hash"])
             while len(self._catalogs) > MAX_CATALOGS:
                 self._catalogs.popitem(last=False)

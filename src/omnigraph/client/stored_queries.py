@@ -46,13 +46,13 @@ class RemoteStoredQueries:
         """The stored queries, by name."""
         return [
             ServedQuery(
-                each["name"],
-                each["mutation"],
-                tuple(ResultColumn(**parameter) for parameter in each["params"]),
-                each.get("description"),
-                each.get("instruction"),
+                query["name"],
+                query["mutation"],
+                tuple(ResultColumn(**parameter) for parameter in query["params"]),
+                query.get("description"),
+                query.get("instruction"),
             )
-            for each in self._state.get("/queries").json()["queries"]
+            for query in self._state.get("/queries").json()["queries"]
         ]
 
     def query(

@@ -166,7 +166,9 @@ class _Work:
                 resources=self.resources,
                 server=self.config.server,
                 statuses=statuses,
-                approvals=tuple(each for each in self.ledger.approvals if each["address"] not in gone - set(blocked)),
+                approvals=tuple(
+                    approval for approval in self.ledger.approvals if approval["address"] not in gone - set(blocked)
+                ),
                 recoveries=tuple(self.recoveries),
                 observed_at=clock().isoformat(),
             )

@@ -25,5 +25,5 @@ def approve(
                 hint="'omnigraph cluster plan' shows what does",
             )
         record = {"address": address, "digest": operation.approval, "actor": actor, "at": clock().isoformat()}
-        others = tuple(each for each in made.ledger.approvals if each["address"] != address)
+        others = tuple(approval for approval in made.ledger.approvals if approval["address"] != address)
         return held.publish(replace(made.ledger, approvals=(*others, record))), record

@@ -127,9 +127,9 @@ def _graph(config: ClusterConfig, ledger: Ledger, id: str, before: str | None, a
         if record["is_elsewhere"]:
             return Operation(address, "delete", reason="it is forgotten here; its files stay")
         required = approval_digest(address, config, ledger)
-        if any(each["address"] == address and each["digest"] == required for each in ledger.approvals):
+        if any(approval["address"] == address and approval["digest"] == required for approval in ledger.approvals):
             return Operation(address, "delete", reason="approved")
-        stale = any(each["address"] == address for each in ledger.approvals)
+        stale = any(approval["address"] == address for approval in ledger.approvals)
         reason = "approval_stale: things have changed since" if stale else "approval_required"
         return Operation(address, "delete", "blocked", reason, approval=required)
     graph = config.graphs[id]

@@ -31,7 +31,7 @@ def cluster_policies(place: str, graph: str | None = None) -> dict[str, Policy]:
 
 
 def _of_folder(config: ClusterConfig) -> dict[tuple[str, str], Mapping[str, str]]:
-    return {(each.name, scope): each.files for each in config.policies.values() for scope in each.applies_to}
+    return {(policy.name, scope): policy.files for policy in config.policies.values() for scope in policy.applies_to}
 
 
 def _of_storage(root: str) -> dict[tuple[str, str], Mapping[str, str]]:

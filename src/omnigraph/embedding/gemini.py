@@ -33,7 +33,7 @@ class Gemini:
         path = f"/{quote(model)}:batchEmbedContents"
         answer = self._requests.post(path, body, answer_bytes(len(texts), dimension), deadline)
         try:
-            rows = [each["values"] for each in answer["embeddings"]]
+            rows = [embedding["values"] for embedding in answer["embeddings"]]
         except (TypeError, KeyError):
             raise not_vectors(self.model) from None
         return numbers(rows, len(texts), dimension, self.model)

@@ -33,7 +33,7 @@ def keywords() -> frozenset[str]:
 def function_names() -> frozenset[str]:
     from omnigraph.language.editor_tables import editor_tables
 
-    return frozenset(each["name"] for each in editor_tables()["queries"]["functions"])
+    return frozenset(editor_table["name"] for editor_table in editor_tables()["queries"]["functions"])
 
 
 def declarations(catalog: Catalog, type_name: str) -> str | None:
@@ -46,5 +46,7 @@ def declarations(catalog: Catalog, type_name: str) -> str | None:
         return None
     edges = {edge.name for edge in catalog.edges.values() if type_name in (edge.source, edge.target)}
     syntax = catalog_syntax(catalog)
-    shown = [each for each in syntax.declarations if each.name == type_name or each.name in edges]
+    shown = [
+        declaration for declaration in syntax.declarations if declaration.name == type_name or declaration.name in edges
+    ]
     return print_schema(replace(syntax, declarations=tuple(shown)))

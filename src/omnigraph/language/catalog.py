@@ -264,5 +264,5 @@ def dropped_names(catalog: Catalog, state: Catalog) -> list[str]:
     names: list[str] = []
     for entity in catalog.tables.values() if gone else ():
         names += [entity.name] if entity.id in gone else []
-        names += [f"{entity.name}.{each.name}" for each in entity.properties.values() if each.id in gone]
+        names += [f"{entity.name}.{property.name}" for property in entity.properties.values() if property.id in gone]
     return names

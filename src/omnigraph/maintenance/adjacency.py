@@ -60,7 +60,7 @@ def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str
     ]
     useful = [each for each in stored if _is_useful(each, is_needed)]
     edges = [each for each in useful if each.header.kind == "edges" and not _is_superseded(each, useful)]
-    numbering = {name for each in edges for name in each.header.numbered_by}
+    numbering = {name for edge in edges for name in edge.header.numbered_by}
     nodes = [
         each
         for each in useful

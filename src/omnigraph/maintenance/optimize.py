@@ -103,7 +103,9 @@ class _Work:
         rows = {fragment.id: fragment.rows for fragment in self.table.fragments}
         missing: dict[str, int] = {}
         for plan in self.segments:
-            missing[plan.spec.name] = missing.get(plan.spec.name, 0) + sum(rows[each] for each in plan.fragments)
+            missing[plan.spec.name] = missing.get(plan.spec.name, 0) + sum(
+                rows[fragment] for fragment in plan.fragments
+            )
         done += [f"build index {name} for {count:,} rows" for name, count in sorted(missing.items())]
         if self.unneeded:
             done.append(f"drop {len(self.unneeded)} index segments with values of rows that are gone")
@@ -379,7 +381,10 @@ class _Rebase:
         """Indexes for the few rows that came since; many of them are left for the next time."""
         plans = plan_segments(head, index_specs(view.entity(key)), rebuild=False)
         missing = {fragment for plan in plans for fragment in plan.fragments}
-        if not plans or sum(each.rows for each in head.fragments if each.id in missing) > MAX_ROWS_INDEXED_LATE:
+        if (
+            not plans
+            or sum(fragment.rows for fragment in head.fragments if fragment.id in missing) > MAX_ROWS_INDEXED_LATE
+        ):
             return None
         tables = self._repository.tables
         return tables.stage_segments(head, plans, tables.build_segments(head, plans))

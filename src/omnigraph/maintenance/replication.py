@@ -255,7 +255,7 @@ class _Transfer:
     def copy(self, commits: Sequence[_Travelling], place: Place, workers: Workers) -> Copied:
         """Every object that the commits need and the commit before them does not."""
         source = self.source
-        changed = {(key, state) for each in commits for key, state in each.step.tables.items() if state is not None}
+        changed = {(key, state) for commit in commits for key, state in commit.step.tables.items() if state is not None}
         wanted, known = Reachable(files_of(source)), Reachable(files_of(source))
         wanted.add_states(state for _, state in changed)
         for state in filter(None, {self.known.table(key) for key, _ in changed}):
@@ -263,7 +263,7 @@ class _Transfer:
             with contextlib.suppress(Damaged, StoragePermanent):
                 known.add_states([state])
         objects = dict(sized_objects(source.store, wanted, known))
-        objects |= {schema_key(each.step.schema): 0 for each in commits if each.step.schema != self.known.schema}
+        objects |= {schema_key(commit.step.schema): 0 for commit in commits if commit.step.schema != self.known.schema}
         old_before = self.target.clock() - MAX_AGE_S
         return copy_all(source, self.target.store, objects, place, workers, self.watch, old_before=old_before)
 
@@ -271,7 +271,7 @@ class _Transfer:
 
     def publish(self, head: Head, commits: Sequence[_Travelling]) -> None:
         """Move the target's branch on to the last of the commits, unless somebody else has moved it elsewhere."""
-        ids = [self.base.id, *(each.commit.id for each in commits)]
+        ids = [self.base.id, *(commit.commit.id for commit in commits)]
         for _ in range(MAX_ATTEMPTS):
             if head.entry is None or not head.entry.alive:
                 head = self._opened(head)
@@ -312,7 +312,7 @@ class _Transfer:
 
     def copy_tags(self, commits: Sequence[_Travelling]) -> tuple[tuple[str, ...], Copied]:
         """Tags of the commits that travelled. One whose name the target has for another commit stays behind."""
-        ids = {each.commit.id for each in commits}
+        ids = {commit.commit.id for commit in commits}
         if not ids:
             return (), Copied()
         made = []
@@ -371,8 +371,8 @@ def copy_all(
 
 def _runs(objects: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
     run: list[tuple[str, int]] = []
-    for each in objects:
-        run.append(each)
+    for object in objects:
+        run.append(object)
         if len(run) >= OBJECTS_PER_TASK or sum(size for _, size in run) >= BYTES_PER_TASK:
             yield run
             run = []

@@ -115,7 +115,7 @@ class StorageReport:
     @property
     def reclaimable_bytes(self) -> int:
         """Of all types."""
-        return sum(each.reclaimable_bytes for each in self.types)
+        return sum(type_.reclaimable_bytes for type_ in self.types)
 
     def __repr__(self) -> str:
         return f"<StorageReport of {self.branch}: {len(self.types)} types, {self.reclaimable_bytes} bytes reclaimable>"

@@ -134,19 +134,19 @@ def _header(name: str, value: Any) -> str:
 def bind(facts: Iterable[ToolFacts], operations: Mapping[str, Operation]) -> list[BoundTool]:
     """The tools, in their order."""
     bound = []
-    for each in facts:
-        operation = operations[each.operation]
-        names = [(name, each.renamed.get(name, name)) for name in each.arguments]
+    for fact in facts:
+        operation = operations[fact.operation]
+        names = [(name, fact.renamed.get(name, name)) for name in fact.arguments]
         schemas = {name: operation.members[member] for name, member in names}
         required = tuple(name for name, member in names if member in operation.required)
         schemas |= _own_arguments(
-            has_key=each.hint != "reads" and operation.takes_key,
-            has_condition=each.if_commit is not None,
-            has_limit=each.rows is not None,
+            has_key=fact.hint != "reads" and operation.takes_key,
+            has_condition=fact.if_commit is not None,
+            has_limit=fact.rows is not None,
         )
-        condition = None if each.if_commit is None else operations[each.if_commit]
+        condition = None if fact.if_commit is None else operations[fact.if_commit]
         bound.append(
-            BoundTool(each.name, each.description, each.hint, operation, schemas, required, each, if_commit=condition)
+            BoundTool(fact.name, fact.description, fact.hint, operation, schemas, required, fact, if_commit=condition)
         )
     return bound
 

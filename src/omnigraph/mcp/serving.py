@@ -65,7 +65,7 @@ class Desk:
 
     async def tools(self) -> list[BoundTool]:
         """The tools that the caller may use."""
-        chosen = [each for each in TOOLS if self._offers(each)]
+        chosen = [tool for tool in TOOLS if self._offers(tool)]
         bound = [tool for tool in bind(chosen, self.operations) if await self._may(tool.operation.action)]
         return bound + await self._stored()
 
@@ -78,12 +78,12 @@ class Desk:
             return []
         queries = await self.backend.stored_queries()
         # A name is taken by a tool that the caller does not see, too: what a tool is called does not tell who may what.
-        tools = stored_tools(queries, {each.name for each in TOOLS})
+        tools = stored_tools(queries, {tool.name for tool in TOOLS})
         return [bind_stored(tool, self.operations) for tool in tools]
 
     async def tool(self, name: str) -> BoundTool:
         """A tool that the caller may use; one that the caller may not use is as unknown as one that is not there."""
-        facts = next((each for each in TOOLS if each.name == name), None)
+        facts = next((tool for tool in TOOLS if tool.name == name), None)
         if facts is None:
             found = next((tool for tool in await self._stored() if tool.name == name), None)
         else:
@@ -143,7 +143,7 @@ class Desk:
     # ------------------------------------------------------------ resources
 
     async def _resources(self) -> list[Resource]:
-        known = [each for each in RESOURCES if each.operation in self.operations]
+        known = [resource for resource in RESOURCES if resource.operation in self.operations]
         scoped = [each for each in known if self._scope_of(each) in self.scopes]
         return [each for each in scoped if await self._may(self.operations[each.operation].action)]
 
@@ -152,8 +152,10 @@ class Desk:
 
     async def _list_resources(self, _context: Any, _params: Any) -> protocol.ListResourcesResult:
         found = [
-            protocol.Resource(name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type)
-            for each in await self._resources()
+            protocol.Resource(
+                name=resource.name, uri=resource.uri, description=resource.description, mime_type=resource.mime_type
+            )
+            for resource in await self._resources()
         ]
         found += [
             protocol.Resource(name=f"best-practices/{page}", uri=f"{PAGES_URI}{page}", mime_type=MARKDOWN)
@@ -186,20 +188,20 @@ class Desk:
         if "graph" not in self.scopes:
             return []
         known = {tool.name for tool in await self.tools()}
-        return [each for each in PROMPTS if known.issuperset(each.tools)]
+        return [prompt for prompt in PROMPTS if known.issuperset(prompt.tools)]
 
     async def _list_prompts(self, _context: Any, _params: Any) -> protocol.ListPromptsResult:
         return protocol.ListPromptsResult(
             prompts=[
                 protocol.Prompt(
-                    name=each.name,
-                    description=each.description,
+                    name=prompt.name,
+                    description=prompt.description,
                     arguments=[
                         protocol.PromptArgument(name=name, description=description, required=True)
-                        for name, description in each.arguments.items()
+                        for name, description in prompt.arguments.items()
                     ],
                 )
-                for each in await self._prompts()
+                for prompt in await self._prompts()
             ]
         )
 

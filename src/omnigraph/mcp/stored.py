@@ -36,26 +36,26 @@ class StoredTool:
     @property
     def places(self) -> tuple[str, ...]:
         """Where it can be asked: a mutation, on a branch only."""
-        taken = {each["name"] for each in self.parameters}
+        taken = {parameter["name"] for parameter in self.parameters}
         return tuple(name for name in PLACES[: 1 if self.is_mutation else 2] if name not in taken)
 
     def input_schemas(self) -> dict[str, Schema]:
         """The parameters' schemas by name."""
-        return {each["name"]: parameter_schema(each) for each in self.parameters}
+        return {parameter["name"]: parameter_schema(parameter) for parameter in self.parameters}
 
     @property
     def required(self) -> list[str]:
-        return [each["name"] for each in self.parameters if not each["nullable"]]
+        return [parameter["name"] for parameter in self.parameters if not parameter["nullable"]]
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters as the query takes them."""
-        kinds = {each["name"]: each for each in self.parameters}
+        kinds = {parameter["name"]: parameter for parameter in self.parameters}
         return {name: _value(kinds[name], value) for name, value in arguments.items() if name in kinds}
 
 
 def stored_tools(queries: Sequence[Mapping[str, Any]], taken: Collection[str]) -> list[StoredTool]:
     """A tool for each; one whose name another tool has is called `q_<name>`."""
-    used = set(taken) | {each["name"] for each in queries if each["name"] not in taken}
+    used = set(taken) | {query["name"] for query in queries if query["name"] not in taken}
     tools = []
     for each in sorted(queries, key=lambda query: str(query["name"])):
         name = each["name"]

@@ -85,8 +85,8 @@ def rounded(own: View, side: BranchChanges, moved: Iterable[EntityType], merge_o
 
 
 def _rounded_properties(before: EntityType, after: EntityType) -> list[tuple[Property, Property]]:
-    known = {each.id: each for each in before.properties.values()}
-    pairs = [(known[each.id], each) for each in after.properties.values() if each.id in known]
+    known = {property.id: property for property in before.properties.values()}
+    pairs = [(known[property.id], property) for property in after.properties.values() if property.id in known]
     return [(old, new) for old, new in pairs if is_rounded(old.type, new.type)]
 
 

@@ -203,14 +203,14 @@ class MergeConflict:
             "entity_id": self.entity_id,
             "kind": self.kind,
             "message": self.message,
-            "properties": [each.to_json() for each in self.properties],
+            "properties": [property.to_json() for property in self.properties],
             "digest": self.digest,
         }
 
 
 def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> MergeConflict:
     """A conflict of the three-way rule, with the properties that the branches have differently."""
-    differing = tuple(each for each in properties_of(entity, rows) if _is_contested(each, rows))
+    differing = tuple(property for property in properties_of(entity, rows) if _is_contested(property, rows))
     names = "" if kind == "delete_vs_update" else f" ({', '.join(each.name for each in differing)})"
     message = f"{entity.name} '{id}': {DIVERGENCES[kind]}{names}"
     images = rows.images
@@ -221,8 +221,8 @@ def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> 
 
 def with_values(conflict: MergeConflict, entity: EntityType, rows: Sides) -> MergeConflict:
     """A broken rule with what each side has, of the properties concerned and as a whole."""
-    names = {each.name for each in conflict.properties}
-    concerned = tuple(each for each in properties_of(entity, rows) if each.name in names)
+    names = {property.name for property in conflict.properties}
+    concerned = tuple(property for property in properties_of(entity, rows) if property.name in names)
     images = rows.images
     return replace(conflict, properties=concerned, base=images["base"], ours=images["ours"], theirs=images["theirs"])
 

@@ -289,13 +289,17 @@ class MergeAttempt:
             known: dict[str, frozenset[str]] = {}
             for conflict in self._merge_of(entity).conflicts:
                 known[str(conflict.entity_id)] = frozenset([conflict.digest])
-            sides = self._sides_of(entity, [each.entity_id for each in resolutions])
+            sides = self._sides_of(entity, [resolution.entity_id for resolution in resolutions])
             has_base = self.bases.agree_on(entity.id)
             self._states[entity.id] = {
-                each.entity_id: state_after(
-                    each, catalog, sides[each.entity_id], known.get(each.entity_id, frozenset()), has_base=has_base
+                resolution.entity_id: state_after(
+                    resolution,
+                    catalog,
+                    sides[resolution.entity_id],
+                    known.get(resolution.entity_id, frozenset()),
+                    has_base=has_base,
                 )
-                for each in resolutions
+                for resolution in resolutions
             }
             self._merges[entity.id] = self._as_decided(self._merges[entity.id])
             if entity not in self.moved:

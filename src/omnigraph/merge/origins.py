@@ -45,10 +45,12 @@ class Origins:
         """The same rows without the doubts that can be settled."""
         import pyarrow as pa
 
-        doubts = [each for each in base.doubts.to_pylist() if any(flag for name, flag in each.items() if name != "id")]
+        doubts = [
+            doubt for doubt in base.doubts.to_pylist() if any(flag for name, flag in doubt.items() if name != "id")
+        ]
         if not doubts:
             return base
-        self._ids = [each["id"] for each in doubts]
+        self._ids = [doubt["id"] for doubt in doubts]
         self._rows.clear()
         values = {row["id"]: row for row in base.values.to_pylist()}
         try:

@@ -119,7 +119,7 @@ def described(message: str | None, resolutions: Sequence[Resolution]) -> str | N
     if not resolutions:
         return message
     start = f"{message}\n\n" if message else ""
-    named = [f"{each} ({each.take})" for each in resolutions[:MAX_NAMED]]
+    named = [f"{resolution} ({resolution.take})" for resolution in resolutions[:MAX_NAMED]]
     while True:
         more = f" and {len(resolutions) - len(named)} more" if len(named) < len(resolutions) else ""
         text = f"{start}resolved: {', '.join(named)}{more}"

@@ -95,7 +95,7 @@ def put_over(merge: TypeMerge, states: Mapping[str, Row | None]) -> TypeMerge:
         replaced=(merge.replaced - ids) | {id for id, row in changed.items() if row is not None and id in current},
         restored=(merge.restored - ids) | {id for id, row in changed.items() if row is not None and id not in current},
         counts=_counted(merge, ids, changed, current, incoming),
-        conflicts=tuple(each for each in merge.conflicts if each.entity_id not in ids),
+        conflicts=tuple(conflict for conflict in merge.conflicts if conflict.entity_id not in ids),
     )
 
 

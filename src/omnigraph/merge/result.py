@@ -75,8 +75,8 @@ class MergeResult:
 
 def conflict_error(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> MergeConflicts:
     named = [
-        f"{each.entity_kind} type '{each.type_name}', entity id '{each.entity_id}' ({each.kind})"
-        for each in conflicts[:MAX_CONFLICTS_NAMED]
+        f"{conflict.entity_kind} type '{conflict.type_name}', entity id '{conflict.entity_id}' ({conflict.kind})"
+        for conflict in conflicts[:MAX_CONFLICTS_NAMED]
     ]
     more = f"; and {len(conflicts) - len(named)} more" if len(conflicts) > len(named) else ""
     return MergeConflicts(
@@ -87,7 +87,7 @@ def conflict_error(source: str, target: str, conflicts: Sequence[MergeConflict],
 
 
 def schema_conflict_error(source: str, target: str, conflicts: Sequence[SchemaConflict], remedy: str) -> MergeConflicts:
-    named = [f"{each.entity} ({each.kind}): {each.message}" for each in conflicts[:MAX_CONFLICTS_NAMED]]
+    named = [f"{conflict.entity} ({conflict.kind}): {conflict.message}" for conflict in conflicts[:MAX_CONFLICTS_NAMED]]
     more = f"; and {len(conflicts) - len(named)} more" if len(conflicts) > len(named) else ""
     return MergeConflicts(
         f"the schemas of '{source}' and '{target}' contradict each other: {'; '.join(named)}{more}",
@@ -100,15 +100,15 @@ def schema_conflict_error(source: str, target: str, conflicts: Sequence[SchemaCo
 def schema_conflict_hint(source: str, target: str, conflicts: Sequence[SchemaConflict], remedy: str) -> str:
     """What helps: a strategy, if it settles all of them; `remedy` always does."""
     ways = []
-    if all(each.is_settled_by_strategy for each in conflicts):
+    if all(conflict.is_settled_by_strategy for conflict in conflicts):
         ways.append(f"--strategy ours keeps what '{target}' declares, --strategy theirs takes what '{source}' declares")
     return "; ".join([*ways, remedy])
 
 
 def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> str:
     """What helps: only ways out that settle conflicts of these kinds."""
-    divergent = [each for each in conflicts if each.is_divergence]
-    broken = sorted({each.kind for each in conflicts if not each.is_divergence})
+    divergent = [conflict for conflict in conflicts if conflict.is_divergence]
+    broken = sorted({conflict.kind for conflict in conflicts if not conflict.is_divergence})
     ways = []
     if divergent and by == "row" and all(map(is_settled_by_property, divergent)):
         ways.append("--by property takes the changes of both branches")
@@ -128,9 +128,9 @@ def is_settled_by_property(conflict: MergeConflict) -> bool:
     """Whether the branches changed different properties. The two ends of an edge are one."""
     if conflict.kind != "divergent_update":
         return False
-    ends = [each for each in conflict.properties if each.name in ("from", "to")]
-    others = [each for each in conflict.properties if each.name not in ("from", "to")]
+    ends = [property for property in conflict.properties if property.name in ("from", "to")]
+    others = [property for property in conflict.properties if property.name not in ("from", "to")]
     return all(
         any(all(getattr(each, side) == each.base for each in value) for side in ("ours", "theirs"))
-        for value in (ends, *([each] for each in others))
+        for value in (ends, *([other] for other in others))
     )

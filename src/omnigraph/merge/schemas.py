@@ -98,7 +98,7 @@ class _NewValues:
         before, after = type_rows(base, type_id), type_rows(view, type_id)
         assert before is not None, "both have the type"
         assert after is not None, "both have the type"
-        (name,) = (each.name for each in after.entity.properties.values() if each.id == property_id)
+        (name,) = (property.name for property in after.entity.properties.values() if property.id == property_id)
         entity = wider_entity(before.entity, after.entity)
         step = chunk_rows(before.table, after.table)
         for start in range(0, rows.num_rows, step):
@@ -124,12 +124,18 @@ def _has_other_values(changes: pa.Table, old: pa.Table, new: pa.Table, name: str
 def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
     """What a row of a type has to keep, whatever its names are. A number that becomes an F64 has to be one."""
     ids = {name: str(each.id) for name, each in entity.properties.items()}
-    types = {each.id: each.type for each in entity.properties.values()}
+    types = {property.id: property.type for property in entity.properties.values()}
     values = {(id, type.nullable, type.enum) for id, type in types.items() if type.enum or not type.nullable}
     constraints = {
-        (each.kind, frozenset(ids.get(name, name) for name in each.fields), each.minimum, each.maximum, each.pattern)
-        for each in entity.constraints
-        if each.kind != "index"
+        (
+            constraint.kind,
+            frozenset(ids.get(name, name) for name in constraint.fields),
+            constraint.minimum,
+            constraint.maximum,
+            constraint.pattern,
+        )
+        for constraint in entity.constraints
+        if constraint.kind != "index"
     }
     floats = {id for id, type in types.items() if type.scalar.is_float}
     if not isinstance(entity, EdgeType):

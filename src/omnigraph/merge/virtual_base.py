@@ -76,7 +76,7 @@ def _same(first: Candidates, other: Candidates) -> bool:
 def _union(lists: Iterable[Candidates]) -> Candidates:
     result: Candidates = []
     for candidates in lists:
-        result += [each for each in candidates if each not in result]
+        result += [candidate for candidate in candidates if candidate not in result]
     return result
 
 

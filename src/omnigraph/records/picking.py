@@ -57,7 +57,7 @@ class Picked:
     def sources(self) -> list[str]:
         """The columns of the source that are needed."""
         return list(
-            dict.fromkeys([*(name for each in self.columns.values() for name in members_of(each)), *self.where])
+            dict.fromkeys([*(name for column in self.columns.values() for name in members_of(column)), *self.where])
         )
 
     def check(self, names: list[str], entity: EntityType) -> None:

@@ -34,7 +34,7 @@ def checks_of(catalog: Catalog, entity: EntityType, change: Change) -> Iterator[
         if has_value_rules(entity):
             yield ValueCheck(entity)
         yield KeyCheck(entity, change.inserts)
-        yield from (UniqueCheck(entity, each.fields) for each in entity.constraints_of("unique"))
+        yield from (UniqueCheck(entity, constraint.fields) for constraint in entity.constraints_of("unique"))
     if isinstance(entity, EdgeType):
         if change.puts:
             yield from (EndpointCheck(entity, end, node) for end, node in ends_of(entity))

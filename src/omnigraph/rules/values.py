@@ -200,7 +200,7 @@ def _message(entity: EntityType, broken: Violation) -> str:
             return f"invalid enum value '{broken.shown()}' for {target} (expected: {allowed})"
         case "range":
             return f"@range violation on {target}: {_range_reason(entity, broken)}"
-    pattern = next(each.pattern for each in entity.constraints_of("check") if each.fields == (name,))
+    pattern = next(constraint.pattern for constraint in entity.constraints_of("check") if constraint.fields == (name,))
     return f"@check violation on {target}: value '{broken.shown()}' does not match pattern '{pattern}'"
 
 

@@ -284,7 +284,7 @@ class _Exchange:
             case TooManyRequests():
                 self.service.metrics.rejected()
             case MergeConflicts():
-                self.service.metrics.conflicting(each.kind for each in error.conflicts)
+                self.service.metrics.conflicting(conflict.kind for conflict in error.conflicts)
             case Contention():
                 self.service.metrics.lost_race()
         if row_of(error).is_generic:

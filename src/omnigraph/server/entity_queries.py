@@ -88,7 +88,7 @@ class EntityQuery:
         bound = f"$e: {self.entity.name}"
         if isinstance(self.entity, EdgeType):
             bound = f"$a: {self.entity.source}  $a $e:{edge_word(self.entity)} $b"
-        conditions = "".join(f"\n    {each}" for each in self.conditions)
+        conditions = "".join(f"\n    {condition}" for condition in self.conditions)
         columns = ", ".join(f"$e.{name} as {_alias(name)}" for name in self.columns)
         order = ", ".join([*self.order, "$e.id"])
         return (
@@ -118,7 +118,7 @@ def _listed(text: str) -> list[str]:
             values = json.loads(text)
         except ValueError:
             raise UsageError("the value of 'in' is no JSON list") from None
-        return [each if isinstance(each, str) else json.dumps(each) for each in values]
+        return [value if isinstance(value, str) else json.dumps(value) for value in values]
     return text.split(",")
 
 

@@ -75,9 +75,9 @@ def _name(route: Route) -> str:
 
 def _taken(route: Route) -> str:
     parts = [
-        f"`{each.name}{'' if each.required else '?'}{'*' if each.repeated else ''}`"
-        for each in route.parameters
-        if each.place == "query"
+        f"`{parameter.name}{'' if parameter.required else '?'}{'*' if parameter.repeated else ''}`"
+        for parameter in route.parameters
+        if parameter.place == "query"
     ]
     if route.body is not None:
         parts.append(route.body.component or f"`{route.body.media_type}`")

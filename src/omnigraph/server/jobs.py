@@ -74,9 +74,9 @@ class Job:
 
     def remove_uploads(self) -> None:
         """Files that were sent; what was set aside stays."""
-        for each in self.folder.iterdir():
-            if each.is_dir():
-                shutil.rmtree(each, ignore_errors=True)
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
 
     def become(self, state: State) -> None:
         self.state = state

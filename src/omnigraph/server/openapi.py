@@ -78,8 +78,8 @@ def _operation(route: Route, *, is_open: bool) -> dict[str, Any]:
     }
     parameters = [*_path_parameters(route), *map(_parameter, route.parameters)]
     if route.takes_write_headers:
-        own = {each.name for each in route.parameters}
-        parameters += [_parameter(each) for each in _WRITE_HEADERS if each.name not in own]
+        own = {parameter.name for parameter in route.parameters}
+        parameters += [_parameter(write_header) for write_header in _WRITE_HEADERS if write_header.name not in own]
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:

@@ -22,7 +22,7 @@ def operations(routes: Iterable[Route] = ROUTES) -> dict[str, Operation]:
 
 def _operation(route: Route) -> Operation:
     in_path = tuple(name for name in _SEGMENT.findall(route.path) if name != "graph_id")
-    parameters = {each.name: each for each in route.parameters if each.place == "query"}
+    parameters = {parameter.name: parameter for parameter in route.parameters if parameter.place == "query"}
     body: Schema = {}
     if route.body is not None and route.body.component is not None:
         body = COMPONENTS[route.body.component]

@@ -59,7 +59,7 @@ def _key_conflict(error: errors.KeyConflict) -> JsonObject:
 
 def _merge_conflicts(error: errors.MergeConflicts) -> JsonObject:
     named = ("entity_kind", "type_name", "entity_id", "kind", "message")
-    conflicts = [{name: getattr(each, name) for name in named} for each in error.conflicts]
+    conflicts = [{name: getattr(conflict, name) for name in named} for conflict in error.conflicts]
     return {"merge_conflicts": conflicts} if conflicts else {}
 
 

@@ -195,8 +195,8 @@ class _Worker:
             app.service.drain()
             server.should_exit = True
 
-        for each in _STOP_SIGNALS:
-            loop.add_signal_handler(each, stop)
+        for stop_signal in _STOP_SIGNALS:
+            loop.add_signal_handler(stop_signal, stop)
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, self._reload, app))
 
     def _reload(self, app: Application) -> None:
@@ -241,8 +241,8 @@ class _Supervisor:
         self._ready, self._told = os.pipe()
 
     def run(self) -> int:
-        for each in _STOP_SIGNALS:
-            signal.signal(each, self._stop)
+        for stop_signal in _STOP_SIGNALS:
+            signal.signal(stop_signal, self._stop)
         signal.signal(signal.SIGHUP, self._forward)
         for _ in range(self._worker.listening.workers):
             self._start()
@@ -268,8 +268,8 @@ class _Supervisor:
             return
         code = 1
         try:
-            for each in _STOP_SIGNALS:
-                signal.signal(each, signal.SIG_DFL)
+            for stop_signal in _STOP_SIGNALS:
+                signal.signal(stop_signal, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             code = _run(replace(self._worker, announce=self._tell))
         finally:

@@ -154,7 +154,7 @@ def review_shape(result: MergeResult) -> JsonObject:
         "source_commit": result.source_commit,
         "target_commit": result.target_commit,
         "changes": value["changes"],
-        "conflicts": [_conflict_shape(each) for each in result.conflicts],
+        "conflicts": [_conflict_shape(conflict) for conflict in result.conflicts],
         **{name: value[name] for name in ("schema_conflicts", "schema_steps", "hint") if name in value},
     }
 
@@ -163,7 +163,7 @@ def _conflict_shape(conflict: MergeConflict) -> JsonObject:
     images = {side: image_json(conflict.entity_kind, getattr(conflict, side)) for side in ("base", "ours", "theirs")}
     return {
         **conflict.to_json(),
-        "fields": [each.name for each in conflict.properties],
+        "fields": [property.name for property in conflict.properties],
         **present(images),
     }
 

@@ -27,7 +27,7 @@ def spool_folder() -> Iterator[Path]:
         try:
             yield Path(name)
         except OmnigraphError as error:
-            folders = sorted(str(each) + "/" for each in Path(name).iterdir())
+            folders = sorted(str(path) + "/" for path in Path(name).iterdir())
             for folder in folders:
                 error = _without_place(error, folder, "")
             raise _without_place(error, name) from None

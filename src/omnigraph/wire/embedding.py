@@ -16,7 +16,7 @@ def embed_json(uri: str, branch: str, report: EmbedReport, *, dry_run: bool) -> 
         "rows": report.rows,
         "commits": [commit_json(commit) for commit in report.commits],
         "properties": [
-            {"type": each.type, "property": each.property, "model": each.model, "rows": each.rows}
-            for each in report.properties
+            {"type": property.type, "property": property.property, "model": property.model, "rows": property.rows}
+            for property in report.properties
         ],
     }

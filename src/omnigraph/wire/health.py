@@ -98,7 +98,7 @@ def storage_json(report: StorageReport) -> JsonObject:
     return {
         "branch": report.branch,
         "reclaimable_bytes": report.reclaimable_bytes,
-        "types": [type_storage_json(each) for each in report.types],
+        "types": [type_storage_json(type_) for type_ in report.types],
         "kept": [kept_json(kept) for kept in report.kept],
         "history": {"files": report.history_objects.files, "bytes": report.history_objects.bytes},
     }

@@ -24,7 +24,10 @@ def query_json(plan: QueryPlan) -> JsonObject:
             "description": plan.description,
             "instruction": plan.instruction,
             "mutation": isinstance(plan, MutationPlan),
-            "params": [_column(result_column(each.name, Parameter(each.name, each.type))) for each in plan.parameters],
+            "params": [
+                _column(result_column(parameter.name, Parameter(parameter.name, parameter.type)))
+                for parameter in plan.parameters
+            ],
         }
     )
 

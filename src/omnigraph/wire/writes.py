@@ -57,9 +57,9 @@ def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
             "repeated": receipt.repeated or None,
             "engine": receipt.engine,
             "seconds": None if receipt.engine is None else round(receipt.seconds, 3),
-            "stages": [_stage(each) for each in receipt.stages] or None,
+            "stages": [_stage(stage) for stage in receipt.stages] or None,
             "dry_run": receipt.is_dry_run or None,
-            "refusals": [present(dataclasses.asdict(each)) for each in receipt.refusals]
+            "refusals": [present(dataclasses.asdict(refusal)) for refusal in receipt.refusals]
             if receipt.is_dry_run
             else None,
         }

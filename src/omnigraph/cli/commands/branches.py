@@ -81,11 +81,11 @@ def _register_branch(group: click.Group) -> None:
         branches = graph.branches.list()
         distances = graph.branches.distances()
         rows, details = [], []
-        for each in branches:
-            apart = asdict(distances[each.name]) if each.name in distances else {}
-            details.append({"name": each.name, "head": commit_json(each.head), **apart})
-            shown = {"branch": each.name, "head": each.head.id, "age": age_text(each.at), "by": each.head.actor}
-            rows.append({**shown, **apart, "message": each.head.message})
+        for branch in branches:
+            apart = asdict(distances[branch.name]) if branch.name in distances else {}
+            details.append({"name": branch.name, "head": commit_json(branch.head), **apart})
+            shown = {"branch": branch.name, "head": branch.head.id, "age": age_text(branch.at), "by": branch.head.actor}
+            rows.append({**shown, **apart, "message": branch.head.message})
         columns = ["branch", "head", "age", "ahead", "behind", "by", "message"]
         out.table(rows, columns, value={"branches": [each.name for each in branches], "details": details})
 
@@ -229,7 +229,7 @@ def _register_reset(group: click.Group) -> None:
             "uri": uri,
             "branch": name,
             "to": revision,
-            "stat": [counts_json(each) for each in counts],
+            "stat": [counts_json(count) for count in counts],
             "commit": None if commit is None else commit.id,
         }
         said = "has that state already" if commit is None else f"is as {revision} is, by commit {commit.id}"

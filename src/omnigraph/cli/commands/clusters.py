@@ -230,7 +230,9 @@ def _register_queries(cli: click.Group) -> None:
             for id, queries in found.items()
             for query in queries.values()
         ]
-        value = {"graphs": {id: [query_json(each.plan) for each in queries.values()] for id, queries in found.items()}}
+        value = {
+            "graphs": {id: [query_json(query.plan) for query in queries.values()] for id, queries in found.items()}
+        }
         out.table(rows, ["graph", "query", "kind", "file"], value=value)
 
     @command(queries, "validate", graph=False)
@@ -249,16 +251,16 @@ def _register_queries(cli: click.Group) -> None:
 
         breakages, warnings = broken_queries(read_config(folder), graph)
         value: dict[str, Any] = {"ok": not breakages, "breakages": breakages, "warnings": warnings}
-        lines = [f"{each['graph']}: query '{each['query']}': {each['message']}" for each in breakages]
-        out.show(value, "\n".join([*lines, *(f"warning: {each}" for each in warnings)]) or "every query fits")
+        lines = [f"{breakage['graph']}: query '{breakage['query']}': {breakage['message']}" for breakage in breakages]
+        out.show(value, "\n".join([*lines, *(f"warning: {warning}" for warning in warnings)]) or "every query fits")
         if breakages:
             raise click.exceptions.Exit(1)
 
 
 def _lines(operations: tuple[Operation, ...]) -> list[str]:
     lines = []
-    for each in operations:
-        because = f" ({each.reason})" if each.reason else ""
-        lines.append(f"{each.operation} {each.address}: {each.disposition}{because}")
-        lines += [f"  {step}" for step in each.migration]
+    for operation in operations:
+        because = f" ({operation.reason})" if operation.reason else ""
+        lines.append(f"{operation.operation} {operation.address}: {operation.disposition}{because}")
+        lines += [f"  {step}" for step in operation.migration]
     return lines

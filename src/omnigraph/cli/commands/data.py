@@ -334,10 +334,14 @@ def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
     if not receipt.refusals:
         return "\n".join([f"dry run: nothing was written; {into} would take everything", *accepted])
     rejected = [f"rejected: {counted(sum(each.count for each in receipt.refusals), 'record', 'records')}"]
-    for each in receipt.refusals:
-        where = f" ({', '.join(each.places)}{', ...' if each.count > len(each.places) else ''})" if each.places else ""
-        of = f"{each.type_name}: " if each.type_name and each.type_name not in each.message else ""
-        rejected.append(f"  {each.count:,} x {of}{each.message}{where}")
+    for refusal in receipt.refusals:
+        where = (
+            f" ({', '.join(refusal.places)}{', ...' if refusal.count > len(refusal.places) else ''})"
+            if refusal.places
+            else ""
+        )
+        of = f"{refusal.type_name}: " if refusal.type_name and refusal.type_name not in refusal.message else ""
+        rejected.append(f"  {refusal.count:,} x {of}{refusal.message}{where}")
     if all(each.can_be_set_aside for each in receipt.refusals):
         advice = "correct the data or the schema, or set these records aside with --rejects FILE"
     else:

@@ -340,7 +340,7 @@ def _register_diff(cli: click.Group) -> None:
             if ids or ops:
                 raise UsageError("--stat counts whole types", hint="leave --id and --op out")
             counts = graph.diff_stat(a, b, kinds=kinds or None, types=types or None)
-            value = {"from": a, "to": b, "stat": [counts_json(each) for each in counts]}
+            value = {"from": a, "to": b, "stat": [counts_json(count) for count in counts]}
             out.show(value, "\n".join([*stat_lines(counts), stat_total(counts)]))
             return
         found = graph.diff(

@@ -289,7 +289,7 @@ def _register_alias(cli: click.Group) -> None:
             known = ", ".join(sorted(settings.config.aliases)) or "none is configured"
             raise UsageError(f"there is no alias '{name}'", hint=f"the aliases: {known}")
         if len(arguments) != len(found.args):
-            usage = " ".join([name, *(each.upper() for each in found.args)])
+            usage = " ".join([name, *(arg.upper() for arg in found.args)])
             raise UsageError(f"alias '{name}' takes {counted(len(found.args), 'argument', 'arguments')}", hint=usage)
         source = _source(settings, found.query, None, None, found.queries)
         given = dict(zip(found.args, arguments, strict=True))
@@ -305,8 +305,8 @@ def _register_alias(cli: click.Group) -> None:
 
 def _list_aliases(settings: Settings, out: Output) -> None:
     aliases = [alias for _, alias in sorted(settings.config.aliases.items())]
-    rows = [{"alias": each.name, "query": each.query, "arguments": " ".join(each.args)} for each in aliases]
-    value = {"aliases": [{"name": each.name, "query": each.query, "args": list(each.args)} for each in aliases]}
+    rows = [{"alias": alias.name, "query": alias.query, "arguments": " ".join(alias.args)} for alias in aliases]
+    value = {"aliases": [{"name": alias.name, "query": alias.query, "args": list(alias.args)} for alias in aliases]}
     out.table(rows, ["alias", "query", "arguments"], value=value)
 
 

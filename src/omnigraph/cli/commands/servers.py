@@ -116,10 +116,10 @@ def _register_profile(group: click.Group) -> None:
         """
         profiles = [profile for _, profile in sorted(settings.config.profiles.items())]
         rows = [
-            {"profile": each.name, "scope": each.scope, "target": each.target, "graph": each.default_graph}
-            for each in profiles
+            {"profile": profile.name, "scope": profile.scope, "target": profile.target, "graph": profile.default_graph}
+            for profile in profiles
         ]
-        value = {"profiles": [_profile_json(each) for each in profiles]}
+        value = {"profiles": [_profile_json(profile) for profile in profiles]}
         out.table(rows, ["profile", "scope", "target", "graph"], value=value)
 
     @command(group, "show", graph=False)

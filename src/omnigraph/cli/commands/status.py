@@ -38,9 +38,9 @@ def register(cli: click.Group) -> None:
         head = snapshot.commit
         labels = [name for name in labels_of(graph).get(head.id, ()) if name != branch]
         others = [each for each in graph.branches.list() if each.name != branch]
-        apart = [(each, graph.distance(each.head.id, head.id)) for each in others]
-        nodes = {each.name: each.entities for each in snapshot.types if each.kind == "node"}
-        edges = {each.name: each.entities for each in snapshot.types if each.kind == "edge"}
+        apart = [(other, graph.distance(other.head.id, head.id)) for other in others]
+        nodes = {type_.name: type_.entities for type_ in snapshot.types if type_.kind == "node"}
+        edges = {type_.name: type_.entities for type_ in snapshot.types if type_.kind == "edge"}
         waiting = len(graph.recovery.list())
         unoptimized = _worth_optimizing(graph, branch)
         value = {

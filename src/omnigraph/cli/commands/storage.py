@@ -129,17 +129,17 @@ def _register_storage(cli: click.Group) -> None:
             return
         rows = [
             {
-                "type": each.type,
-                "rows": each.rows,
-                "fragments": each.fragments,
-                "deleted": each.deleted_rows,
-                "live": each.live_bytes,
-                "history": each.history_bytes,
-                "adjacency": each.adjacency_bytes,
-                "reclaimable": each.reclaimable_bytes,
-                "unindexed": max((index.pending_rows for index in each.indexes), default=0),
+                "type": type_.type,
+                "rows": type_.rows,
+                "fragments": type_.fragments,
+                "deleted": type_.deleted_rows,
+                "live": type_.live_bytes,
+                "history": type_.history_bytes,
+                "adjacency": type_.adjacency_bytes,
+                "reclaimable": type_.reclaimable_bytes,
+                "unindexed": max((index.pending_rows for index in type_.indexes), default=0),
             }
-            for each in report.types
+            for type_ in report.types
         ]
         columns = ["type", "rows", "fragments", "deleted", "live", "history", "adjacency", "reclaimable", "unindexed"]
         out.table(rows, columns, value=None)

@@ -124,8 +124,8 @@ class Suggestions(Completer):
         before = text.split("\n")[row][:column]
         word = re.search(r"\w*$", before)
         start = -len(word[0]) if word else 0
-        for each in completions(text, row + 1, column + 1, self._session.catalog):
-            yield Completion(each.label, start_position=start, display_meta=each.detail or each.kind)
+        for completion in completions(text, row + 1, column + 1, self._session.catalog):
+            yield Completion(completion.label, start_position=start, display_meta=completion.detail or completion.kind)
 
 
 def _starting(prefix: str, words: Iterable[str], meanings: dict[str, str]) -> Iterator[Completion]:
@@ -140,7 +140,7 @@ def _types(catalog: Catalog) -> list[str]:
 
 def _revisions(session: Session) -> list[str]:
     graph = session.graph
-    return [each.name for each in graph.branches.list()] + [each.name for each in graph.tags.list()]
+    return [branch.name for branch in graph.branches.list()] + [tag.name for tag in graph.tags.list()]
 
 
 def _keys() -> KeyBindings:

@@ -56,7 +56,7 @@ def completions(text: str, line: int, column: int, catalog: Catalog) -> list[Com
 
 
 def _starting(prefix: str, items: Iterator[Completion] | list[Completion]) -> list[Completion]:
-    return [each for each in items if each.label.lower().startswith(prefix.lower())]
+    return [item for item in items if item.label.lower().startswith(prefix.lower())]
 
 
 def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...]]:
@@ -87,7 +87,7 @@ def _properties(types: tuple[str, ...], catalog: Catalog) -> Iterator[Completion
                 yield Completion("id", "property", "String")
             if isinstance(entity, EdgeType):
                 yield from (Completion(end, "property", "String") for end in ("from", "to"))
-            yield from (_property(each) for each in entity.properties.values())
+            yield from (_property(property) for property in entity.properties.values())
 
 
 def _property(property: Property) -> Completion:

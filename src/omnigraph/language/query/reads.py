@@ -78,7 +78,7 @@ def check_matched(
 def with_columns(rows: plan.ReadPlan, columns: Mapping[str, plan.Expression]) -> plan.ReadPlan:
     """A read without columns, with these."""
     projections = tuple(plan.Projection(name, expression) for name, expression in columns.items())
-    described = tuple(result_column(each.name, each.expression) for each in projections)
+    described = tuple(result_column(projection.name, projection.expression) for projection in projections)
     return replace(rows, projections=projections, columns=described)
 
 

@@ -60,7 +60,7 @@ def declarations(catalog: Catalog) -> dict[int, Declared]:
         ("node", catalog.nodes),
         ("edge", catalog.edges),
     )
-    return {each.id: _declared(catalog, kind, each) for kind, types in kinds for each in types.values()}
+    return {type_.id: _declared(catalog, kind, type_) for kind, types in kinds for type_ in types.values()}
 
 
 def _declared(catalog: Catalog, kind: DeclarationKind, type: AnyType) -> Declared:
@@ -75,7 +75,7 @@ def _declared(catalog: Catalog, kind: DeclarationKind, type: AnyType) -> Declare
         values["instruction"] = type.instruction
         values["annotations"] = frozenset(type.annotations)
         values["table"] = type.table_id
-    properties = {each.id: _property_values(each, type) for each in type.properties.values()}
+    properties = {property.id: _property_values(property, type) for property in type.properties.values()}
     return Declared(kind, values, _constraints(type), properties)
 
 
@@ -105,13 +105,13 @@ def _property_values(property: Property, owner: AnyType) -> Values:
 
 def _constraints(type: AnyType) -> dict[ConstraintGroup, Any]:
     found: dict[ConstraintGroup, Any] = {}
-    for each in type.constraints:
-        members = tuple(type.properties[name].id if name in type.properties else name for name in each.fields)
-        if each.kind == "key":
+    for constraint in type.constraints:
+        members = tuple(type.properties[name].id if name in type.properties else name for name in constraint.fields)
+        if constraint.kind == "key":
             found["key", ()] = members
             continue
-        group = (each.kind, tuple(sorted(members, key=str)))
-        found[group] = found.get(group, frozenset()) | {(each.minimum, each.maximum, each.pattern)}
+        group = (constraint.kind, tuple(sorted(members, key=str)))
+        found[group] = found.get(group, frozenset()) | {(constraint.minimum, constraint.maximum, constraint.pattern)}
     return found
 
 
@@ -187,7 +187,8 @@ def _property(id: int, values: Values, owner: Declared) -> Property:
 def _constraints_of(type: Declared) -> Iterable[Constraint]:
     for group, value in type.constraints.items():
         names = tuple(
-            each if isinstance(each, str) else str(type.properties[each]["name"]) for each in _members(group, value)
+            member if isinstance(member, str) else str(type.properties[member]["name"])
+            for member in _members(group, value)
         )
         if group[0] == "key":
             yield Constraint("key", names)

@@ -251,7 +251,7 @@ class _Merge:
         for group in dict.fromkeys([*ours.constraints, *theirs.constraints]):
             value = self._constraint(type_id, group, bases, ours, theirs)
             members = value if group[0] == "key" and value is not _MISSING else group[1]
-            if value is not _MISSING and all(isinstance(each, str) or each in properties for each in members):
+            if value is not _MISSING and all(isinstance(member, str) or member in properties for member in members):
                 merged[group] = value
         return merged
 

@@ -95,7 +95,7 @@ def _derived_id(owner: int | str, name: str, count: int) -> int:
 def ids_of(catalog: Catalog) -> set[int]:
     """Every id that a schema uses: of its types and of their properties."""
     types: list[AnyType] = [*catalog.interfaces.values(), *catalog.nodes.values(), *catalog.edges.values()]
-    return {each.id for each in types} | {property.id for each in types for property in each.properties.values()}
+    return {type_.id for type_ in types} | {property.id for type_ in types for property in type_.properties.values()}
 
 
 def retired_ids(previous: Catalog | None, ids: set[int]) -> tuple[int, ...]:

@@ -87,7 +87,7 @@ def merge_branches(call: Call) -> Answer:
         dry_run=dry_run,
         delete_branch=body.get("delete_branch", False),
         message=call.message,
-        resolutions=[Resolution.from_json(each) for each in body.get("resolutions", ())],
+        resolutions=[Resolution.from_json(resolution) for resolution in body.get("resolutions", ())],
         expect=None if expect is None else (expect["source"], expect["target"]),
     )
     if dry_run:

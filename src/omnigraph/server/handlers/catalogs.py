@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def get_catalog(call: Call) -> Answer:
     revision = call.query.get("rev") or MAIN
     snapshot = call.graph.snapshot(revision, as_of=call.query.get("at"))
-    counts = {f"{each.kind}:{each.name}": each.entities for each in snapshot.types}
+    counts = {f"{type_.kind}:{type_.name}": type_.entities for type_ in snapshot.types}
     commit = snapshot.commit.id
     indexes: dict[str, list[JsonObject]] = {}
-    for each in call.graph.indexes(commit):
-        indexes.setdefault(each.table_key, []).append(_index(each))
+    for index in call.graph.indexes(commit):
+        indexes.setdefault(index.table_key, []).append(_index(index))
     body = {"graph_commit_id": commit, **catalog_shape(snapshot.schema, counts, indexes)}
     return Answer(body, commit=commit, etag=commit, headers=IMMUTABLE if revision == commit else {})
 
@@ -62,12 +62,12 @@ def catalog_shape(catalog: Catalog, counts: Mapping[str, int], indexes: Mapping[
         ],
         "interfaces": [
             {
-                "name": each.name,
-                "properties": [_property(property) for property in each.properties.values()],
-                "types": [node.name for node in catalog.implementers(each.name)],
-                **present({"description": each.description}),
+                "name": interface.name,
+                "properties": [_property(property) for property in interface.properties.values()],
+                "types": [node.name for node in catalog.implementers(interface.name)],
+                **present({"description": interface.description}),
             }
-            for each in catalog.interfaces.values()
+            for interface in catalog.interfaces.values()
         ],
     }
 
@@ -79,14 +79,14 @@ def _type(entity: EntityType, counts: Mapping[str, int], indexes: Mapping[str, l
         "constraints": [
             present(
                 {
-                    "kind": each.kind,
-                    "fields": list(each.fields),
-                    "minimum": each.minimum,
-                    "maximum": each.maximum,
-                    "pattern": each.pattern,
+                    "kind": constraint.kind,
+                    "fields": list(constraint.fields),
+                    "minimum": constraint.minimum,
+                    "maximum": constraint.maximum,
+                    "pattern": constraint.pattern,
                 }
             )
-            for each in entity.constraints
+            for constraint in entity.constraints
         ],
         "entity_count": counts[entity.table_key],
         "indexes": indexes.get(entity.table_key, []),

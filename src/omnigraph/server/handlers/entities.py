@@ -60,8 +60,8 @@ def list_entities(call: Call) -> Answer:
         raise LimitExceeded(
             f"a request has at most {MAX_FILTERS} filters", resource="filters", limit=MAX_FILTERS, actual=len(filters)
         )
-    for each in filters:
-        asked.add_filter(each)
+    for filter in filters:
+        asked.add_filter(filter)
     if "order" in query:
         asked.add_order(query["order"])
     with call.timed("run"):

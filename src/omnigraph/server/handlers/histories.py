@@ -122,7 +122,7 @@ def log(call: Call) -> Answer:
     ordered = _in_order(commits)
     page = ordered[place.offset : place.offset + limit]
     shown = {commit.id for commit in page}
-    named = [(each.name, each.head.id) for each in branches] + [(each.name, each.head.id) for each in tags]
+    named = [(branch.name, branch.head.id) for branch in branches] + [(tag.name, tag.head.id) for tag in tags]
     names: dict[str, list[str]] = defaultdict(list)
     for name, id in named:
         if id in shown:

@@ -35,7 +35,7 @@ COMMENT_SECONDS = 15.0
 @handles("startLoad")
 async def start_load(call: Call) -> Answer:
     call.ask_graph()
-    sources = [_allowed(each, call.served.load_sources) for each in call.body["sources"]]
+    sources = [_allowed(source, call.served.load_sources) for source in call.body["sources"]]
     if not 1 <= len(sources) <= MAX_FILES:
         raise UsageError(f"a load has 1 to {MAX_FILES} sources")
     return _started(call, sources, call.body)

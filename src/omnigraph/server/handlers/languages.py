@@ -87,7 +87,10 @@ def _schema_diagnostics(text: str) -> list[JsonObject]:
         findings = lint_schema(text, is_first=False)
     except SchemaError as error:
         return [_of_error(text, error)]
-    return [_diagnostic(text, each.line, each.column, each.code, "warning", each.message) for each in findings]
+    return [
+        _diagnostic(text, finding.line, finding.column, finding.code, "warning", finding.message)
+        for finding in findings
+    ]
 
 
 def _of_error(text: str, error: LanguageError) -> JsonObject:
@@ -135,6 +138,6 @@ def complete(call: Call) -> Answer:
     snapshot = call.graph.snapshot(call.existing_branch())
     items = completions(body["query"], body["line"], body["column"], snapshot.schema)
     return Answer(
-        {"items": [present({"label": each.label, "kind": each.kind, "detail": each.detail}) for each in items]},
+        {"items": [present({"label": item.label, "kind": item.kind, "detail": item.detail}) for item in items]},
         commit=snapshot.commit.id,
     )

@@ -56,7 +56,7 @@ def describe(call: Call) -> Answer:
 @handles("listGraphs")
 def list_graphs(call: Call) -> Answer:
     graphs = sorted(call.served.graphs.values(), key=lambda each: each.id)
-    return Answer({"graphs": [{"graph_id": each.id, "uri": each.uri} for each in graphs]})
+    return Answer({"graphs": [{"graph_id": graph.id, "uri": graph.uri} for graph in graphs]})
 
 
 @handles("reload")
