@@ -37,6 +37,7 @@ class View:
     def __init__(self, repository: Repository, snapshot: Snapshot) -> None:
         self.repository = repository
         self.snapshot = snapshot
+        self._tables: dict[str, Table] = {}
 
     @property
     def catalog(self) -> Catalog:
@@ -55,6 +56,14 @@ class View:
 
     def table(self, key: str) -> Table | None:
         """None: no row of this type was ever written."""
+        table = self._tables.get(key)
+        if table is None:
+            table = self._open(key)
+            if table is not None:
+                self._tables[key] = table
+        return table
+
+    def _open(self, key: str) -> Table | None:
         state = self.state(key)
         if state is None:
             return None

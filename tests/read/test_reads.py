@@ -119,8 +119,18 @@ def test_a_whole_entity_has_no_blob(view: View) -> None:
 # ---------------------------------------------------------------- access paths
 
 
-def test_a_key_is_looked_up_and_a_hop_follows_the_index(view: View) -> None:
+def test_a_key_is_looked_up_and_a_hop_follows_the_adjacency(view: View) -> None:
     found = explained(view, 'query q() { match { $p: Person { name: "ann" } $p knows $q } return { $q.age } }')
+    assert [(choice.what, choice.path, choice.estimate) for choice in found.choices] == [
+        ("$p", "lookup", "1 ids, by number"),
+        ("$p Knows $q", "csr", "by number"),
+        ("$q", "lookup", "by number"),
+    ]
+    assert "SELECT" in found.sql
+
+
+def test_a_hop_to_a_whole_entity_follows_the_index(view: View) -> None:
+    found = explained(view, 'query q() { match { $p: Person { name: "ann" } $p knows $q } return { $q.age, $q } }')
     assert [(choice.what, choice.path) for choice in found.choices] == [
         ("$p", "lookup"),
         ("$p Knows $q", "index"),
@@ -193,12 +203,12 @@ def test_a_graph_that_is_read_often_is_answered_from_memory(tmp_path: Path) -> N
     view = Repository.open(str(tmp_path)).head()[1]
     commit(repository, [knows("ann", "bob"), knows("ann", "cid")])
     later = Repository.open(str(tmp_path)).head()[1]
-    point = 'query q() { match { $p: Person { name: "bob" } } return { $p.age as a } }'
-    hop = 'query q() { match { $p: Person { name: "ann" } $p knows $q $q.age > 1 } return { $q.name as n } }'
+    point = 'query q() { match { $p: Person { name: "bob" } } return { $p.age, $p } }'
+    hop = 'query q() { match { $p: Person { name: "ann" } $p knows $q $q.age > 1 } return { $q } }'
     assert explained(later, point).choices[0].estimate == "1 ids"
     for _ in range(2 * MIN_LOOKUPS):
-        assert query(later, point).rows == [{"a": 1}]
-        assert query(later, hop).rows == [{"n": "cid"}]
+        assert [row["p"]["age"] for row in query(later, point).rows] == [1]
+        assert [row["q"]["name"] for row in query(later, hop).rows] == ["cid"]
         assert query(view, hop).rows == []
     assert explained(later, point).choices[0].estimate == "1 ids, in memory"
     hops = [choice for choice in explained(later, hop).choices if "Knows" in choice.what]

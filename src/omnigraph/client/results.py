@@ -29,7 +29,7 @@ class ServedResult(Result):
     ) -> None:
         engine_s = _server_seconds(headers.get("server-timing", ""))
         vars(self).update(
-            _table=table,
+            _content=table,
             timing=Timing(0.0, engine_s, max(seconds, engine_s)),
             _state=state,
             _commit_id=headers[COMMIT_HEADER],

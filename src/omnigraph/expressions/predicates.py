@@ -79,15 +79,11 @@ class Predicate:
 
     def _fixing(self, condition: Expression) -> tuple[str, tuple[object, ...]] | None:
         """The column and the values it must have one of, if the condition says just that."""
-        match condition:
-            case Binary("=", PropertyRef() as ref, other, _) if is_known(other):
-                values: object = [self.arguments.value(other)]
-            case Binary("=", other, PropertyRef() as ref, _) if is_known(other):
-                values = [self.arguments.value(other)]
-            case Binary("in", PropertyRef() as ref, other, _) if is_known(other):
-                values = self.arguments.value(other) or []
-            case _:
-                return None
+        if (stated := stated_column(condition)) is None:
+            return None
+        ref, other, is_list = stated
+        value = self.arguments.value(other)
+        values = (value or []) if is_list else [value]
         assert isinstance(values, list)
         held = _held(values, ref.type)
         return None if held is None or len(held) > MAX_VALUES else (ref.column, tuple(held))
@@ -119,6 +115,18 @@ class Predicate:
         if held is None or len(held) > MAX_VALUES:
             return None
         return _Filter(filters.in_list(ref.column, held)) if held else _NONE
+
+
+def stated_column(condition: Expression) -> tuple[PropertyRef, Expression, bool] | None:
+    """A column that must have a value which is known before any row is read, or (True) one of a list of them."""
+    match condition:
+        case Binary("=", PropertyRef() as ref, other, _) if is_known(other):
+            return ref, other, False
+        case Binary("=", other, PropertyRef() as ref, _) if is_known(other):
+            return ref, other, False
+        case Binary("in", PropertyRef() as ref, other, _) if is_known(other):
+            return ref, other, True
+    return None
 
 
 def conjuncts(conditions: Iterable[Expression]) -> Iterator[Expression]:

@@ -18,7 +18,6 @@ from omnigraph.errors import (
     Damaged,
     HistoryGap,
     ObjectExists,
-    ObjectMissing,
     OutcomeUnknown,
     StorageError,
     StorageTransient,
@@ -153,9 +152,8 @@ class Chain:
     def find(self, branch: str, position: int) -> Entry | None:
         """The entry at a position; None when there is none yet, or no more."""
         key = key_of(branch, position)
-        try:
-            data = self.store.get(key)
-        except ObjectMissing:
+        data = self.store.find(key)
+        if data is None:
             return None
         affected = _commits_of(branch, position)
         entry = decode_entry(data, key, affected)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from omnigraph.history.times import from_microseconds
@@ -304,7 +305,7 @@ class Entry:
         """An entry that adds nothing and only takes its position (`history.retention`)."""
         return self.op == "commit" and not self.steps
 
-    @property
+    @cached_property
     def head(self) -> Snapshot:
         return self.snapshots()[-1] if self.steps else self.before
 

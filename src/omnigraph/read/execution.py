@@ -15,7 +15,7 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.entities import objects
 from omnigraph.read.inputs.adjacency import Compact, despite_lost_segments
-from omnigraph.read.result import Result, Timing
+from omnigraph.read.result import Result, Timing, Values
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import Output, RelationalQuery
 from omnigraph.read.strategies import Answer, Mode, Read, answer
@@ -62,7 +62,7 @@ def _answered(read: Read, started: float) -> Result:
     reading_ended = time.perf_counter()
     table = evaluated(answered, read.arguments)
     engine_ended = time.perf_counter()
-    final = table if answered.prepared is None else finish(read.view, answered.prepared.query, table)
+    final = finished(read.view, answered, table)
     timing = Timing(reading_ended - started, engine_ended - reading_ended, time.perf_counter() - started)
     return Result(final, read.plan, read.view.snapshot.commit, timing)
 
@@ -87,7 +87,14 @@ def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[
     return result.rows
 
 
-def evaluated(answered: Answer, arguments: Arguments) -> pa.Table:
+def finished(view: View, answered: Answer, table: pa.Table | Values) -> pa.Table | Values:
+    """The result, from the columns of the tree where these are not the result already."""
+    if answered.prepared is None or isinstance(table, Values):
+        return table
+    return finish(view, answered.prepared.query, table)
+
+
+def evaluated(answered: Answer, arguments: Arguments) -> pa.Table | Values:
     """The columns of the tree, run by the engine where it needs one."""
     if answered.table is not None:
         return answered.table

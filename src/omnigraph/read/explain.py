@@ -11,8 +11,8 @@ from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.plan import ReadPlan, TextQuery
-from omnigraph.read.execution import evaluated, finish, instant, run_read
-from omnigraph.read.result import Timing
+from omnigraph.read.execution import evaluated, finished, instant, run_read
+from omnigraph.read.result import Timing, Values
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.read.steps import Measured, Step, steps_of, tree_text, united_steps
@@ -83,15 +83,16 @@ def explain(
         read_ended = time.perf_counter()
         table = evaluated(answered, read.arguments)
         engine_ended = time.perf_counter()
-        final = table if answered.prepared is None else finish(view, answered.prepared.query, table)
+        final = finished(view, answered, table)
         timing = Timing(read_ended - started, engine_ended - read_ended, time.perf_counter() - started)
         run = Measured(started, timing.engine_s, timing.total_s, final.num_rows)
     commit = view.snapshot.commit.id
     choices = (*embedded, *answered.choices)
-    if answered.prepared is None:
+    prepared = read.prepared() if isinstance(answered.table, Values) else answered.prepared
+    if prepared is None:
         steps = steps_of(plan, answered, {}, embedded, run)
         return Explanation(commit, "nothing", (), choices, "", steps, timing)
-    query = answered.prepared.query
+    query = prepared.query
     expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
     sql = to_sql(query.whole(expansions), "duckdb", copy=False, pretty=True)
     keys = "ids" if query.keys == "id" else "ordinals"
@@ -142,7 +143,7 @@ def _conditions(query: RelationalQuery, arguments: Arguments) -> dict[str, str]:
         found[f"${node.variable}"] = f": {' | '.join(node.types)}" + (f" where {text}" if text else "")
     for hop in query.hops:
         text = Predicate(hop.filters, arguments).filter
-        found[hop_name(hop)] = f" where {text}" if text else ""
+        found[hop_name(hop.expansion)] = f" where {text}" if text else ""
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from omnigraph.extras import load_extra
 from omnigraph.history import Commit
 from omnigraph.language.query.plan import ReadPlan, ResultColumn
-from omnigraph.values.arrow import python_values, zoned
+from omnigraph.values.arrow import arrow_type, python_values, with_zone, zoned
 from omnigraph.values.entities import JsonValue, Value
 from omnigraph.values.json_values import json_value
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import igraph
@@ -38,19 +39,54 @@ class Timing:
     total_s: float
 
 
+@dataclass(frozen=True)
+class Values:
+    """Columns of few rows as Python values, each as a column of its type holds it. They are in Arrow when somebody asks for that."""
+
+    names: tuple[str, ...]
+    types: tuple[PropertyType, ...]
+    columns: Sequence[Sequence[object]]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.columns[0])
+
+    @cached_property
+    def table(self) -> pa.Table:
+        import pyarrow as pa
+
+        cells = [pa.array(column, arrow_type(type_)) for type_, column in zip(self.types, self.columns, strict=True)]
+        return pa.table(cells, names=list(self.names))
+
+    def rows(self) -> list[dict[str, Value]]:
+        """Rows as they are given to people."""
+        columns = [
+            [with_zone(value) for value in column] if type_.scalar is Scalar.DATETIME else column
+            for type_, column in zip(self.types, self.columns, strict=True)
+        ]
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 class Rows:
     """Rows in every form: Python values, Arrow, data frames, JSON, and a table in a notebook."""
 
-    _table: pa.Table
+    _content: pa.Table | Values
+
+    @property
+    def _table(self) -> pa.Table:
+        content = self._content
+        return content.table if isinstance(content, Values) else content
 
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        return int(self._table.num_rows)
+        return int(self._content.num_rows)
 
     @cached_property
     def rows(self) -> list[dict[str, Value]]:
         """Rows as Python values: int, float, str, bool, date, datetime (UTC), list, dict for a whole entity."""
+        if isinstance(self._content, Values):
+            return self._content.rows()
         lists = [python_values(column) for column in self._table.columns]
         names = self._table.column_names
         return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
@@ -126,7 +162,7 @@ class Result(Rows):
     ...     print(row["name"], row["age"])
     """
 
-    _table: pa.Table
+    _content: pa.Table | Values
     _plan: ReadPlan
     commit: Commit
     timing: Timing

@@ -45,7 +45,7 @@ class SqlResult(Rows):
     >>> assert counted.rows == [{"people": 4}]
     """
 
-    _table: pa.Table
+    _content: pa.Table
     commit: Commit
     timing: Timing
 

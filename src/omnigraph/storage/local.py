@@ -48,6 +48,16 @@ class LocalStore(Store):
         except OSError as error:
             raise typed_os_error(error, "read", key, self.uri) from error
 
+    def find(self, key: str) -> bytes | None:
+        # Most often asked for the commit that has not been made yet: a look at the name is the cheapest way to know.
+        try:
+            os.stat(self._path(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise typed_os_error(error, "read", key, self.uri) from error
+        return super().find(key)
+
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
         try:
             with open(self._path(key), "rb", buffering=0) as file:

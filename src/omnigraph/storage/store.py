@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import ObjectMissing, UsageError
 
 TEMPORARY_PREFIX = ".tmp-"
 """Names of half-written local files start with this; no key may, so a listing can always leave them out."""
@@ -57,6 +57,13 @@ class Store(abc.ABC):
         """The bytes at each (offset, length); fewer where the object ends before. `ObjectMissing` when there is none."""
         data = self.get(key)
         return [data[offset : offset + length] for offset, length in spans]
+
+    def find(self, key: str) -> bytes | None:
+        """The object; None when there is none."""
+        try:
+            return self.get(key)
+        except ObjectMissing:
+            return None
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """The object as a stream of pieces. `ObjectMissing` when there is none, at the first piece."""

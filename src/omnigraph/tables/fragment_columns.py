@@ -84,6 +84,16 @@ class FragmentColumns:
             use.read.update(names)
         return found
 
+    def find(self, table: Table, fragment: Fragment, names: Sequence[str]) -> dict[str, pa.Array] | None:
+        """These columns, if they are held."""
+        found: dict[str, pa.Array] = {}
+        for name in names:
+            column = self._memory.find(_key(table, fragment, name))
+            if column is None or isinstance(column, _TooWide):
+                return None
+            found[name] = column
+        return found
+
     def _counted(self, keys: Mapping[str, object], fragment: object, lookups: int) -> _Use:
         with self._lock:
             use = self._uses.setdefault(fragment, _Use())

@@ -521,6 +521,21 @@ class Table:
         rows = pa.concat_tables(pieces) if pieces else self.empty(columns)
         return rows.take(pa.array(np.argsort(np.concatenate(order)))) if pieces else rows
 
+    def values_at(self, addresses: Sequence[int], columns: Sequence[str]) -> dict[str, list[Any]]:
+        """The same of few rows, as Python values."""
+        import numpy as np
+
+        owners = {fragment_of_address(address) for address in addresses}
+        held = None
+        if len(owners) == 1 and self.stored is self and self.keys is not None:
+            fragment = self._fragments_by_id[owners.pop()]
+            held = self.keys.columns.find(self, fragment, columns) if fragment.deletions == "" else None
+        if held is None:
+            rows = self.rows_at(np.array(addresses, np.uint64), columns)
+            return {name: rows.column(name).to_pylist() for name in columns}
+        places = [offset_of_address(address) for address in addresses]
+        return {name: [column[place].as_py() for place in places] for name, column in held.items()}
+
     @cached_property
     def _fragments_by_id(self) -> dict[int, Fragment]:
         return {fragment.id: fragment for fragment in self.fragments}

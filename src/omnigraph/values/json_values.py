@@ -32,6 +32,8 @@ MAX_SHOWN = 80
 """Characters of a value that a message repeats."""
 
 _DIGITS = re.compile(r"-?[0-9]{1,20}", re.ASCII)
+_WHOLE = (int, SupportsIndex)
+"""What may be a whole number. Whether a value has the methods of the second is asked for long: most are of the first."""
 
 
 class Unfit(ValueError):
@@ -157,7 +159,7 @@ def _bool(value: object) -> bool:
 
 def _whole(value: object) -> int | None:
     """A whole number as Python has it, whatever library made it; None when it is something else."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    if isinstance(value, bool) or not isinstance(value, _WHOLE):
         return None
     try:
         return operator.index(value)

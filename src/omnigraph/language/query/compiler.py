@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from threading import Lock
-from typing import Generic, TypeVar
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
@@ -18,40 +14,14 @@ from omnigraph.language.query.parser import parse_queries, refusal
 from omnigraph.language.query.plan import DeclaredParameter, QueryPlan
 from omnigraph.language.query.reads import check_read
 from omnigraph.language.query.scope import Checking, Scope
+from omnigraph.remembered import Remembered
 from omnigraph.values.literals import Constant
 from omnigraph.values.types import PropertyType, Scalar
 
 _REMEMBERED = 256
 
-Value = TypeVar("Value")
-
-
-class _Memory(Generic[Value]):
-    """The most recently used results. Only successes are kept: an error must name the caller's own file."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: OrderedDict[Hashable, Value] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        value = make()
-        with self._lock:
-            self._kept[key] = value
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
-        return value
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-
-_files: _Memory[syntax.QueryFile] = _Memory(_REMEMBERED)
-_plans: _Memory[QueryPlan] = _Memory(_REMEMBERED)
+_files: Remembered[syntax.QueryFile] = Remembered(_REMEMBERED)
+_plans: Remembered[QueryPlan] = Remembered(_REMEMBERED)
 
 
 def compile_queries(text: str, catalog: Catalog, file: str | None = None) -> dict[str, QueryPlan]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.usage import all_patterns
@@ -13,6 +13,7 @@ from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.tables.adjacency.cover import Cover
 from omnigraph.tables.adjacency.csr import Adjacency, Csr
 from omnigraph.tables.adjacency.edges import Edges, EndNumbers
+from omnigraph.tables.adjacency.index import is_small
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn
 from omnigraph.tables.adjacency.numbering import Numbering, sorted_ids
 from omnigraph.tables.adjacency.segment import HeldArrays, SegmentLostError
@@ -49,6 +50,14 @@ class Compact:
             return _no_nodes()
         self._deadline.check()
         return self._tables.adjacency.nodes(table)
+
+    def nodes_at_hand(self, type_name: str) -> Nodes | None:
+        """The same; None where many ids would have to be read for it."""
+        table = self.view.table(f"node:{type_name}")
+        if table is None:
+            return _no_nodes()
+        self._deadline.check()
+        return self._tables.adjacency.nodes_at_hand(table)
 
     def _ends_of(self, edge: str) -> tuple[str, str]:
         type_ = self.view.catalog.edges[edge]
@@ -93,6 +102,13 @@ class Compact:
             lambda: edges.neighbours(direction, each=each),
         )
 
+    def neighbours_at_hand(self, edge: str, direction: Direction) -> Adjacency | None:
+        """Neighbours once; None where many edges would have to be read for it."""
+        table = self.view.table(f"edge:{edge}")
+        if table is not None and not is_small(table) and not self.has_neighbours(edge, direction):
+            return None
+        return self.neighbours(edge, direction)
+
     def pairs(self, edge: str, direction: Direction) -> EndNumbers:
         """(node, neighbour) of every pair, in order."""
         adjacency, edges = self.neighbours(edge, direction), self._edges(edge)
@@ -125,6 +141,13 @@ class Compact:
         if table is None:
             return self.column(type_name, name).take(numbers)
         return self._tables.adjacency.cells(table, self.nodes(type_name), name, numbers)
+
+    def values(self, type_name: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
+        """Node columns at few numbers that live, as Python values."""
+        table = self.view.table(f"node:{type_name}")
+        if table is None:
+            return {name: [] for name in names}
+        return self._tables.adjacency.values(table, self.nodes(type_name), names, numbers)
 
     def codes(self, type_name: str, name: str) -> CodedColumn | None:
         """A node column of few distinct values, by number; None when there are many."""

@@ -89,7 +89,9 @@ class _Dense:
         expansion = hop.expansion
         if expansion.edge_variable is not None:
             self.relations[hop.edges] = self._edges(hop)
-            self.choices.append(InputChoice(hop_name(hop), "scan", self.relations[hop.edges].num_rows, "compact"))
+            self.choices.append(
+                InputChoice(hop_name(hop.expansion), "scan", self.relations[hop.edges].num_rows, "compact")
+            )
             return
         if expansion.max_hops == 1:
             found = self.compact.pairs(expansion.edge, expansion.direction)
@@ -97,17 +99,19 @@ class _Dense:
         else:
             reached = self._reach(hop)
             if reached is None and expansion.max_hops == UNBOUNDED:
-                message = f"{hop_name(hop)} may reach more than {MAX_PAIRS:,} pairs of nodes"
+                message = f"{hop_name(hop.expansion)} may reach more than {MAX_PAIRS:,} pairs of nodes"
                 hint = f"bind one end by a condition, or give an upper end: {{{expansion.min_hops},6}}"
                 raise ResourceExhausted(message, hint=hint)
             if reached is None:
                 src, dst = self.compact.ordinal_ends(expansion.edge)
                 self.relations[hop.edges] = pa.table({"src": pa.array(src), "dst": pa.array(dst)})
-                self.choices.append(InputChoice(hop_name(hop), "sql", None, f"more than {MAX_PAIRS} pairs"))
+                self.choices.append(InputChoice(hop_name(hop.expansion), "sql", None, f"more than {MAX_PAIRS} pairs"))
                 return
             pairs = self._ordinals(expansion, *reached)
         self.relations[hop.name] = pa.table({SOURCE: pa.array(pairs[0]), TARGET: pa.array(pairs[1])})
-        self.choices.append(InputChoice(hop_name(hop), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges"))
+        self.choices.append(
+            InputChoice(hop_name(hop.expansion), "csr", len(pairs[0]), f"{self.view.rows(hop.table_key)} edges")
+        )
 
     def _ordinals(self, expansion: Expansion, near: np.ndarray, far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of numbers, as the expansion sees them, in the order of ids."""

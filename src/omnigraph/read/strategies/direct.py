@@ -7,19 +7,17 @@ which satisfy the conditions on their own variable; conditions on several variab
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.arguments import Arguments
-from omnigraph.expressions.interpreter import Interpreter, as_mask, is_interpreted
-from omnigraph.expressions.usage import variables
-from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan, walk
+from omnigraph.expressions.interpreter import Interpreter, as_mask
+from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, walk
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.read.strategies.forms import DirectForm, direct_form
 from omnigraph.read.strategies.reduction import reduced
 from omnigraph.read.strategies.strategy import Answer, Read, Strategy
 from omnigraph.values.arrow import arrow_type
-from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,61 +29,9 @@ Row = dict[str, Any]
 """A match: per variable its key, or its edge row (a dict of stored columns)."""
 Evaluate = Callable[[Row], Any]
 
-_ORDERED = (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
-
 
 class TooMany(Exception):
     """More rows than a read by hand is good for."""
-
-
-@dataclass(frozen=True)
-class DirectForm:
-    """A plan that qualifies. `counts`: it returns one row of counts."""
-
-    plan: ReadPlan
-    counts: bool
-    conditions: tuple[Expression, ...]
-    """Those that are not about one variable alone."""
-
-
-def direct_form(plan: ReadPlan) -> DirectForm | None:
-    """The plan, if it only picks, orders or counts columns of its matches."""
-    pattern = plan.pattern
-    if pattern.unnests or pattern.optionals or any(hop.path is not None for hop in pattern.expansions):
-        return None
-    if plan.distinct or plan.having or any(len(binding.types) > 1 for binding in pattern.bindings):
-        return None
-    if not all(is_interpreted(condition) for condition in pattern.filters):
-        return None
-    conditions = tuple(condition for condition in pattern.filters if len(variables(condition)) != 1)
-    columns = [projection.expression for projection in plan.projections]
-    if plan.grouped:
-        countable = all(
-            isinstance(expression, Aggregate)
-            and expression.function == "count"
-            and not expression.distinct
-            and _is_column(expression.operand)
-            for expression in columns
-        )
-        return DirectForm(plan, True, conditions) if countable and not plan.order else None
-    ordered = all(_is_column(key.expression) and is_ordered(key.expression) for key in plan.order)
-    return (
-        DirectForm(plan, False, conditions)
-        if ordered and all(_is_column(expression) for expression in columns)
-        else None
-    )
-
-
-def _is_column(expression: Expression) -> bool:
-    return isinstance(expression, PropertyRef | EntityRef)
-
-
-def is_ordered(expression: Expression) -> bool:
-    """Does Python order (and tell apart) its values as SQL does?"""
-    if isinstance(expression, EntityRef):
-        return True
-    type_ = expression.type
-    return not type_.is_list and (type_.scalar.is_integer or type_.scalar in _ORDERED)
 
 
 def _answer(read: Read) -> Answer | None:

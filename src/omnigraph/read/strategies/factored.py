@@ -17,7 +17,7 @@ from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, Prop
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals
 from omnigraph.read.sql.shapes import Output
 from omnigraph.read.strategies.counting import Branch, Counting, NotFactored, Weight, branch, largest
-from omnigraph.read.strategies.direct import is_ordered
+from omnigraph.read.strategies.forms import is_ordered
 from omnigraph.read.strategies.grouping import MAX_EXACT, Cut, Grouping
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 from omnigraph.tables.adjacency.nodes import CodedColumn
@@ -162,7 +162,8 @@ def _answer(read: Read) -> Answer | None:
     except NotFactored:
         return None
     choices = [
-        InputChoice(hop_name(hop), "csr", read.view.rows(hop.table_key), "summed") for hop in prepared.query.hops
+        InputChoice(hop_name(hop.expansion), "csr", read.view.rows(hop.table_key), "summed")
+        for hop in prepared.query.hops
     ]
     return Answer(tuple(choices), prepared, table=table)
 

@@ -15,7 +15,7 @@ from omnigraph.deadlines import Deadline
 from omnigraph.language.query.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.strategies.counting import largest
-from omnigraph.read.strategies.direct import is_ordered
+from omnigraph.read.strategies.forms import is_ordered
 from omnigraph.relational.sql import column, named, table, to_sql
 from omnigraph.relational.trees import exp
 

@@ -274,7 +274,7 @@ class _Reduction:
         if rows.num_rows > MAX_PAIRS and not self.forced:
             raise TooLarge
         self.relations[hop.name] = rows
-        self.choices.append(InputChoice(hop_name(hop), path, rows.num_rows, estimate, expected))
+        self.choices.append(InputChoice(hop_name(hop.expansion), path, rows.num_rows, estimate, expected))
         for place, column in zip(hop.places, (SOURCE, TARGET), strict=True):
             if hop.narrows(place):
                 self._narrow(place, rows.column(column).to_pylist())

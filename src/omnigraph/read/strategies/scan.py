@@ -28,7 +28,7 @@ def _answer(read: Read) -> Answer:
     for hop in query.hops:
         relations[hop.edges] = sources.read_edges(view, replace(hop, filters=()) if is_plain else hop, arguments)
         edges = view.rows(hop.table_key)
-        choices.append(InputChoice(hop_name(hop), "sql", relations[hop.edges].num_rows, "", edges))
+        choices.append(InputChoice(hop_name(hop.expansion), "sql", relations[hop.edges].num_rows, "", edges))
     return Answer(tuple(choices), prepared, relations)
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from omnigraph.expressions.arguments import Arguments
-from omnigraph.language.query.plan import UNBOUNDED, ReadPlan
+from omnigraph.language.query.plan import UNBOUNDED, Expansion, ReadPlan
+from omnigraph.read.result import Values
 from omnigraph.read.sql.prepared import Prepared, prepare
-from omnigraph.read.sql.shapes import HopInput, Keys
+from omnigraph.read.sql.shapes import Keys
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -62,13 +63,13 @@ class Read:
 
 @dataclass(frozen=True)
 class Answer:
-    """The relations to run the tree over; or the tree's columns, when no engine was needed for them."""
+    """The relations to run the tree over; or the tree's columns, when no engine was needed for them; or the result itself."""
 
     choices: tuple[InputChoice, ...]
     prepared: Prepared | None
     """None when `table` is the result itself."""
     relations: Mapping[str, Any] = field(default_factory=dict)
-    table: pa.Table | None = None
+    table: pa.Table | Values | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,8 @@ class Strategy:
     answer: Callable[[Read], Answer | None]
 
 
-def hop_name(hop: HopInput) -> str:
+def hop_name(expansion: Expansion) -> str:
     """An expansion as its query writes it."""
-    expansion = hop.expansion
     word = f"<{expansion.edge}>" if expansion.direction == "both" else expansion.edge
     most = "" if expansion.max_hops == UNBOUNDED else expansion.max_hops
     bounds = "" if expansion.max_hops == 1 else f"{{{expansion.min_hops},{most}}}"

@@ -61,6 +61,10 @@ class AdjacencyIndex:
     def nodes(self, table: Table) -> Nodes:
         return self._cache.get(("nodes", self._root, table.content), lambda: self._make_nodes(table))
 
+    def nodes_at_hand(self, table: Table) -> Nodes | None:
+        """The same; None where many ids would have to be read for it."""
+        return self.nodes(table) if is_small(table) or self._has_stored_ids(table) else None
+
     def _make_nodes(self, table: Table) -> Nodes:
         key = ("numbering", self._root, table.path)
         numbering: Numbering | None = self._cache.find(key)
@@ -148,6 +152,20 @@ class AdjacencyIndex:
             return self.column(table, nodes, name).take(numbers)
         column = table.rows_at(nodes.addresses(table, numbers), [name]).column(0)
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+    def values(self, table: Table, nodes: Nodes, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
+        """Columns at few living numbers, as Python values."""
+        found: dict[str, list[Any]] = {}
+        listed = numbers.tolist()
+        if not listed:
+            return {name: [] for name in names}
+        for name in names:
+            if name == "id":
+                found[name] = nodes.numbering.texts(listed)
+            elif ("base column", *self._column_key(table, nodes, name)) in self._cache:
+                found[name] = self.column(table, nodes, name).values_at(listed)
+        others = [name for name in names if name not in found]
+        return found | table.values_at(nodes.addresses_of(table, listed), others) if others else found
 
     def codes(self, table: Table, nodes: Nodes, name: str) -> CodedColumn | None:
         """A column of few distinct values; None when there are many."""
@@ -268,6 +286,11 @@ class AdjacencyIndex:
         names = [name for name in found if _rows_in(name) >= 0]
         self._listed[table.path] = (table.content, names)
         return names
+
+
+def is_small(table: Table) -> bool:
+    """Is a table read whole as fast as a segment of it would be?"""
+    return table.rows <= MIN_ROWS
 
 
 def _most_changed(rows: int) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables.adjacency.cover import Cover, cover
 from omnigraph.tables.adjacency.numbering import Numbering
@@ -48,8 +49,22 @@ class Nodes:
             found[~self.live[found]] = -1
         return found
 
+    def find(self, ids: Sequence[str]) -> np.ndarray:
+        """The numbers of those of few ids that the version has."""
+        import numpy as np
+
+        found = [number for number in self.numbering.find(ids) if 0 <= number < self.size]
+        if self.live is not None:
+            found = [number for number in found if self.live[number]]
+        return np.array(found, np.int32)
+
     def ids(self, numbers: np.ndarray) -> pa.Array:
         return self.numbering.ids(numbers)
+
+    def sort_keys(self, numbers: np.ndarray) -> list[Any]:
+        """Values that order as the ids of few numbers do: the numbers themselves, unless some came after the sorted ids."""
+        listed: list[Any] = numbers.tolist()
+        return listed if max(listed, default=0) < len(self.numbering.base) else self.numbering.texts(listed)
 
     @cached_property
     def living(self) -> np.ndarray:
@@ -121,6 +136,25 @@ class Nodes:
             found[is_moved] = self._rest_addresses(table)[self.moved[1][at[is_moved]]]
         return found
 
+    def addresses_of(self, table: Table, numbers: list[int]) -> list[int]:
+        """The same of few."""
+        order = self.numbering.base.arrays.held("order")
+        if order is None or self.rest:
+            import numpy as np
+
+            addresses: list[int] = self.addresses(table, np.array(numbers, np.int32)).tolist()
+            return addresses
+        starts, ids = self._covered
+        rows = [int(order[number]) for number in numbers]
+        owners = [bisect_right(starts, row) - 1 for row in rows]
+        return [ids[owner] << OFFSET_BITS | row - starts[owner] for owner, row in zip(owners, rows, strict=True)]
+
+    @cached_property
+    def _covered(self) -> tuple[list[int], list[int]]:
+        """From which row on, and in which fragment, rows are covered."""
+        present = self.cover.present
+        return [first for first, _, _ in present], [fragment.id for _, _, fragment in present]
+
     def _rest_addresses(self, table: Table) -> np.ndarray:
         """Of every row of the fragments that are not covered."""
         import numpy as np
@@ -160,6 +194,15 @@ class NumberedColumn:
         places[: len(self.base)] = np.arange(len(self.base))
         places[self.moved] = len(self.base) + np.arange(len(self.moved))
         return pa.concat_arrays([self.base, self.values, pa.nulls(1, self.base.type)]).take(pa.array(places))
+
+    def values_at(self, numbers: list[int]) -> list[Any]:
+        """The values of few numbers."""
+        if len(self.moved):
+            import numpy as np
+
+            values: list[Any] = self.take(np.array(numbers, np.int32)).to_pylist()
+            return values
+        return [self.base[number].as_py() for number in numbers]
 
     def take(self, numbers: np.ndarray) -> pa.Array:
         import numpy as np

@@ -143,6 +143,16 @@ class Numbering:
             found[place] = self._arrival(ids[place].as_py(), add)
         return found
 
+    def find(self, texts: Sequence[str]) -> list[int]:
+        """The number of each of few ids, -1 for one that has none."""
+        found = self.base.find(texts)
+        if self._texts:
+            found = [
+                self._arrivals.get(text, -1) if number < 0 else number
+                for text, number in zip(texts, found, strict=True)
+            ]
+        return found
+
     def _arrival(self, text: str, add: bool) -> int:
         if not add:
             return self._arrivals.get(text, -1)
@@ -157,15 +167,19 @@ class Numbering:
 
         count = len(self.base)
         if len(numbers) <= FEW:
-            listed = numbers.tolist()
-            stored = iter(self.base.some([number for number in listed if number < count]))
-            return pa.array(
-                [next(stored) if number < count else self._texts[number - count] for number in listed], pa.utf8()
-            )
+            return pa.array(self.texts(numbers.tolist()), pa.utf8())
         texts = self.base.texts
         if self._texts and int(numbers.max()) >= count:
             texts = pa.concat_arrays([texts, pa.array(self._texts, pa.utf8())])
         return texts.take(pa.array(numbers))
+
+    def texts(self, numbers: list[int]) -> list[str]:
+        """The ids of few numbers."""
+        if not self._texts:
+            return self.base.some(numbers)
+        count = len(self.base)
+        stored = iter(self.base.some([number for number in numbers if number < count]))
+        return [next(stored) if number < count else self._texts[number - count] for number in numbers]
 
     def arrived(self, size: int) -> list[str]:
         """The ids that came after the sorted ones, up to a size."""

@@ -1,0 +1,328 @@
+"""Reads that begin at nodes named by their ids or keys and follow a few edges, in numbers: no relation is made, no tree compiled.
+
+A key is found among the sorted ids, its neighbours in the adjacency, and the columns of the nodes that are left by their
+numbers. Conditions are interpreted over these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import ArithmeticOverflow
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.interpreter import Interpreter, as_mask
+from omnigraph.expressions.predicates import Predicate, conjuncts, stated_column
+from omnigraph.expressions.usage import variables
+from omnigraph.language.catalog import Catalog
+from omnigraph.language.query.plan import (
+    Aggregate,
+    Binding,
+    EntityRef,
+    Expression,
+    Pattern,
+    PropertyRef,
+    ReadPlan,
+)
+from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.result import Values
+from omnigraph.read.sql.key_columns import keys_as_ids
+from omnigraph.read.strategies.counting import Branch, branch
+from omnigraph.read.strategies.forms import direct_form
+from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.remembered import Remembered
+from omnigraph.tables.adjacency.nodes import Nodes
+from omnigraph.values.canonical import canonical_text
+from omnigraph.values.types import PropertyType, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+MAX_NAMED = 64
+"""More nodes than this are looked up together."""
+MAX_ROWS = 2_000
+"""Beyond this many matches an engine is faster."""
+TEXT = PropertyType(Scalar.STRING)
+COUNT = PropertyType(Scalar.I64)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A column of a variable."""
+
+    variable: str
+    column: str
+    type: PropertyType
+
+
+@dataclass(frozen=True)
+class KeyedForm:
+    """A plan that qualifies, taken apart once."""
+
+    start: str
+    named_by: Cell
+    """The id or the key that conditions fix."""
+    naming: tuple[Expression, ...]
+    types: Mapping[str, str]
+    """The node type of each variable."""
+    conditions: Mapping[str, tuple[Expression, ...]]
+    """By the variable that was bound last of those in them."""
+    ways: tuple[Branch, ...]
+    """In the order in which they are followed: the near end is bound by then."""
+    names: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    """What the columns of the result hold; empty where every one is the number of matches."""
+    order: tuple[tuple[Cell, bool], ...]
+    """With whether it is descending. Ids complete it."""
+
+    def ids(self, arguments: Arguments) -> list[str] | None:
+        """The ids that the conditions leave possible; None when that cannot be said, or there are many."""
+        values = Predicate(self.naming, arguments).fixed.get(self.named_by.column)
+        if values is None or len(values) > MAX_NAMED:
+            return None
+        return [canonical_text(value, self.named_by.type) for value in values]
+
+
+_forms: Remembered[tuple[ReadPlan, KeyedForm | None]] = Remembered(512)
+
+
+def keyed_form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
+    """The form of a plan. The same plan comes again: the language remembers plans by text and schema."""
+    return _forms.get(id(plan), lambda: (plan, _form(plan, catalog)))[1]
+
+
+def _form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
+    plan = keys_as_ids(plan, catalog)
+    form, pattern = direct_form(plan), plan.pattern
+    if form is None or any(hop.edge_variable is not None or hop.max_hops > 1 for hop in pattern.expansions):
+        return None
+    columns = [projection.expression for projection in plan.projections]
+    if form.counts:
+        operands = [expression.operand for expression in columns if isinstance(expression, Aggregate)]
+        if plan.limit is not None or plan.offset is not None or not all(map(_is_present, operands)):
+            return None
+    elif not all(isinstance(expression, PropertyRef) and _is_shown(expression) for expression in columns):
+        return None
+    for binding in pattern.bindings:
+        own = [each for each in conjuncts(pattern.filters) if variables(each) == {binding.variable}]
+        column = _naming_column(binding, own, catalog)
+        ways = None if column is None else _ways(pattern, binding.variable)
+        if column is not None and ways is not None:
+            naming = tuple(each for each in own if _states(each, column.column))
+            others = [each for each in conjuncts(pattern.filters) if each not in naming]
+            return KeyedForm(
+                start=binding.variable,
+                named_by=column,
+                naming=naming,
+                types={each.variable: each.types[0] for each in pattern.bindings},
+                conditions=_placed(others, [binding.variable, *(way.far for way in ways)]),
+                ways=ways,
+                names=tuple(projection.name for projection in plan.projections),
+                cells=() if form.counts else tuple(map(_cell, columns)),
+                order=tuple((_cell(key.expression), key.descending) for key in plan.order),
+            )
+    return None
+
+
+def _is_present(operand: Expression) -> bool:
+    return isinstance(operand, EntityRef) or (isinstance(operand, PropertyRef) and not operand.type.nullable)
+
+
+def _is_shown(column: PropertyRef) -> bool:
+    """Is a stored value what a result shows? That of a Blob is not."""
+    return column.type.scalar is not Scalar.BLOB
+
+
+def _cell(expression: Expression) -> Cell:
+    if isinstance(expression, EntityRef):
+        return Cell(expression.variable, "id", TEXT)
+    assert isinstance(expression, PropertyRef), "the form has columns only"
+    return Cell(expression.variable, expression.column, expression.type)
+
+
+def _naming_column(binding: Binding, conditions: list[Expression], catalog: Catalog) -> Cell | None:
+    """The id or the key, where a condition fixes it."""
+    entity = catalog.nodes[binding.types[0]]
+    keys = entity.key if len(entity.key) == 1 else ()
+    for name, type_ in (("id", TEXT), *((key, entity.properties[key].type) for key in keys)):
+        if any(_states(condition, name) for condition in conditions):
+            return Cell(binding.variable, name, type_)
+    return None
+
+
+def _states(condition: Expression, column: str) -> bool:
+    stated = stated_column(condition)
+    return stated is not None and stated[0].column == column
+
+
+def _ways(pattern: Pattern, start: str) -> tuple[Branch, ...] | None:
+    """How to walk to every variable; None when some cannot be reached, or in more than one way."""
+    bound, pending, ways = {start}, list(pattern.expansions), []
+    while pending:
+        following = next((hop for hop in pending if {hop.source, hop.target} & bound), None)
+        if following is None or {following.source, following.target} <= bound:
+            return None
+        pending.remove(following)
+        ways.append(branch(following, following.source if following.source in bound else following.target))
+        bound.add(ways[-1].far)
+    return tuple(ways) if bound == {binding.variable for binding in pattern.bindings} else None
+
+
+def _placed(conditions: list[Expression], order: list[str]) -> dict[str, tuple[Expression, ...]]:
+    """Each condition at the last variable that it needs."""
+    placed: dict[str, tuple[Expression, ...]] = {}
+    for condition in conditions:
+        needed = variables(condition)
+        last = next((variable for variable in reversed(order) if variable in needed), order[0])
+        placed[last] = (*placed.get(last, ()), condition)
+    return placed
+
+
+def _answer(read: Read) -> Answer | None:
+    form = keyed_form(read.plan, read.view.catalog)
+    ids = None if form is None else form.ids(read.arguments)
+    if form is None or ids is None:
+        return None
+    try:
+        return _Walk(read, form).answer(ids)
+    except (_NotFew, ArithmeticOverflow):
+        # An overflow may be in rows that other conditions leave out: the engine will say.
+        return None
+
+
+KEYED = Strategy("keyed", frozenset({"auto"}), _answer)
+
+
+class _NotFew(Exception):
+    """There is more to read than what is at hand, or more to hold than a few rows."""
+
+
+class _Walk:
+    """Matches as columns of numbers, one for each variable."""
+
+    def __init__(self, read: Read, form: KeyedForm) -> None:
+        self.form = form
+        self.plan, self.arguments = read.plan, read.arguments
+        self.compact = Compact(read.view, read.arguments.deadline)
+        self.numbers: dict[str, np.ndarray] = {}
+        self.rows = 0
+        self.choices: list[InputChoice] = []
+
+    def answer(self, ids: list[str]) -> Answer:
+        form = self.form
+        self._begin(ids)
+        counted_last = not form.cells and form.ways and form.ways[-1].far not in form.conditions
+        for way in form.ways[:-1] if counted_last else form.ways:
+            self._follow(way)
+        rows = self._count(form.ways[-1]) if counted_last else self.rows
+        if not form.cells:
+            return self._answered(Values(form.names, (COUNT,) * len(form.names), [[rows]] * len(form.names)))
+        read: dict[Cell, list[Any]] = {}
+        places = self._cut(self._ordered(read))
+        self._read(form.cells, read)
+        columns = [[read[cell][place] for place in places] for cell in form.cells]
+        return self._answered(Values(form.names, tuple(cell.type for cell in form.cells), columns))
+
+    def _answered(self, values: Values) -> Answer:
+        return Answer(tuple(self.choices), None, table=values)
+
+    # ------------------------------------------------------------ matches
+
+    def _nodes(self, variable: str) -> Nodes:
+        nodes = self.compact.nodes_at_hand(self.form.types[variable])
+        if nodes is None:
+            raise _NotFew
+        return nodes
+
+    def _begin(self, ids: list[str]) -> None:
+        start = self.form.start
+        self.numbers[start] = self._nodes(start).find(ids)
+        self.rows = len(self.numbers[start])
+        self.choices.append(InputChoice(f"${start}", "lookup", self.rows, f"{len(ids)} ids, by number", len(ids)))
+        self._satisfy(start)
+
+    def _follow(self, way: Branch) -> None:
+        """Every match as often as it has neighbours, with one of them each."""
+        self.arguments.deadline.check()
+        adjacency = self._adjacency(way)
+        owners, neighbours = adjacency.expand(self.numbers[way.near])
+        self._say(way, len(owners), "by number")
+        self.rows = len(owners)
+        if self.rows > MAX_ROWS:
+            raise _NotFew
+        self.numbers = {variable: numbers[owners] for variable, numbers in self.numbers.items()}
+        self.numbers[way.far] = neighbours
+        self._satisfy(way.far)
+
+    def _count(self, way: Branch) -> int:
+        """How many there would be."""
+        rows = int(self._adjacency(way).counts(self.numbers[way.near]).sum())
+        self._say(way, rows, "counted")
+        return rows
+
+    def _say(self, way: Branch, rows: int, how: str) -> None:
+        """How many edges were followed, and how many were to be expected of as many nodes."""
+        view = self.compact.view
+        nodes = max(view.rows(f"node:{self.form.types[way.near]}"), 1)
+        expected = round(self.rows * view.rows(f"edge:{way.expansion.edge}") / nodes)
+        self.choices.append(InputChoice(hop_name(way.expansion), "csr", rows, how, expected))
+
+    def _adjacency(self, way: Branch) -> Any:
+        self._nodes(way.far)
+        adjacency = self.compact.neighbours_at_hand(way.expansion.edge, way.direction)
+        if adjacency is None:
+            raise _NotFew
+        return adjacency
+
+    def _satisfy(self, variable: str) -> None:
+        """Keep the matches for which the conditions hold that can be looked at by now."""
+        conditions = self.form.conditions.get(variable)
+        if not conditions or not self.rows:
+            return
+        interpreter = Interpreter(self.arguments, self.rows, self._cells)
+        for condition in conditions:
+            kept = as_mask(interpreter.evaluate(condition))
+            if not kept.all():
+                self.numbers = {variable: numbers[kept] for variable, numbers in self.numbers.items()}
+                self.rows = int(kept.sum())
+                interpreter = Interpreter(self.arguments, self.rows, self._cells)
+
+    def _cells(self, variable: str, name: str) -> pa.Array:
+        type_name, numbers = self.form.types[variable], self.numbers[variable]
+        return self._nodes(variable).ids(numbers) if name == "id" else self.compact.cells(type_name, name, numbers)
+
+    # ------------------------------------------------------------ results
+
+    def _read(self, cells: tuple[Cell, ...], read: dict[Cell, list[Any]]) -> None:
+        """The values of some columns, those of a variable together."""
+        by_variable: dict[str, list[Cell]] = {}
+        for cell in cells:
+            if cell not in read:
+                by_variable.setdefault(cell.variable, []).append(cell)
+        for variable, wanted in by_variable.items():
+            names = [cell.column for cell in wanted]
+            found = self.compact.values(self.form.types[variable], names, self.numbers[variable])
+            read.update((cell, found[cell.column]) for cell in wanted)
+            if variable != self.form.start and names != ["id"]:
+                self.choices.append(InputChoice(f"${variable}", "lookup", self.rows, "by number", self.rows))
+
+    def _ordered(self, read: dict[Cell, list[Any]]) -> list[int]:
+        """The places of the matches in the order of the result."""
+        places = list(range(self.rows))
+        if self.rows < 2:
+            return places
+        self._read(tuple(cell for cell, _ in self.form.order), read)
+        # Least significant first: sorting is stable.
+        for variable in reversed(self.plan.tie_break):
+            places.sort(key=self._nodes(variable).sort_keys(self.numbers[variable]).__getitem__)
+        for cell, is_descending in reversed(self.form.order):
+            values = read[cell]
+            places.sort(key=lambda place: (values[place] is not None, values[place]), reverse=is_descending)
+        return places
+
+    def _cut(self, places: list[int]) -> list[int]:
+        offset = 0 if self.plan.offset is None else self.arguments.number(self.plan.offset)
+        limit = None if self.plan.limit is None else self.arguments.number(self.plan.limit)
+        return places[offset:] if limit is None else places[offset : offset + limit]
