@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.lazy_names import names_of
 from omnigraph.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -173,7 +174,6 @@ _HOMES = {
     "omnigraph.values.types": ("PropertyType", "Scalar"),
     "omnigraph.write": ("Receipt", "TypeCounts"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NO_VALUE",
@@ -294,13 +294,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
-    return import_module(f"omnigraph.{name}") if home == "omnigraph" else getattr(import_module(home), name)
+__getattr__ = names_of("omnigraph", _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -8,24 +8,24 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from omnigraph.embedding import EmbeddingSettings, Filling
 from omnigraph.errors import Damaged, HistoryGap
 from omnigraph.history import MAIN, Commit, Entry, History, Snapshot, TableState, check_attribution, new_ulid
 from omnigraph.history.chain import swept
 from omnigraph.history.envelope import read_as
 from omnigraph.history.schemas import schema_key
-from omnigraph.language.catalog import Catalog, EntityType
-from omnigraph.language.catalog_json import catalog_from_json, catalog_to_json
-from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability, Store, open_store
-from omnigraph.tables import Layout, Table, TableFiles, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from omnigraph.embedding import EmbeddingSettings, Filling
+    from omnigraph.language.catalog import Catalog, EntityType
+    from omnigraph.runtime import Runtime
+    from omnigraph.tables import Layout, Table, TableFiles, Tables
 
 USES_REMEMBERED = 64
 DIAGNOSED_BYTES = 1 << 30
@@ -110,12 +110,15 @@ class View:
 
 
 class Repository:
-    """The parts of an opened graph: bytes, rows and commits. Thread-safe."""
+    """The parts of an opened graph: bytes, rows and commits. Thread-safe.
 
-    def __init__(self, store: Store, history: History, tables: Tables) -> None:
+    What is about rows is loaded by whoever asks for rows: whoever looks at commits waits for none of it.
+    """
+
+    def __init__(self, store: Store, history: History, open_tables: Callable[[], Tables]) -> None:
         self.store = store
         self.history = history
-        self.tables = tables
+        self._open_tables = open_tables
         self.embedding: EmbeddingSettings | None = None
         """How texts are embedded; None: as the environment says."""
         self._catalogs: dict[str, Catalog] = {}
@@ -133,7 +136,7 @@ class Repository:
         runtime: Runtime | None = None,
     ) -> Repository:
         store = open_store(uri, storage_options=storage_options, durability=durability)
-        return cls(store, History.open(store), _tables(store, storage_options, durability, runtime))
+        return cls(store, History.open(store), partial(_tables, store, storage_options, durability, runtime))
 
     @classmethod
     def create(
@@ -148,20 +151,29 @@ class Repository:
         check_attribution(actor)
         store = open_store(uri, storage_options=storage_options, durability=durability)
         history = History.create(store, encode_catalog(catalog), actor=actor)
-        return cls(store, history, _tables(store, storage_options, durability, runtime))
+        return cls(store, history, partial(_tables, store, storage_options, durability, runtime))
+
+    @cached_property
+    def tables(self) -> Tables:
+        return self._open_tables()
 
     def filling(self) -> Filling:
         """What makes vectors of texts."""
+        from omnigraph.embedding import EmbeddingSettings, Filling
+
         return Filling(self.embedding or EmbeddingSettings.of(os.environ))
 
     def close(self) -> None:
         """Forget what is held of this graph in memory. Whoever reads it again reads it from storage."""
-        self.tables.runtime.cache.forget(self.tables.root)
+        if "tables" in vars(self):
+            self.tables.runtime.cache.forget(self.tables.root)
 
     def catalog(self, digest: str) -> Catalog:
         with self._lock:
             known = self._catalogs.get(digest)
         if known is None:
+            from omnigraph.language.catalog_json import catalog_from_json
+
             known = read_as(schema_key(digest), lambda: catalog_from_json(json.loads(self.history.schemas.get(digest))))
             with self._lock:
                 self._catalogs[digest] = known
@@ -179,6 +191,8 @@ class Repository:
         with self._lock:
             known = self._layouts.get((digest, key))
         if known is None:
+            from omnigraph.tables import Layout
+
             known = Layout.of(self.catalog(digest).tables[key])
             with self._lock:
                 self._layouts[digest, key] = known
@@ -238,10 +252,14 @@ def _of_commit(damage: Damaged, commit: Commit) -> Damaged:
 def _tables(
     store: Store, storage_options: Mapping[str, str] | None, durability: Durability, runtime: Runtime | None
 ) -> Tables:
+    from omnigraph.tables import Tables
+
     return Tables(store.uri, storage_options=storage_options, durable=durability == "disk", runtime=runtime)
 
 
 def encode_catalog(catalog: Catalog) -> bytes:
+    from omnigraph.language.catalog_json import catalog_to_json
+
     return json.dumps(catalog_to_json(catalog), separators=(",", ":"), sort_keys=True).encode()
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
 import omnigraph as og
+from omnigraph.cli import commands
+from omnigraph.cli.main import HOMES
 
-HEAVY = ("lance", "pyarrow", "duckdb", "sqlglot", "pyspark", "pandas", "numpy", "obstore", "lark", "rich", "yaml")
+ENGINES = ("lance", "pyarrow", "duckdb", "sqlglot", "pyspark", "pandas", "numpy", "obstore", "lark", "rich", "yaml")
+OURS = ("tables", "language", "embedding", "read", "merge", "pipeline.spark", "policy.bundle", "wire.changes")
+HEAVY = (*ENGINES, *(f"omnigraph.{name}" for name in OURS))
+"""What takes long to load: other people's modules, and ours that only some commands need."""
 
 PROGRAM = """
 import json, sys
@@ -38,8 +45,36 @@ def test_help_loads_no_engine(arguments: list[str]) -> None:
     assert loaded(*arguments) == []
 
 
-def test_a_look_at_history_loads_no_engine_and_no_language(folder: Path) -> None:
-    assert loaded("commit", "list", "--json") == []
+def test_a_look_at_history_loads_no_engine_no_table_and_no_language(folder: Path) -> None:
+    assert loaded("commit", "list") == ["rich"]
+    assert not {*ENGINES, "omnigraph.tables", "omnigraph.read"} & set(loaded("commit", "list", "--json"))
+    assert loaded("branch", "list") == ["rich"]
+
+
+def test_a_command_loads_no_module_of_other_commands(folder: Path) -> None:
+    program = PROGRAM.replace("{heavy!r}", "list(sys.modules)").replace("{{", "{").replace("}}", "}")
+    ran = subprocess.run([sys.executable, "-c", program, "commit", "list"], capture_output=True, text=True, check=True)
+    names = json.loads(ran.stderr.splitlines()[-1])[1]
+    assert [name for name in names if name.startswith("omnigraph.cli.commands.")] == ["omnigraph.cli.commands.history"]
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_the_program_knows_where_its_commands_are(home: str) -> None:
+    group = click.Group()
+    import_module(f"omnigraph.cli.commands.{home}").register(group)
+    assert tuple(group.commands) == HOMES[home]
+
+
+def test_every_module_of_commands_is_known_to_the_program() -> None:
+    folder = Path(commands.__file__).parent
+    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == set(HOMES)
+
+
+def test_a_query_by_key_loads_no_engine_but_the_tables(folder: Path) -> None:
+    text = 'query q() { match { $p: Person { name: "Ada" } } return { $p.name as name } }'
+    names = set(loaded("query", "-e", text))
+    assert {"lance", "pyarrow"} <= names
+    assert not {"duckdb", "sqlglot", "pandas", "pyspark", "obstore", "yaml", "omnigraph.embedding"} & names
 
 
 def test_a_query_leaves_pandas_and_spark_alone(folder: Path) -> None:
@@ -80,6 +115,6 @@ main()
 def test_a_server_listens_before_the_engine_is_loaded(folder: Path) -> None:
     uri = og.init(folder / "served", "node A { name: String @key }").uri
     arguments = ["serve", uri, "--unauthenticated", "--bind", "127.0.0.1:0"]
-    program = SERVING.format(heavy=(*HEAVY, "omnigraph.read", "omnigraph.merge", "omnigraph.pipeline.load"))
+    program = SERVING.format(heavy=(*ENGINES, "omnigraph.read", "omnigraph.merge", "omnigraph.pipeline.load"))
     ran = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert json.loads(ran.stderr.splitlines()[-1]) == []

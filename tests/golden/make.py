@@ -60,7 +60,7 @@ def make_write_keys(folder: Path) -> None:
     made = og.init(folder / "graph", SCHEMA, actor="maker")
     store = open_store(str(folder / "graph"))
     history = History(store, made._repository.history.identity, max_tail=MAX_TAIL)
-    graph = og.Graph(Repository(store, history, Tables(store.uri)))
+    graph = og.Graph(Repository(store, history, lambda: Tables(store.uri)))
     graph.branches.create("review/a")
     graph.tags.create("v1")
     commits = [graph.mutate(ADD_CITY, {"name": name}, once=once).commit for name, once in keyed_writes()]
@@ -199,7 +199,7 @@ def make(folder: Path) -> None:
     made = og.init(folder / "graph", SCHEMA, actor="maker")
     store = open_store(str(folder / "graph"))
     history = History(store, made._repository.history.identity, max_tail=MAX_TAIL)
-    graph = og.Graph(Repository(store, history, Tables(store.uri)))
+    graph = og.Graph(Repository(store, history, lambda: Tables(store.uri)))
     write(graph, folder)
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
 

@@ -86,7 +86,7 @@ def local(mode: Mode) -> Engine:
 def few(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
     """Nothing is looked up, everything is counted node by node, and groups are left to the engine."""
     with (
-        patch.object(strategies, "ORDER", (FACTORED, DENSE, SCAN)),
+        patch.object(strategies, "order", lambda: (FACTORED, DENSE, SCAN)),
         patch.object(counting, "FEW_SHARE", 0),
         patch.object(grouping, "MAX_ROWS", 0),
     ):

@@ -73,7 +73,7 @@ STRATEGIES: list[tuple[strategy.Strategy, Mode, str, int]] = [
 def test_every_strategy_looks_at_the_clock_while_it_works(
     view: View, monkeypatch: pytest.MonkeyPatch, one: strategy.Strategy, mode: Mode, text: str, least: int
 ) -> None:
-    monkeypatch.setattr("omnigraph.read.strategies.ORDER", (one,))
+    monkeypatch.setattr("omnigraph.read.strategies.order", lambda: (one,))
     plan = compiled(view, text)
 
     def attempt(ticks: Ticks, timeout_s: float) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omnigraph.cli.output import cell, line, time_text
-from omnigraph.wire.values import value_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,6 +70,8 @@ def _plural(count: int, word: str) -> str:
 
 
 def _shown_values(entity: Entity | None) -> dict[str, JsonValue]:
+    from omnigraph.wire.values import value_json
+
     return {} if entity is None else {name: value_json(value) for name, value in entity.items() if name != "id"}
 
 

@@ -194,7 +194,7 @@ def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
 
 def _constant(name: str, value: object) -> Iterator[str]:
     """An alias or a constant: how it is defined, and what the source says below it."""
-    module = sys.modules[og._HOME_OF[name]] if name in og._HOME_OF else None
+    module = next((sys.modules[home] for home, names in og._HOMES.items() if name in names), None)
     tree = ast.parse(inspect.getsource(module)).body if module is not None else []
     for statement, following in itertools.pairwise([*tree, None]):
         match statement:

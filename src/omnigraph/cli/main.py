@@ -4,36 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import click
 
-from omnigraph.cli.commands import (
-    agents,
-    algorithms,
-    blobs,
-    branches,
-    clusters,
-    copies,
-    data,
-    embedding,
-    graphs,
-    health,
-    history,
-    pictures,
-    policies,
-    queries,
-    recovery,
-    schemas,
-    servers,
-    serving,
-    shell,
-    sql,
-    status,
-    storage,
-)
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
 from omnigraph.cli.options import shared_flags
 from omnigraph.cli.output import print_error
@@ -48,6 +26,62 @@ EXIT_TERMINATED = 143
 
 FORMER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
 """Words that users of earlier tools type; they work, with a warning."""
+
+
+HOMES: Mapping[str, tuple[str, ...]] = {
+    "agents": ("mcp",),
+    "algorithms": ("run",),
+    "blobs": ("blob",),
+    "branches": ("branch", "tag"),
+    "clusters": ("cluster", "queries"),
+    "copies": ("clone", "push", "pull"),
+    "data": ("load", "import", "export"),
+    "embedding": ("embed",),
+    "graphs": ("init", "snapshot", "optimize", "demo", "warm-up", "version"),
+    "health": ("verify", "repair"),
+    "history": ("commit", "log", "show", "diff", "blame", "revert", "changes"),
+    "pictures": ("picture",),
+    "policies": ("policy",),
+    "queries": ("query", "alias", "mutate", "lint"),
+    "recovery": ("recovery",),
+    "schemas": ("schema",),
+    "servers": ("login", "logout", "profile", "graphs"),
+    "serving": ("serve", "token"),
+    "shell": ("shell",),
+    "sql": ("sql",),
+    "status": ("status",),
+    "storage": ("cleanup", "storage"),
+}
+"""The modules of `cli/commands/`, and the first words of the commands in each."""
+_HOME_OF = {name: home for home, names in HOMES.items() for name in names}
+
+
+class Commands(MutableMapping[str, click.Command]):
+    """The commands by their first words. Their modules are loaded when one of them is asked for: a short command waits for
+    one module only."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            import_module(f"omnigraph.cli.commands.{_HOME_OF[name]}").register(cli)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOME_OF
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOME_OF)
+
+    def __len__(self) -> int:
+        return len(_HOME_OF)
 
 
 class Program(click.Group):
@@ -72,11 +106,17 @@ def _is_address(word: str) -> bool:
 
 def _show_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
+        from omnigraph.cli.commands import graphs
+
         click.echo(graphs.version_text())
         context.exit()
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Program,
+    commands=Commands(),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version."
 )
@@ -95,33 +135,6 @@ def cli(**_flags: Any) -> None:
     The graph is named by --store, OMNIGRAPH_STORE, or defaults.store in ~/.omnigraph/config.yaml.
     Shell completion: eval "$(_OMNIGRAPH_COMPLETE=bash_source omnigraph)" (or zsh_source, fish_source).
     """
-
-
-for module in (
-    graphs,
-    data,
-    embedding,
-    algorithms,
-    queries,
-    sql,
-    shell,
-    pictures,
-    blobs,
-    branches,
-    history,
-    status,
-    schemas,
-    recovery,
-    health,
-    storage,
-    copies,
-    servers,
-    serving,
-    agents,
-    clusters,
-    policies,
-):
-    module.register(cli)
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -12,7 +11,7 @@ _PANDAS = "pandas"
 _SPARK = "pyspark"
 
 
-class _LeftOut(MetaPathFinder):
+class _LeftOut:
     """Arrow looks for pandas when it makes its first value, which takes longer than most queries. Arrow works without
     it, and of the commands only those on Spark use it: it is found as soon as Spark is loaded."""
 

@@ -293,13 +293,13 @@ TRANSACTION: Mapping[str, Asks] = {
 
 def asking(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method, with the policy asked at its head if there is one. Its object has a `_caller` (or None) and `_asks`."""
-    name, signature = method.__name__, inspect.signature(method)
+    name, signature = method.__name__, functools.cache(lambda: inspect.signature(method))
 
     @functools.wraps(method)
     def admitted(self: Any, *arguments: Any, **options: Any) -> Any:
         if self._caller is None:
             return method(self, *arguments, **options)
-        bound = signature.bind(self, *arguments, **options)
+        bound = signature().bind(self, *arguments, **options)
         bound.apply_defaults()
         self._caller.admit(self._asks[name], self, bound.arguments)
         return method(*bound.args, **bound.kwargs)

@@ -49,13 +49,17 @@ _LISTS = frozenset(["Iterable[str]", "Sequence[str]"])
 
 def checked(function: F) -> F:
     """The function, with its arguments checked before it is called."""
-    parameters = inspect.signature(function).parameters.values()
-    positional = [_check_of(parameter) for parameter in parameters]
-    # What is positional only may be a name of the caller's own among the keywords: a property called `id`.
-    named = {p.name: _check_of(p) for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+
+    @functools.cache
+    def checks() -> tuple[list[Callable[[Any], Any]], dict[str, Callable[[Any], Any]]]:
+        parameters = inspect.signature(function).parameters.values()
+        # What is positional only may be a name of the caller's own among the keywords: a property called `id`.
+        named = {p.name: _check_of(p) for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+        return [_check_of(parameter) for parameter in parameters], named
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
+        positional, named = checks()
         if len(arguments) <= len(positional):
             arguments = tuple(check(value) for check, value in zip(positional, arguments, strict=False))
         return function(*arguments, **{name: named.get(name, _as_it_is)(value) for name, value in options.items()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from omnigraph.graph.access import Caller
 from omnigraph.graph.boundary import names_damage
@@ -17,7 +18,9 @@ from omnigraph.graph.undoing import UndoMethods
 from omnigraph.graph.upkeep import UpkeepMethods
 from omnigraph.graph.writing import WriteMethods
 from omnigraph.history import MAIN
-from omnigraph.language.catalog import Catalog
+
+if TYPE_CHECKING:
+    from omnigraph.language.catalog import Catalog
 
 
 @names_damage

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.history import Commit
-from omnigraph.language.catalog import Catalog, NodeType
 from omnigraph.views import View
+
+if TYPE_CHECKING:
+    from omnigraph.language.catalog import Catalog
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class GraphSnapshot:
 
 
 def snapshot_of(view: View) -> GraphSnapshot:
+    from omnigraph.language.catalog import NodeType
+
     types = []
     for key, entity in view.catalog.tables.items():
         state = view.state(key)

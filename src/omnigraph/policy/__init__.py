@@ -1,7 +1,12 @@
 """Who may do what: the question that is asked before anything is done, and the gate that answers it."""
 
+from typing import TYPE_CHECKING
+
+from omnigraph.lazy_names import names_of
 from omnigraph.policy.ask import ACTIONS, Action, Ask, Gate, Scope, ask_on, check_gate, denied, is_allowed
-from omnigraph.policy.bundle import Decision, Policy, load_policy, policy_of
+
+if TYPE_CHECKING:
+    from omnigraph.policy.bundle import Decision, Policy, load_policy, policy_of
 
 __all__ = [
     "ACTIONS",
@@ -18,3 +23,6 @@ __all__ = [
     "load_policy",
     "policy_of",
 ]
+
+__getattr__ = names_of(__name__, {"omnigraph.policy.bundle": ("Decision", "Policy", "load_policy", "policy_of")})
+"""Files of policies are read by whoever has some."""

@@ -1,4 +1,7 @@
-"""Running a read in process: the first strategy that has an answer, the engine where it needs one, result columns."""
+"""Running a read in process: the first strategy that has an answer, the engine where it needs one, result columns.
+
+What only some reads need (an engine, trees of SQL, vectors) is loaded by those.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,9 @@ from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import engine
-from omnigraph.read.entities import objects
 from omnigraph.read.inputs.adjacency import Compact, despite_lost_segments
 from omnigraph.read.result import Result, Timing, Values
-from omnigraph.read.search.texts import with_vectors
-from omnigraph.read.sql.shapes import Output, RelationalQuery
 from omnigraph.read.strategies import Answer, Mode, Read, answer
-from omnigraph.read.union import united
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.entities import Value
 from omnigraph.values.literals import Constant
@@ -29,6 +27,8 @@ from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from omnigraph.read.sql.shapes import Output, RelationalQuery
 
 MAX_MATCHED_ROWS = 1_000_000
 MAX_MATCHED_BYTES = 256 * 2**20
@@ -47,6 +47,8 @@ def run_read(
     started = time.perf_counter()
     arguments = Arguments(parameters, instant(now), deadline)
     if plan.texts:
+        from omnigraph.read.search.texts import with_vectors
+
         arguments = with_vectors(view, plan, arguments)
     if plan.union is not None:
         results = [
@@ -69,6 +71,8 @@ def _answered(read: Read, started: float) -> Result:
 
 def united_result(plan: ReadPlan, parts: Sequence[Result], arguments: Arguments, started: float) -> Result:
     """The result of a union, given those of its parts."""
+    from omnigraph.read.union import united
+
     read = sum(part.timing.inputs_s for part in parts)
     table = united(plan, [part._table for part in parts], arguments)
     total = time.perf_counter() - started
@@ -100,6 +104,8 @@ def evaluated(answered: Answer, arguments: Arguments) -> pa.Table | Values:
         return answered.table
     prepared, relations = answered.prepared, answered.relations
     assert prepared is not None, "an answer without a table has a tree"
+    from omnigraph.read import engine
+
     return engine.run(
         prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments.deadline
     )
@@ -129,6 +135,8 @@ def _column(view: View, query: RelationalQuery, output: Output, table: pa.Table)
         ids = Compact(view).nodes(output.types[0]).ids_at(pc.fill_null(ordinals, 0).to_numpy(zero_copy_only=False))
         column = pa.chunked_array([pc.if_else(ordinals.is_valid(), ids, None) if ordinals.null_count else ids])
     if output.is_entity:
+        from omnigraph.read.entities import objects
+
         kinds = None if output.type_column is None else _joined(table.column(output.type_column)).cast(pa.utf8())
         return objects(view, output.types, _joined(column).cast(pa.utf8()), kinds)
     target = pa.utf8() if output.type is None else arrow_type(output.type)

@@ -12,11 +12,13 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import ObjectMissing, StoragePermanent, StorageTransient
 from omnigraph.storage.os_errors import typed_os_error
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Durability = Literal["disk", "process"]
 
@@ -167,6 +169,8 @@ def _side_by_side(sync: Callable[[str], None], paths: Sequence[str]) -> None:
 
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="omnigraph-sync")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from omnigraph.history import Commit, to_microseconds
-from omnigraph.language.schema.step_json import step_json
 from omnigraph.values.entities import Entity
 from omnigraph.values.json_values import json_value
 from omnigraph.wire.members import JsonObject, present
@@ -73,6 +72,8 @@ def feed_json(page: FeedPage) -> JsonObject:
 
 def _block(block: CommitChanges) -> JsonObject:
     """The steps of a schema change as a plan shows them."""
+    from omnigraph.language.schema.step_json import step_json
+
     return present(
         {
             "cause": _cause(block.commit),

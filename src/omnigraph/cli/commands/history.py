@@ -149,13 +149,13 @@ def _show_log(
     draw: bool,
     stat: bool,
 ) -> None:
-    from omnigraph.wire.changes import counts_json
-    from omnigraph.wire.history import commit_json
-
     def lines(commit: Commit) -> list[str]:
         return stat_lines(_changed_by(graph, commit)) if stat else []
 
     if out.as_json:
+        from omnigraph.wire.changes import counts_json
+        from omnigraph.wire.history import commit_json
+
         listed = [
             commit_json(commit)
             | ({"labels": list(labels[commit.id])} if commit.id in labels else {})

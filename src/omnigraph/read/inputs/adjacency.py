@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.usage import all_patterns
 from omnigraph.language.query.plan import Aggregate, Direction, ReadPlan, is_aggregated
-from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.tables.adjacency.cover import Cover
 from omnigraph.tables.adjacency.csr import Adjacency, Csr
 from omnigraph.tables.adjacency.edges import Edges, EndNumbers
@@ -23,6 +22,8 @@ from omnigraph.views import View
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+    from omnigraph.read.sql.shapes import RelationalQuery
 
 Made = TypeVar("Made")
 

@@ -16,25 +16,33 @@ the order by itself (reduction together with direct, which works on its rows).
 
 from __future__ import annotations
 
-from omnigraph.read.strategies.dense import DENSE
-from omnigraph.read.strategies.direct import DIRECT
-from omnigraph.read.strategies.factored import FACTORED
+from collections.abc import Iterator
+
 from omnigraph.read.strategies.keyed import KEYED
 from omnigraph.read.strategies.metadata import METADATA
-from omnigraph.read.strategies.reduction import REDUCTION
-from omnigraph.read.strategies.scan import SCAN
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Mode, Read, Strategy
 
-ORDER: tuple[Strategy, ...] = (METADATA, KEYED, DIRECT, REDUCTION, FACTORED, DENSE, SCAN)
+
+def order() -> Iterator[Strategy]:
+    """The strategies in their order. Those that need a tree are loaded when the first two have no answer."""
+    yield METADATA
+    yield KEYED
+    from omnigraph.read.strategies.dense import DENSE
+    from omnigraph.read.strategies.direct import DIRECT
+    from omnigraph.read.strategies.factored import FACTORED
+    from omnigraph.read.strategies.reduction import REDUCTION
+    from omnigraph.read.strategies.scan import SCAN
+
+    yield from (DIRECT, REDUCTION, FACTORED, DENSE, SCAN)
 
 
 def answer(read: Read) -> Answer:
     """The first answer that a strategy has."""
-    for strategy in ORDER:
+    for strategy in order():
         read.arguments.deadline.check()
         if read.mode in strategy.modes and (found := strategy.answer(read)) is not None:
             return found
     raise AssertionError("scan answers every read")
 
 
-__all__ = ["ORDER", "Answer", "InputChoice", "Mode", "Read", "Strategy", "answer"]
+__all__ = ["Answer", "InputChoice", "Mode", "Read", "Strategy", "answer", "order"]

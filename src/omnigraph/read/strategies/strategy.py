@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import UNBOUNDED, Expansion, ReadPlan
 from omnigraph.read.result import Values
-from omnigraph.read.sql.prepared import Prepared, prepare
-from omnigraph.read.sql.shapes import Keys
 from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from omnigraph.read.sql.prepared import Prepared
+    from omnigraph.read.sql.shapes import Keys
 
 Mode = Literal["auto", "scan", "index", "csr"]
 """`auto` asks every strategy in turn; the others force one, whatever it costs."""
@@ -51,6 +52,8 @@ class Read:
     _shared: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def prepared(self, keys: Keys = "id", *, elide: bool = True) -> Prepared:
+        from omnigraph.read.sql.prepared import prepare
+
         return prepare(self.plan, self.view.catalog, keys, elide=elide)
 
     def once(self, make: Callable[[Read], Made]) -> Made:

@@ -1,0 +1,19 @@
+"""Names of a package whose modules are loaded when a name is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+
+def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """The `__getattr__` of a package: `homes` has the names that come from each module, and under the package itself its modules."""
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def find(name: str) -> object:
+        home = home_of.get(name)
+        if home is None:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        return import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
+
+    return find
