@@ -99,6 +99,7 @@ def test_others_are_left_to_other_strategies(view: View, body: str) -> None:
 
 def test_a_large_table_without_stored_ids_is_not_read_for_a_key(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "MIN_ROWS", 3)
+    view.repository.tables.runtime.cache.clear()
     assert not answered(view, f"query q() {{ {KEYED_QUERIES[0]} }}")
     assert answered(view, 'query q() { match { $c: City { name: "Rome" } } return { $c.size as s } }')
 

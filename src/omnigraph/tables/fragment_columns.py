@@ -75,6 +75,8 @@ class FragmentColumns:
         if not at_once and use.lookups < max(MIN_LOOKUPS, fragment.rows // rows_per_lookup):
             return None
         found: dict[str, pa.Array] = {}
+        if at_once and len(names) > 1:
+            self._read_together(table, fragment, keys)
         for name, key in keys.items():
             column = self._memory.get(key, lambda name=name: self._read(table, fragment, name))  # type: ignore[misc]  # bound now
             if isinstance(column, _TooWide):
@@ -111,6 +113,20 @@ class FragmentColumns:
     def in_order(self, table: Table, fragment: Fragment, name: str, column: pa.Array) -> SortedKeys:
         """A held key column, ready to be searched."""
         return self._memory.get(("order", table.dataset.uri, fragment.content, name), lambda: SortedKeys.of(column))
+
+    def _read_together(self, table: Table, fragment: Fragment, keys: Mapping[str, object]) -> None:
+        """The columns that are not held yet, in one scan."""
+        import pyarrow as pa
+
+        missing = [name for name, key in keys.items() if name != OFFSET and key not in self._memory]
+        if len(missing) < 2:
+            return
+        rows = table.scan(missing, fragments=[fragment.id]).read_all()
+        for name in missing:
+            column = rows.column(name)
+            cells = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            is_wide = cells.nbytes > self._memory.capacity // COLUMN_SHARE
+            self._memory.put(keys[name], _TooWide() if is_wide else cells)
 
     def _read(self, table: Table, fragment: Fragment, name: str) -> Any:
         """A column, unless it turns out to be too wide: then reading stops there."""

@@ -31,6 +31,8 @@ MAX_IN_LIST = 4_096
 ROWS_PER_TAKE = 16_384
 """Reading this many rows of a column takes about as long as taking a few rows by their places."""
 
+BYTES_PER_TAKE = 1 << 20
+
 MAX_KEYS_READ = 262_144
 MAX_KEYS_FRAGMENTS = 2
 """So many rows in so few fragments of an object store have their keys read whole at the first lookup."""
@@ -547,7 +549,14 @@ class Table:
         import numpy as np
         import pyarrow as pa
 
-        held = None if self.keys is None else self.keys.columns.hold(self, fragment, columns, ROWS_PER_TAKE)
+        keys = None if self.keys is None else self.keys.get(self.path, fragment.content)
+        if keys is not None and keys.rows is not None and keys.is_whole(self.row_identity):
+            return keys.rows.select(list(columns)).take(pa.array(places))
+        held = None
+        if self.keys is not None:
+            # All of a small fragment is read as fast as one row of it.
+            is_small = fragment.rows <= ROWS_PER_TAKE and fragment.bytes <= BYTES_PER_TAKE
+            held = self.keys.columns.hold(self, fragment, columns, ROWS_PER_TAKE, at_once=is_small)
         if held is not None:
             arrays = [held[name].take(pa.array(places)) for name in columns]
             return pa.Table.from_arrays(arrays, schema=self._shape(columns, with_address=False))

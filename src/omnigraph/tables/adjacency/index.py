@@ -17,7 +17,7 @@ from omnigraph.tables.adjacency.edges import EdgeBase, Edges, EndNumbers, edge_b
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn, base_column, nodes_at
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
-from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS, Fragment, Table
+from omnigraph.tables.table import MAX_KEYS_FRAGMENTS, OFFSET_BITS, ROW_ADDRESS, Fragment, Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,8 @@ class AdjacencyIndex:
 
     def nodes_at_hand(self, table: Table) -> Nodes | None:
         """The same; None where many ids would have to be read for it."""
-        return self.nodes(table) if is_small(table) or self._has_stored_ids(table) else None
+        is_held = ("nodes", self._root, table.content) in self._cache
+        return self.nodes(table) if is_held or is_small(table) or self._has_stored_ids(table) else None
 
     def _make_nodes(self, table: Table) -> Nodes:
         key = ("numbering", self._root, table.path)
@@ -289,8 +290,8 @@ class AdjacencyIndex:
 
 
 def is_small(table: Table) -> bool:
-    """Is a table read whole as fast as a segment of it would be?"""
-    return table.rows <= MIN_ROWS
+    """Is a table read whole as fast as a segment of it would be? In an object store each fragment is a request or more."""
+    return table.rows <= MIN_ROWS and ("://" not in table.dataset.uri or len(table.fragments) <= MAX_KEYS_FRAGMENTS)
 
 
 def _most_changed(rows: int) -> int:
