@@ -11,6 +11,7 @@ Nine analytical queries in the shape of the public "kuzu study", a filter with a
 * commit: a question after each of some commits of one node and one edge, beside the same question before.
 * cli: whole commands.
 * build: what storing adjacency costs beside the load.
+* profile: microseconds of the processor for each step of a key read and of a hop.
 
 Milliseconds of the clock, and of the processor where other programs share it. `--peers` names the Python of an environment that has
 `ladybug` and/or `lance-graph`; they are never a dependency of this project.
@@ -63,6 +64,7 @@ edge StateIn: State -> Country
 edge HasInterest: Person -> Interest
 """
 SHORT_REPEAT = 200
+PROFILED, PROFILE_ROUNDS = 300, 7
 CITIES, STATES, COUNTRIES, INTERESTS = 600, 60, 3, 41
 COUNTRY_NAMES = ["United States", "United Kingdom", "Canada"]
 
@@ -478,7 +480,58 @@ def build(graph: Path) -> None:
     print(f"{'storing adjacency':42}{middle([spent])}   {size / 2**20:.0f} MiB")
 
 
-PHASES = ["warm", "fresh", "varied", "commit", "cli", "build"]
+def profile(graph: omnigraph.Graph, name: str, persons: int) -> None:
+    """Each step by itself, with what the steps before it have made; the least of some rounds, keys in turn."""
+    from omnigraph.deadlines import Deadline
+    from omnigraph.expressions.arguments import Arguments
+    from omnigraph.graph.texts import compiled_read
+    from omnigraph.history import MAIN
+    from omnigraph.read import run_read
+    from omnigraph.read.execution import instant
+    from omnigraph.read.inputs.adjacency import Compact
+    from omnigraph.read.strategies.keyed import keyed_form
+
+    query = named(name)
+    text, columns = text_of(query), ["name", "age", "gender"] if name.startswith("s1") else ["pid", "name"]
+    keys = np.random.default_rng(5).permutation(np.arange(1, persons + 1))[:PROFILED].tolist()
+    for key in keys:
+        graph.query(text, {"id": key})
+    view = graph._view(MAIN, None)
+    plan, _ = compiled_read(text, view, {"id": 1}, None)
+    form = keyed_form(plan, view.catalog)
+    assert form is not None, "short reads are answered in numbers"
+    compact, nodes = Compact(view), Compact(view).nodes("Person")
+    given = [Arguments({"id": key}, instant(None)) for key in keys]
+    ids = [form.ids(arguments) for arguments in given]
+    numbers = [nodes.find(each) for each in ids]
+    way = form.ways[0] if form.ways else None
+    far = numbers if way is None else [compact.neighbours("Follows", way.direction).expand(n)[1] for n in numbers]
+    results = [graph.query(text, {"id": key}) for key in keys]
+    fresh_rows = [replace(result) for _ in range(PROFILE_ROUNDS) for result in results]
+    steps: dict[str, Callable[[int], object]] = {
+        "the head of the branch: one look at the disk": lambda i: graph._repository.resolve(MAIN),
+        "plan and parameters": lambda i: compiled_read(text, view, {"id": keys[i]}, None),
+        "the id that the key stands for": lambda i: form.ids(given[i]),
+        "its number, among the sorted ids": lambda i: nodes.find(ids[i]),
+    }
+    if way is not None:
+        steps["its neighbours"] = lambda i: compact.neighbours("Follows", way.direction).expand(numbers[i])
+    steps["columns of the nodes"] = lambda i: compact.values("Person", columns, far[i])
+    steps["rows as dictionaries"] = lambda i: fresh_rows.pop().rows
+    steps["the read by itself"] = lambda i: run_read(view, plan, {"id": keys[i]}, deadline=Deadline(None))
+    steps["all of graph.query(...).rows"] = lambda i: graph.query(text, {"id": keys[i]}).rows
+    print(f"microseconds of {name}")
+    for title, step in steps.items():
+        rounds = []
+        for _ in range(PROFILE_ROUNDS):
+            used = time.process_time_ns()
+            for i in range(len(keys)):
+                step(i)
+            rounds.append((time.process_time_ns() - used) / len(keys) / 1e3)
+        print(f"  {title:48}{min(rounds):8.1f}")
+
+
+PHASES = ["warm", "fresh", "varied", "commit", "cli", "build", "profile"]
 
 
 def main() -> None:
@@ -509,6 +562,9 @@ def main() -> None:
         warm(graph, plain, tables, folder, options.peers, options.repeat)
     if "varied" in phases and plain is not None:
         varied(graph, plain, options.persons)
+    if "profile" in phases:
+        for name in ("s1 person by key", "s2 one hop from a key"):
+            profile(graph, name, options.persons)
     if "commit" in phases:
         after_commits(graph, options.persons, options.repeat)
     print(

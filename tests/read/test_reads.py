@@ -18,7 +18,7 @@ from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, entity, explain, history_of, index_specs, index_state
-from omnigraph.read.explain import Explanation
+from omnigraph.read.explaining import Explanation
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.relational import duck

@@ -172,3 +172,12 @@ def test_importing_the_package_loads_no_engine() -> None:
     program = f"import sys, omnigraph; print([name for name in {heavy!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("package", ["omnigraph", "omnigraph.read", "omnigraph.policy"])
+def test_names_that_are_loaded_later_are_not_those_of_modules(package: str) -> None:
+    """A module of the same name would stand in the place of the name as soon as it is loaded."""
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        getattr(module, name)
+        assert not inspect.ismodule(getattr(module, name)) or name in ("errors", "spark"), name

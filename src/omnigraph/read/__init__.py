@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from omnigraph.read.blobs import Blob, blob
     from omnigraph.read.entities import entity
     from omnigraph.read.execution import matched_rows, run_read
-    from omnigraph.read.explain import Explanation, InputColumns, explain
+    from omnigraph.read.explaining import Explanation, InputColumns, explain
     from omnigraph.read.pictures.picture import Picture, PictureEdge, PictureNode, node_picture, schema_picture
     from omnigraph.read.result import Result, Rows, Timing
     from omnigraph.read.sql.compiler import compile_read
@@ -36,7 +36,7 @@ _HOMES = {
         "matched_rows",
         "run_read",
     ),
-    "omnigraph.read.explain": (
+    "omnigraph.read.explaining": (
         "Explanation",
         "InputColumns",
         "explain",

@@ -220,6 +220,8 @@ class _Walk:
         if not form.cells:
             return self._answered(Values(form.names, (COUNT,) * len(form.names), [[rows]] * len(form.names)))
         read: dict[Cell, list[Any]] = {}
+        if self.plan.limit is None:
+            self._read((*(cell for cell, _ in form.order), *form.cells), read)
         places = self._cut(self._ordered(read))
         self._read(form.cells, read)
         columns = [[read[cell][place] for place in places] for cell in form.cells]
@@ -298,11 +300,11 @@ class _Walk:
     def _read(self, cells: tuple[Cell, ...], read: dict[Cell, list[Any]]) -> None:
         """The values of some columns, those of a variable together."""
         by_variable: dict[str, list[Cell]] = {}
-        for cell in cells:
+        for cell in dict.fromkeys(cells):
             if cell not in read:
                 by_variable.setdefault(cell.variable, []).append(cell)
         for variable, wanted in by_variable.items():
-            names = [cell.column for cell in wanted]
+            names = list(dict.fromkeys(cell.column for cell in wanted))
             found = self.compact.values(self.form.types[variable], names, self.numbers[variable])
             read.update((cell, found[cell.column]) for cell in wanted)
             if variable != self.form.start and names != ["id"]:
