@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 from read.graphs import commit, new_graph, query
 
+from omnigraph import Graph
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
@@ -71,7 +72,14 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> View:
     commit(repository, [{"edge": "Knows", "from": "5", "to": "1"}], remove={"edge:Knows": ["~10"]}, first_number=90)
     later = [{"type": "Person", "data": {"number": 0, "name": "late", "age": 50}}]
     later += [{"edge": "Knows", "from": "1", "to": "0"}, {"edge": "Knows", "from": "0", "to": "2"}]
-    return commit(repository, later, first_number=100)
+    commit(repository, later, first_number=100)
+    with Graph(repository).transaction() as tx:  # rows that stand in the commit
+        tx.upsert("Person", number=3, name="again", age=70, tags=["c"])
+        tx.insert("Person", number=10, name="last", age=None)
+        tx.insert("Knows", from_="1", to="10")
+        tx.insert("Knows", from_="10", to="1")
+        tx.delete("Person", "6")
+    return repository.head()[1]
 
 
 def answered(view: View, text: str) -> bool:

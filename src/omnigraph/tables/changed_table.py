@@ -151,6 +151,11 @@ class ChangedTable(Table):
         order = np.concatenate([np.flatnonzero(~is_own), np.flatnonzero(is_own)])
         return rows.take(pa.array(np.argsort(order)))
 
+    def values_at(self, addresses: Sequence[int], columns: Sequence[str]) -> dict[str, list[Any]]:
+        if all(fragment_of_address(address) != INLINE_FRAGMENT for address in addresses):
+            return self.stored.values_at(addresses, columns)
+        return super().values_at(addresses, columns)
+
     @cached_property
     def held_columns(self) -> dict[int, frozenset[str]]:
         named = [frozenset(change.columns) for change in self.inline if change.rows]

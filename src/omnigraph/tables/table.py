@@ -529,7 +529,7 @@ class Table:
 
         owners = {fragment_of_address(address) for address in addresses}
         held = None
-        if len(owners) == 1 and self.stored is self and self.keys is not None:
+        if len(owners) == 1 and self.keys is not None:
             fragment = self._fragments_by_id[owners.pop()]
             held = self.keys.columns.find(self, fragment, columns) if fragment.deletions == "" else None
         if held is None:

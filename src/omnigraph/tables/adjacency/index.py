@@ -291,7 +291,8 @@ class AdjacencyIndex:
 
 def is_small(table: Table) -> bool:
     """Is a table read whole as fast as a segment of it would be? In an object store each fragment is a request or more."""
-    return table.rows <= MIN_ROWS and ("://" not in table.dataset.uri or len(table.fragments) <= MAX_KEYS_FRAGMENTS)
+    stored = table.stored
+    return table.rows <= MIN_ROWS and ("://" not in stored.dataset.uri or len(stored.fragments) <= MAX_KEYS_FRAGMENTS)
 
 
 def _most_changed(rows: int) -> int:
