@@ -37,6 +37,7 @@ REFUSED: Mapping[str, str] = {
     "plan_schema": "apply_schema refuses what would lose data, and its receipt has the steps; to see them before, use storage",
     "broken_queries": _STORAGE,
     "diff_schema": _STORAGE,
+    "explain_load": "a server chooses where a load runs: the receipt of the load says where it did",
 }
 
 PROPERTIES = frozenset({"id"})

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,11 @@ class RemoteState:
         return self.connection.send("POST", self.path + path, body=without_nulls(body), headers=headers)
 
     # ------------------------------------------------------------ revisions and schemas
+
+    def streamed(self, path: str, body: dict[str, Any]) -> Iterator[bytes]:
+        """The pieces of an answer, as they arrive."""
+        with self.connection.stream("POST", self.path + path, body=body) as pieces:
+            yield from pieces
 
     def at(self, revision: str, as_of: str | dt.datetime | None) -> str | None:
         """A revision as a request names it; None for the head of main."""
@@ -109,6 +114,10 @@ class RemoteState:
 
 def without_nulls(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
+
+
+def listed(words: Iterable[str] | None) -> list[str] | None:
+    return None if words is None else list(words)
 
 
 def params_json(params: Mapping[str, object] | None) -> dict[str, Any] | None:

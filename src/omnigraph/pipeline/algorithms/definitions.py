@@ -19,7 +19,6 @@ class PageRank:
 
     name: ClassVar[str] = "pagerank"
     column: ClassVar[str] = "rank"
-    directed: ClassVar[bool] = True
 
     damping: float = 0.85
     tolerance: float = 1e-8
@@ -47,7 +46,6 @@ class ConnectedComponents:
 
     name: ClassVar[str] = "connected_components"
     column: ClassVar[str] = "component"
-    directed: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,6 @@ class LabelPropagation:
 
     name: ClassVar[str] = "label_propagation"
     column: ClassVar[str] = "label"
-    directed: ClassVar[bool] = False
 
     rounds: int = 10
 
@@ -71,7 +68,6 @@ class ShortestPaths:
 
     name: ClassVar[str] = "shortest_paths"
     column: ClassVar[str] = "distance"
-    directed: ClassVar[bool] = True
 
     sources: Sequence[str] = ()
 
@@ -86,7 +82,6 @@ class TriangleCount:
 
     name: ClassVar[str] = "triangle_count"
     column: ClassVar[str] = "triangles"
-    directed: ClassVar[bool] = False
 
 
 Algorithm = PageRank | ConnectedComponents | LabelPropagation | ShortestPaths | TriangleCount

@@ -1,0 +1,205 @@
+"""The history of a served graph: commits, versions of entities, differences and changes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from omnigraph.client import decoding
+from omnigraph.client.refusals import ENGINE, only_default
+from omnigraph.client.state import RemoteState, listed, without_nulls
+from omnigraph.client.streams import write_baseline
+from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.history import MAIN, Commit
+
+if TYPE_CHECKING:
+    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
+    from omnigraph.changes.entity_changes import EntityKind
+    from omnigraph.pipeline.engines import Engine
+
+MAX_COMMITS = 128
+"""Commits that a poll of changes covers."""
+
+
+class HistoryMethods:
+    """The methods of a served graph that look at its history."""
+
+    _state: RemoteState
+
+    def commits(
+        self,
+        revision: str = MAIN,
+        *,
+        as_of: str | dt.datetime | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        actor: str | None = None,
+    ) -> list[Commit]:
+        """The commits up to a revision, newest first; with `before`, those older than that commit."""
+        if limit < 1:
+            raise UsageError(f"a page has at least one commit, not {limit}")
+        if as_of is None:
+            try:
+                return self._log(revision, limit, before, actor)
+            except (BranchNotFound, UsageError):
+                if revision == MAIN:
+                    raise
+        newest = self.commit(revision, as_of=as_of)
+        if before is not None:
+            return self._log(newest.ref.branch, limit, before, actor)
+        first = [newest] if actor is None or newest.actor == actor else []
+        rest = limit - len(first)
+        return first + (self._log(newest.ref.branch, rest, newest.id, actor) if rest else [])
+
+    def _log(self, branch: str, limit: int, before: str | None, actor: str | None) -> list[Commit]:
+        found: list[Commit] = []
+        while len(found) < limit:
+            page = self._state.get(
+                "/commits", branch=branch, limit=min(limit - len(found), 1_000), before=before, actor=actor
+            ).json()
+            found += [decoding.commit(commit) for commit in page["commits"]]
+            before = page.get("next_page_token")
+            if before is None:
+                break
+        return found
+
+    def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
+        """The commit of a revision."""
+        return self._state.commit(self._state.commit_id(revision, as_of))
+
+    def diff(
+        self,
+        a: str,
+        b: str,
+        *,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        engine: Engine = "local",
+    ) -> Iterator[EntityChange]:
+        """What changed from one revision to another, entity by entity. A stream."""
+        only_default("engine", engine, "local", ENGINE)
+        wanted = None if ids is None else frozenset(ids)
+        found = self._diff(a, b, _filters(types, kinds, ops))
+        return (change for change in found if wanted is None or change.id in wanted)
+
+    def diff_stat(
+        self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
+    ) -> list[TypeChanges]:
+        """How many entities of each type changed from one revision to another. Every change is asked for and counted."""
+        from omnigraph.changes import TypeChanges
+
+        counts: dict[tuple[EntityKind, str], Counter[str]] = {}
+        for change in self._diff(a, b, _filters(types, kinds, None)):
+            counts.setdefault((change.kind, change.type_name), Counter())[change.op] += 1
+        return [
+            TypeChanges(kind, name, count["insert"], count["update"], count["delete"])
+            for (kind, name), count in sorted(counts.items(), key=lambda each: (each[0][0] == "edge", each[0][1]))
+        ]
+
+    def _diff(self, a: str, b: str, filters: dict[str, list[str] | None]) -> Iterator[EntityChange]:
+        token: str | None = None
+        while True:
+            page = self._state.get("/diff", **{"from": a, "to": b}, page_token=token, **filters).json()
+            schemas = self._schemas(page["from"], page["to"])
+            yield from (decoding.change(change, schemas) for change in page["changes"])
+            token = page.get("next_page_token")
+            if token is None:
+                return
+
+    def _schemas(self, before: str | None, after: str) -> decoding.Schemas:
+        return decoding.Schemas(self._state.catalog(after), lambda: self._state.catalog(before or after))
+
+    def commit_changes(
+        self,
+        revision: str,
+        *,
+        limit: int = 1_000,
+        page_token: str | None = None,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> CommitPage:
+        """Exactly what a commit changed against its first parent, a page at a time."""
+        of = self.commit(revision)
+        value = self._state.get(
+            f"/commits/{of.id}/changes", limit=limit, page_token=page_token, **_filters(types, kinds, ops)
+        ).json()
+        return decoding.commit_page(value, of, self._schemas(None if of.parent is None else of.parent.id, of.id))
+
+    def changes(
+        self,
+        branch: str = MAIN,
+        since: str | None = None,
+        *,
+        start: str | None = None,
+        page_token: str | None = None,
+        limit: int = 1_000,
+        max_commits: int = MAX_COMMITS,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> FeedPage:
+        """What the commits of a branch changed, in order: after a cursor, from a start, or the next page of a poll."""
+        only_default("max_commits", max_commits, MAX_COMMITS, f"a poll of a server covers {MAX_COMMITS} commits")
+        value = self._state.get(
+            "/changes",
+            branch=branch,
+            cursor=since,
+            start=start,
+            page_token=page_token,
+            limit=limit,
+            **_filters(types, kinds, ops),
+        ).json()
+        blocks = []
+        for block in value["blocks"]:
+            id = block["cause"]["graph_commit_id"]
+            schemas = self._schemas(block["cause"].get("parent_commit_id"), id)
+            blocks.append(decoding.block(block, self._state.commit(id), schemas))
+        return decoding.feed_page(value, blocks)
+
+    def baseline(
+        self,
+        out: str | Path | IO[bytes],
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+        force: bool = False,
+    ) -> Baseline:
+        """The branch's head as JSON lines, and the cursor from which changes continue."""
+        with self._state.connection.stream(
+            "POST", f"{self._state.path}/changes/baseline", body=self._baseline_body(branch, types, kinds, ops)
+        ) as pieces:
+            return write_baseline(pieces, out, force=force)
+
+    def baseline_stream(
+        self,
+        *,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        kinds: Iterable[str] | None = None,
+        ops: Iterable[str] | None = None,
+    ) -> Iterator[bytes]:
+        """A baseline as bytes in chunks, as the server sends them."""
+        return self._state.streamed("/changes/baseline", self._baseline_body(branch, types, kinds, ops))
+
+    def _baseline_body(
+        self,
+        branch: str,
+        types: Iterable[str] | None,
+        kinds: Iterable[str] | None,
+        ops: Iterable[str] | None,
+    ) -> dict[str, Any]:
+        return without_nulls({"branch": branch, **_filters(types, kinds, ops)})
+
+
+def _filters(
+    types: Iterable[str] | None, kinds: Iterable[str] | None, ops: Iterable[str] | None
+) -> dict[str, list[str] | None]:
+    return {"type": listed(types), "kind": listed(kinds), "op": listed(ops)}
