@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import threading
 import weakref
 from contextlib import suppress
@@ -12,6 +13,7 @@ from functools import partial
 
 import pytest
 
+from omnigraph.server import pools as pools_module
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.pools import BULK_THREADS, Pools
 
@@ -54,6 +56,34 @@ def test_one_thread_is_enough_for_work_that_comes_one_by_one() -> None:
 
     asyncio.run(go())
     assert len(threads_of("write") - before) == 1
+    pools.close()
+
+
+def test_short_reads_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools_module, "LOOK_S", 3600.0)  # nothing takes long
+    pools, busy = Pools(), threading.Lock()
+
+    def work(number: int) -> int:
+        assert busy.acquire(blocking=False), "another read is at work"
+        busy.release()
+        return number
+
+    async def go() -> list[int]:
+        return await asyncio.gather(*(pools.run("read", partial(work, number)) for number in range(200)))
+
+    assert asyncio.run(go()) == list(range(200))
+    pools.close()
+
+
+def test_reads_that_take_long_keep_no_other_waiting() -> None:
+    pools, short_is_done = Pools(), threading.Event()
+    long_reads = 4 * (os.cpu_count() or 1) - 1
+
+    async def go() -> list[bool | None]:
+        waiting = [pools.run("read", partial(short_is_done.wait, 60)) for _ in range(min(31, long_reads))]
+        return await asyncio.gather(*waiting, pools.run("read", short_is_done.set))
+
+    assert all(asyncio.run(go())[:-1])
     pools.close()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -28,7 +27,7 @@ from omnigraph.history.history import new_ulid
 from omnigraph.policy import Ask
 from omnigraph.server import headers as checked
 from omnigraph.server.auth import Actor, authenticate
-from omnigraph.server.calls import REPLAYED, Answer, Call
+from omnigraph.server.calls import REPLAYED, Answer, Call, encoded
 from omnigraph.server.handlers import Handler, all_handlers
 from omnigraph.server.limits import too_large
 from omnigraph.server.logs import Log
@@ -42,7 +41,7 @@ from omnigraph.server.settings import ServerSettings
 from omnigraph.server.tickets import PARAMETER as TICKET
 from omnigraph.server.tracing import Tracer
 from omnigraph.server.validation import checked_body, checked_parameters, trimmed
-from omnigraph.wire.members import JsonObject, present
+from omnigraph.wire.members import present
 
 CLIENT_GONE = 499
 """In the log: nobody was there to take the answer."""
@@ -178,9 +177,10 @@ def _actor_of(call: Call) -> Actor | None:
 
 
 def _called(handler: Handler, call: Call) -> Answer:
+    """In a thread of a pool, where JSON is written too: a large body would hold up the event loop."""
     answer = handler(call)
     assert isinstance(answer, Answer)
-    return answer
+    return replace(answer, body=encoded(answer.body)) if isinstance(answer.body, dict) else answer
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
@@ -341,10 +341,6 @@ async def _holding(stream: AsyncIterator[bytes], held: contextlib.ExitStack) -> 
     with held:
         async for piece in stream:
             yield piece
-
-
-def encoded(value: JsonObject) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -37,7 +37,7 @@ REPLAYED = {"Idempotent-Replayed": "true"}
 """On the answer to a write that was made before."""
 
 
-WATCHED_AFTER_S = 0.02
+WATCHED_AFTER_S = 0.1
 """A read that takes longer is worth looking whether its client is still there."""
 
 
@@ -194,3 +194,8 @@ class Answer:
     """For the log."""
     made: Commit | None = None
     """The commit that this request has made, for the metrics."""
+
+
+def encoded(value: JsonObject) -> bytes:
+    """A body as it is sent."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.server.arrow import ARROW, arrow_answer
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import Answer, Call, encoded
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.headers import accepts
 from omnigraph.server.shapes import read_shape, snapshot_shape
 from omnigraph.wire.schemas import schema_json
+
+FEW_ROWS = 1_000
+"""What has more is measured before its rows are made, which take several times the memory."""
 
 
 @handles("cluster_getSnapshot")
@@ -55,12 +58,15 @@ def run_query(call: Call, text: str, name: str | None, *, names_commit: bool = T
         with call.timed("encode"):
             return arrow_answer(result, call.request.headers)
     _check_size("rows", result.num_rows, limits.result_rows)
-    _check_size("bytes", result.to_arrow().nbytes, limits.result_bytes)
+    if result.num_rows > FEW_ROWS:
+        _check_size("bytes", result.to_arrow().nbytes, limits.result_bytes)
     snapshot = call.body.get("snapshot")
     with call.timed("encode"):
-        body = read_shape(
+        shape = read_shape(
             result, branch=None if snapshot else call.branch, snapshot=snapshot, names_commit=names_commit
         )
+        body = encoded(shape)
+    _check_size("bytes", len(body), limits.result_bytes)
     return Answer(body, commit=result.commit.id, rows=result.num_rows)
 
 
