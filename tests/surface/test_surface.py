@@ -181,3 +181,16 @@ def test_names_that_are_loaded_later_are_not_those_of_modules(package: str) -> N
     for name in module.__all__:
         getattr(module, name)
         assert not inspect.ismodule(getattr(module, name)) or name in ("errors", "spark"), name
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CLASSES if not getattr(kind, "_is_protocol", False)])
+def test_every_public_value_says_what_it_is(kind: type) -> None:
+    assert kind.__repr__ is not object.__repr__
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_no_public_method_returns_any(kind: type) -> None:
+    for name, value in members(kind):
+        function = value.fget if isinstance(value, property) else value
+        if inspect.isfunction(function):
+            assert "Any" not in str(inspect.signature(function).return_annotation), name

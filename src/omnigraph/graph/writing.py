@@ -279,7 +279,7 @@ class WriteMethods(GraphState):
         rejects: str | Path | None = None,
         actor: str | None = None,
         message: str | None = None,
-    ) -> Callable[[Any, int], None]:
+    ) -> Callable[[object, int], None]:
         """For `foreachBatch` of a Spark stream: each micro-batch is one commit, however often it is tried.
 
         `frames` is the type that the batch's rows are of, or a function from a batch to DataFrames by type, as `load` takes

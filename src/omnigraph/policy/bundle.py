@@ -57,6 +57,10 @@ class Policy:
         self._entities = cedar.Entities.from_json_str(json.dumps(list(_entities(policy))), self._schema)
         self._decided = functools.lru_cache(MAX_DECISIONS)(self._decide)
 
+    def __repr__(self) -> str:
+        place = "the server" if self.graph is None else f"graph '{self.graph}'"
+        return f"<Policy of {place}: {len(self.file.rules)} rules>"
+
     @property
     def actors(self) -> frozenset[str]:
         """Everybody that the policy names."""

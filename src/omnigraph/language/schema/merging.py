@@ -71,7 +71,7 @@ class SchemaConflict:
     is_settled_by_strategy: bool = False
     """Whether a strategy decides it; not where entities of one branch may not fit what the other declares."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """{kind, entity, message, ours?, theirs?}, the last two as {text, line}."""
         sides = {"ours": self.ours, "theirs": self.theirs}
         said = {side: {"text": each.text, "line": each.line} for side, each in sides.items() if each is not None}
