@@ -35,6 +35,7 @@ class GraphBatchReader:
         self.rejects: list[Reject] = []
         self._types = [TypeColumns(catalog, entity, fresh, form) for entity in catalog.tables.values()]
         self._misses: dict[str, int] = {}
+        self._suspicious: dict[str, frozenset[str]] = {}
 
     def read(self, block: bytes, first_line: int) -> Iterator[TypedRows | NamedRows]:
         """The rows of a block whose first line has this number. Rows of one type come together."""
@@ -79,14 +80,21 @@ class GraphBatchReader:
         import pyarrow.compute as pc
 
         key = columns.entity.table_key
-        rows = self._try(columns, texts, numbers)
-        for suspects in (columns.wrong_values, columns.unknown_members):
+        # Records are wrong as those before them were: what was found suspicious in a block is looked for first in the next.
+        expected = self._suspicious.get(key, frozenset())
+        rows = None if expected else self._try(columns, texts, numbers)
+        is_tried, found = not expected, set()
+        for name, suspects in (("values", columns.wrong_values), ("members", columns.unknown_members)):
             suspicious = suspects(texts, _joined(texts)) if rows is None else None
             if suspicious is not None and 0 < (pc.sum(suspicious).as_py() or 0) < len(texts):
+                found.add(name)
                 yield from self._one_by_one(texts.filter(suspicious), numbers.filter(suspicious))
                 rest = pc.invert(suspicious)
                 texts, numbers = texts.filter(rest), numbers.filter(rest)
-                rows = self._try(columns, texts, numbers)
+                is_tried = False
+            if rows is None and not is_tried and (name == "members" or "members" not in expected):
+                rows, is_tried = self._try(columns, texts, numbers), True
+        self._suspicious[key] = frozenset(found)
         if rows is not None:
             self._misses[key] = 0
             yield rows

@@ -47,12 +47,24 @@ class TypeColumns:
         for as_text in self._dates_as_text:
             try:
                 parsed = self._parse(data, as_text)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+                if self._is_of_other_columns(str(error)):
+                    break
                 continue
             if as_text != self._dates_as_text[0]:
                 self._dates_as_text.reverse()
             return self._typed(parsed, lines) if self.form.kind == "whole" else self._of_known(parsed, data, lines)
         raise Doubtful
+
+    def _is_of_other_columns(self, said: str) -> bool:
+        """Whether the parser stopped at something that has nothing to do with how dates are written."""
+        changed = _CHANGED.search(said)
+        return "unexpected field" in said or (changed is not None and changed[1] not in self._date_columns)
+
+    @cached_property
+    def _date_columns(self) -> frozenset[str]:
+        properties = self.entity.properties.values()
+        return frozenset(f"/data/{p.name}" for p in properties if p.type.scalar in (Scalar.DATE, Scalar.DATETIME))
 
     def _parse(self, data: bytes, dates_as_text: bool, others: Literal["error", "infer"] = "error") -> pa.Table:
         import pyarrow.json as pj
@@ -170,6 +182,10 @@ class TypeColumns:
         ordered = [columns.get(field.name, pa.nulls(len(lines), field.type)) for field in self.schema]
         rows = pa.Table.from_arrays(ordered, schema=self.schema)
         return TypedRows(self.entity.table_key, rows, lines, len(lines), given)
+
+
+_CHANGED = re.compile(r"Column\(([^)]*)\) changed from")
+"""How Arrow's parser names a column that has a value of another kind."""
 
 
 def _wrong_start(type: PropertyType) -> str:

@@ -39,9 +39,10 @@ class LineRecord:
     def row(self, catalog: Catalog, new_id: Callable[[], str]) -> Row:
         """All of an entity. Raises an InputError."""
         if isinstance(self.entity, EdgeType):
-            return edge_row(catalog, self.entity, self.ends.get("src"), self.ends.get("dst"), self.data, new_id)
+            source, target = self.ends.get("src"), self.ends.get("dst")
+            return edge_row(catalog, self.entity, source, target, self.data, new_id, names_refused=False)
         assert isinstance(self.entity, NodeType)
-        return node_row(self.entity, self.data, new_id)
+        return node_row(self.entity, self.data, new_id, names_refused=False)
 
     def partial_row(self, catalog: Catalog) -> tuple[Row, frozenset[str]]:
         """Part of an entity, and its columns. Raises an InputError."""
@@ -105,7 +106,7 @@ def _name(record: Mapping[str, Any], member: str) -> str:
 def _object(line: bytes) -> dict[str, Any]:
     try:
         text = line.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_number)
+        value = _DECODER.decode(text)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
@@ -146,3 +147,7 @@ def _number(text: str) -> float:
     if number in (float("inf"), float("-inf")):
         raise RecordError(f"number {text} is out of range")
     return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_number)
+"""Made once: `json.loads` makes one for each line."""

@@ -21,9 +21,11 @@ Row = dict[str, Any]
 _TEXT = PropertyType(Scalar.STRING)
 
 
-def node_row(node: NodeType, data: Mapping[str, object], new_id: Callable[[], str]) -> Row:
+def node_row(
+    node: NodeType, data: Mapping[str, object], new_id: Callable[[], str], *, names_refused: bool = True
+) -> Row:
     """A keyed node's id is derived; a given one must be the same. An unkeyed node's id is given or new."""
-    row = _properties(node, data)
+    row = _properties(node, data, names_refused)
     explicit = _explicit_id(node, data)
     if not node.key:
         return {"id": explicit or new_id(), **row}
@@ -49,10 +51,12 @@ def edge_row(
     target: object,
     data: Mapping[str, object],
     new_id: Callable[[], str],
+    *,
+    names_refused: bool = True,
 ) -> Row:
     """An edge's id is given in `data` or new; its ends are node ids, in which a date of a key may be ISO text."""
     ends = _ends(catalog, edge, {"src": source, "dst": target})
-    row = _properties(edge, data)
+    row = _properties(edge, data, names_refused)
     return {"id": _explicit_id(edge, data) or new_id(), **ends, **row}
 
 
@@ -127,9 +131,15 @@ def _text(entity: EntityType, name: str, value: str) -> str:
     return value
 
 
-def _properties(entity: EntityType, data: Mapping[str, object]) -> Row:
+def _properties(entity: EntityType, data: Mapping[str, object], names_refused: bool) -> Row:
+    """`names_refused`: whether an error has the id of the entity. A load knows its records by their places."""
     refuse_unknown_properties(entity, data)
-    return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
+    try:
+        return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
+    except RecordError as error:
+        if names_refused:
+            error.entity_id = _id_in(entity, data)
+        raise
 
 
 def refuse_unknown_properties(entity: EntityType, data: Mapping[str, object]) -> None:
@@ -157,11 +167,7 @@ def _typed(entity: EntityType, property: Property, data: Mapping[str, object]) -
     value = data.get(property.name)
     if value is None and property.name not in data:
         value = property.default
-    try:
-        return property_value(entity, property, value)
-    except RecordError as error:
-        error.entity_id = _id_in(entity, data)
-        raise
+    return property_value(entity, property, value)
 
 
 def property_value(entity: EntityType, property: Property, value: object, entity_id: str | None = None) -> object:

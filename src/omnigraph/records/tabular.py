@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError, UnreadableInput
@@ -259,9 +260,10 @@ class TabularReader:
         source, target = cells.pop("src", None), cells.pop("dst", None)
         data = self._data(cells)
         if isinstance(self.entity, EdgeType):
-            return edge_row(self.catalog, self.entity, source, target, data, lambda: self.fresh.for_row(line))
+            new_id = partial(self.fresh.for_row, line)
+            return edge_row(self.catalog, self.entity, source, target, data, new_id, names_refused=False)
         assert isinstance(self.entity, NodeType)
-        return node_row(self.entity, data, lambda: self.fresh.for_row(line))
+        return node_row(self.entity, data, partial(self.fresh.for_row, line), names_refused=False)
 
     def _shown(self, cells: dict[str, Any]) -> str:
         """A refused row for a report, under the names of its source."""
