@@ -19,6 +19,7 @@ from omnigraph.records import graph_batch
 from omnigraph.records.csv_rows import CsvReader
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
+from omnigraph.records.json_columns import TypeColumns
 from omnigraph.records.lines import parsed_line
 from omnigraph.records.tabular import TabularReader
 
@@ -123,14 +124,18 @@ def slowly(text: list[str]) -> tuple[dict[int, tuple[str, dict[str, Any]]], dict
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(lines, max_size=12), st.integers(1, 4))
-def test_reading_by_columns_is_reading_line_by_line(text: list[str], halves: int) -> None:
+@given(st.lists(lines, max_size=12), st.integers(1, 4), st.integers(0, 12))
+def test_reading_by_columns_is_reading_line_by_line(text: list[str], halves: int, cut: int) -> None:
+    """In two blocks: what was wrong in the first decides how the second is read."""
     rows, refused = slowly(text)
-    block = "".join(f"{line}\n" for line in text).encode("utf-8", "surrogatepass")
     reader = GraphBatchReader(CATALOG, FRESH)
     keep, graph_batch._MIN_HALVES = graph_batch._MIN_HALVES, halves
+    typed: list[Any] = []
     try:
-        typed = list(reader.read(block, 1)) if block else []
+        for first_line, part in ((1, text[:cut]), (cut + 1, text[cut:])):
+            if part:
+                block = "".join(f"{line}\n" for line in part).encode("utf-8", "surrogatepass")
+                typed += reader.read(block, first_line)
     finally:
         graph_batch._MIN_HALVES = keep
     found = {
@@ -262,6 +267,26 @@ def test_a_bad_line_does_not_hold_up_the_good_ones(bad: dict[str, Any], monkeypa
     reader = GraphBatchReader(CATALOG, FRESH)
     typed = list(reader.read(block, 1))
     assert (len(seen), len(reader.rejects), sum(len(rows.lines) for rows in typed)) == (200, 200, 1_800)
+
+
+@pytest.mark.parametrize(("bad", "parses"), [({"k": "x"}, 1), ({"k": 5, "unknown": 1}, 2)], ids=["value", "member"])
+def test_what_was_wrong_before_is_looked_for_first(
+    bad: dict[str, Any], parses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block is not parsed in vain when the one before it had such records."""
+    counted: list[int] = []
+    parse = TypeColumns._parse
+    monkeypatch.setattr(
+        TypeColumns, "_parse", lambda self, *more, **named: counted.append(1) or parse(self, *more, **named)
+    )
+    records = [bad if number % 10 == 3 else {"k": number} for number in range(1_000)]
+    block = "".join(f'{{"type":"A","data":{json.dumps(record)}}}\n' for record in records).encode()
+    reader = GraphBatchReader(CATALOG, FRESH)
+    for number in range(3):
+        counted.clear()
+        typed = list(reader.read(block, 1 + 1_000 * number))
+        assert sum(len(rows.lines) for rows in typed) == 900
+    assert len(counted) == parses
 
 
 def test_a_bad_cell_does_not_hold_up_the_good_ones(monkeypatch: pytest.MonkeyPatch) -> None:
