@@ -131,14 +131,14 @@ def change_counts(
     """How many entities of each type changed, for types of which some did: nodes, then edges, by name."""
     import pyarrow.compute as pc
 
-    found = []
+    type_changes = []
     for earlier, later in changed_types(before, after, only):
         counted = pc.value_counts(_wanted_rows(earlier, later, only, workers).column("op").combine_chunks())
         counts = {int(each["values"]): int(each["counts"]) for each in counted.to_pylist()}
         if counts:
             numbers = (counts.get(op, 0) for op in (INSERT, UPDATE, DELETE))
-            found.append(TypeChanges(KINDS[type_order(later.entity)[0]], later.entity.name, *numbers))
-    return sorted(found, key=lambda each: (KINDS.index(each.kind), each.type_name))
+            type_changes.append(TypeChanges(KINDS[type_order(later.entity)[0]], later.entity.name, *numbers))
+    return sorted(type_changes, key=lambda each: (KINDS.index(each.kind), each.type_name))
 
 
 def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:

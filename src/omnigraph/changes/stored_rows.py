@@ -62,10 +62,10 @@ def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], colum
     """Rows at these addresses, in table order, with their addresses."""
     import pyarrow as pa
 
-    found = list(_batches_at(table, addresses, columns))
-    if not found:
+    batches = list(_batches_at(table, addresses, columns))
+    if not batches:
         return table.empty(columns, with_address=True)
-    return pa.concat_tables(found)
+    return pa.concat_tables(batches)
 
 
 def _batches_at(

@@ -159,8 +159,8 @@ def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: Wo
 
     step = both.num_rows if both.num_rows <= MIN_CHUNK_ROWS else chunk_rows(before.table, after.table)
     tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, max(step, 1))]
-    found = workers.map("compare rows", _differing, tasks)
-    return pa.concat_arrays([pa.array([], pa.utf8()), *found])
+    differing_ids = workers.map("compare rows", _differing, tasks)
+    return pa.concat_arrays([pa.array([], pa.utf8()), *differing_ids])
 
 
 def _differing(task: tuple[TypeRows, TypeRows, pa.Table]) -> pa.Array:

@@ -59,20 +59,20 @@ class ClusterConfig:
     @cached_property
     def resources(self) -> dict[str, dict[str, Any]]:
         """Everything that can be applied by its address, with its digest and what has to be known of it later."""
-        found: dict[str, dict[str, Any]] = {}
+        resources: dict[str, dict[str, Any]] = {}
         for graph in self.graphs.values():
             of_graph = {"uri": graph.uri, "is_elsewhere": graph.is_elsewhere, "settings": dict(graph.settings)}
-            found[f"graph.{graph.id}"] = {"digest": digest_of(of_graph), **of_graph}
-            found[f"schema.{graph.id}"] = {"digest": digest(graph.schema_text), "file": graph.schema_file}
+            resources[f"graph.{graph.id}"] = {"digest": digest_of(of_graph), **of_graph}
+            resources[f"schema.{graph.id}"] = {"digest": digest(graph.schema_text), "file": graph.schema_file}
             for name, query in graph.queries.items():
-                found[f"query.{graph.id}.{name}"] = {"digest": digest(query.text), "file": query.file}
+                resources[f"query.{graph.id}.{name}"] = {"digest": digest(query.text), "file": query.file}
         for policy in self.policies.values():
             files = {file: digest(text) for file, text in policy.files.items()}
             bound = {"files": files, "applies_to": list(policy.applies_to)}
-            found[f"policy.{policy.name}"] = {"digest": digest_of(bound), **bound}
+            resources[f"policy.{policy.name}"] = {"digest": digest_of(bound), **bound}
         for name, provider in self.providers.items():
-            found[f"provider.embedding.{name}"] = {"digest": digest_of(provider), "settings": dict(provider)}
-        return found
+            resources[f"provider.embedding.{name}"] = {"digest": digest_of(provider), "settings": dict(provider)}
+        return resources
 
     @cached_property
     def payloads(self) -> dict[str, str]:
@@ -100,10 +100,10 @@ def digest_of(value: object) -> str:
 def read_config(folder: str | Path) -> ClusterConfig:
     """The cluster of a folder. ConfigurationError, with every problem, its code and its place, when something is wrong."""
     base = Path(folder)
-    found = Diagnostics(str(base / FILE_NAME))
-    declared = ConfigReader(found, base).read(_document(base, found))
-    found.raise_any()
-    texts = _Texts(found, base)
+    diagnostics = Diagnostics(str(base / FILE_NAME))
+    declared = ConfigReader(diagnostics, base).read(_document(base, diagnostics))
+    diagnostics.raise_any()
+    texts = _Texts(diagnostics, base)
     graphs = {
         id: GraphConfig(
             id,
@@ -117,12 +117,12 @@ def read_config(folder: str | Path) -> ClusterConfig:
     }
     for address, ids in _by_address(graphs).items():
         if len(ids) > 1:
-            found.add("duplicate_graph_address", f"graphs {', '.join(ids)} would all be at {address}")
+            diagnostics.add("duplicate_graph_address", f"graphs {', '.join(ids)} would all be at {address}")
     policies = {
         name: PolicyConfig(name, texts.of_policy(policy), policy["applies_to"])
         for name, policy in declared["policies"].items()
     }
-    found.raise_any()
+    diagnostics.raise_any()
     return ClusterConfig(
         str(base),
         declared["name"],
@@ -138,24 +138,24 @@ def read_config(folder: str | Path) -> ClusterConfig:
 def read_root(folder: str | Path) -> str:
     """Where the cluster of a folder has its storage. Nothing else of the folder is looked at: it may be half edited."""
     base = Path(folder)
-    found = Diagnostics(str(base / FILE_NAME))
-    root = ConfigReader(found, base).root(_document(base, found).keys().get("storage"))
-    found.raise_any()
+    diagnostics = Diagnostics(str(base / FILE_NAME))
+    root = ConfigReader(diagnostics, base).root(_document(base, diagnostics).keys().get("storage"))
+    diagnostics.raise_any()
     return root
 
 
-def _document(base: Path, found: Diagnostics) -> Node:
+def _document(base: Path, diagnostics: Diagnostics) -> Node:
     if not base.is_dir():
-        found.add("config_dir_not_found", f"there is no folder {base}")
-        found.raise_any()
+        diagnostics.add("config_dir_not_found", f"there is no folder {base}")
+        diagnostics.raise_any()
     root = read_yaml(
         base / FILE_NAME,
-        found,
+        diagnostics,
         missing="cluster_config_read_error",
         invalid="invalid_cluster_yaml",
         duplicate="duplicate_yaml_key",
     )
-    found.raise_any()
+    diagnostics.raise_any()
     assert root is not None
     return root
 
@@ -170,8 +170,8 @@ def _by_address(graphs: Mapping[str, GraphConfig]) -> dict[str, list[str]]:
 class _Texts:
     """Reads the files that a cluster file names, and checks what they say."""
 
-    def __init__(self, found: Diagnostics, base: Path) -> None:
-        self.found = found
+    def __init__(self, diagnostics: Diagnostics, base: Path) -> None:
+        self.diagnostics = diagnostics
         self.base = base
 
     def of_graph(self, graph: Mapping[str, Any]) -> tuple[str, dict[str, StoredQuery], dict[str, str]]:
@@ -194,11 +194,11 @@ class _Texts:
             self._refuse("query_parse_error", error)
             return schema, {}, sources
         except OmnigraphError as error:
-            self.found.add("duplicate_query_name", error.message)
+            self.diagnostics.add("duplicate_query_name", error.message)
             return schema, {}, sources
         for name, file in graph["named_queries"].items():
             if name not in queries or queries[name].file != file:
-                self.found.add("query_name_mismatch", f"'{file}' has no query '{name}'")
+                self.diagnostics.add("query_name_mismatch", f"'{file}' has no query '{name}'")
         return schema, queries, sources
 
     def of_policy(self, policy: Mapping[str, Any]) -> dict[str, str]:
@@ -209,7 +209,7 @@ class _Texts:
         try:
             policy_of(files, None if policy["applies_to"] == (CLUSTER_SCOPE,) else "graph")
         except ConfigurationError as error:
-            self.found.problems.extend(error.problems)
+            self.diagnostics.problems.extend(error.problems)
         return files
 
     def _query_files(self, declared: str | tuple[str, ...]) -> list[str]:
@@ -218,7 +218,7 @@ class _Texts:
             return list(declared)
         folder = self.base / declared
         if not folder.is_dir():
-            self.found.add("query_file_missing", f"there is no folder '{declared}'")
+            self.diagnostics.add("query_file_missing", f"there is no folder '{declared}'")
             return []
         return sorted(file.relative_to(self.base).as_posix() for file in folder.rglob("*.gq"))
 
@@ -226,11 +226,11 @@ class _Texts:
         try:
             return (self.base / file).read_bytes().decode()
         except OSError as error:
-            self.found.add(missing, f"cannot read '{file}': {error.strerror}")
+            self.diagnostics.add(missing, f"cannot read '{file}': {error.strerror}")
         except ValueError:
-            self.found.add(missing, f"'{file}' is not UTF-8")
+            self.diagnostics.add(missing, f"'{file}' is not UTF-8")
         return None
 
     def _refuse(self, code: str, error: LanguageError) -> None:
         problem = Problem(code, f"[{error.rule}] {error.message}", error.file, error.line, error.column)
-        self.found.problems.append(problem)
+        self.diagnostics.problems.append(problem)

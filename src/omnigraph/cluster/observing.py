@@ -69,18 +69,18 @@ def import_state(
             raise ClusterConflict(
                 "state_already_exists", "the cluster has a ledger already", hint="'omnigraph cluster status' shows it"
             )
-        found: dict[str, Record] = {}
+        resources: dict[str, Record] = {}
         for graph in config.graphs.values():
             if is_there(graph.uri):
-                found[f"graph.{graph.id}"] = config.resources[f"graph.{graph.id}"]
+                resources[f"graph.{graph.id}"] = config.resources[f"graph.{graph.id}"]
                 if open_graph(graph.uri).plan_schema(graph.schema_text).is_empty:
-                    found[f"schema.{graph.id}"] = config.resources[f"schema.{graph.id}"]
-                    held.keep(found[f"schema.{graph.id}"]["digest"], graph.schema_text)
+                    resources[f"schema.{graph.id}"] = config.resources[f"schema.{graph.id}"]
+                    held.keep(resources[f"schema.{graph.id}"]["digest"], graph.schema_text)
         return held.publish(
             Ledger(
                 name=config.name,
-                resources=found,
-                statuses={address: {"status": "applied"} for address in found},
+                resources=resources,
+                statuses={address: {"status": "applied"} for address in resources},
                 observed_at=clock().isoformat(),
             )
         )

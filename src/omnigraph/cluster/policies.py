@@ -21,13 +21,13 @@ def cluster_policies(place: str, graph: str | None = None) -> dict[str, Policy]:
     scopes = {scope for _, scope in bound}
     if graph is not None and graph not in scopes:
         raise NotFound(f"no policy applies to graph '{graph}'", hint="'applies_to' in the cluster file binds one")
-    found: dict[str, Policy] = {}
+    policies: dict[str, Policy] = {}
     for (name, scope), files in bound.items():
         if graph is None or scope in (graph, CLUSTER_SCOPE):
-            found.setdefault(name, policy_of(files, None if scope == CLUSTER_SCOPE else scope))
-    if not found:
+            policies.setdefault(name, policy_of(files, None if scope == CLUSTER_SCOPE else scope))
+    if not policies:
         raise NotFound("the cluster has no policies", hint="'policies' in the cluster file names them")
-    return found
+    return policies
 
 
 def _of_folder(config: ClusterConfig) -> dict[tuple[str, str], Mapping[str, str]]:
@@ -36,14 +36,14 @@ def _of_folder(config: ClusterConfig) -> dict[tuple[str, str], Mapping[str, str]
 
 def _of_storage(root: str) -> dict[tuple[str, str], Mapping[str, str]]:
     applied = read_applied(root)
-    found = {
+    policies = {
         (str(graph.policy_name), graph.id): graph.policy
         for graph in applied.graphs.values()
         if graph.policy is not None
     }
     if applied.policy is not None:
-        found[str(applied.policy_name), CLUSTER_SCOPE] = applied.policy
-    return found
+        policies[str(applied.policy_name), CLUSTER_SCOPE] = applied.policy
+    return policies
 
 
 def stored_queries(config: ClusterConfig, graph: str | None = None) -> dict[str, dict[str, StoredQuery]]:

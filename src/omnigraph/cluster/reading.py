@@ -23,20 +23,20 @@ _SCHEMES = ("s3://", "gs://", "az://", "memory://", "file://")
 class ConfigReader:
     """Reads a cluster file into plain values; what is wrong is noted, and reading goes on."""
 
-    def __init__(self, found: Diagnostics, base: Path) -> None:
-        self.found = found
+    def __init__(self, diagnostics: Diagnostics, base: Path) -> None:
+        self.diagnostics = diagnostics
         self.base = base
 
     def read(self, root: Node) -> dict[str, Any]:
         if not isinstance(root.value, dict):
-            self.found.add("invalid_cluster_yaml", f"a cluster file is a mapping, not {root.kind()}", root)
+            self.diagnostics.add("invalid_cluster_yaml", f"a cluster file is a mapping, not {root.kind()}", root)
             return {}
         known = ("version", "metadata", "storage", "state", "providers", "graphs", "policies", "server")
         self.known(root, known, "a cluster file")
         parts = root.keys()
         version = parts.get("version")
         if version is None or version.value != 1 or isinstance(version.value, bool):
-            self.found.add("unsupported_cluster_config_version", "'version' must be 1", version or root)
+            self.diagnostics.add("unsupported_cluster_config_version", "'version' must be 1", version or root)
         providers = self.providers(parts.get("providers"))
         graphs = self.graphs(parts.get("graphs"), providers)
         return {
@@ -52,26 +52,26 @@ class ConfigReader:
     def known(self, node: Node, names: Iterable[str], what: str) -> None:
         for key, value in unknown_keys(node, frozenset(names)):
             if key in RESERVED:
-                self.found.add("future_phase_field", f"'{key}' is reserved and not supported", value)
+                self.diagnostics.add("future_phase_field", f"'{key}' is reserved and not supported", value)
             elif key in STREAMING:
-                self.found.add("removed_streaming_declaration", f"'{key}' is not supported", value)
+                self.diagnostics.add("removed_streaming_declaration", f"'{key}' is not supported", value)
             else:
                 said = f"{what} has no member '{key}'; its members: {', '.join(names)}"
-                self.found.add("invalid_cluster_yaml", said, value)
+                self.diagnostics.add("invalid_cluster_yaml", said, value)
 
     def mapping(self, node: Node | None, what: str) -> dict[str, Node]:
         if node is None or node.value is None:
             return {}
         if not isinstance(node.value, dict):
-            self.found.add("invalid_cluster_yaml", f"{what} must be a mapping, not {node.kind()}", node)
+            self.diagnostics.add("invalid_cluster_yaml", f"{what} must be a mapping, not {node.kind()}", node)
             return {}
         return dict(node.value)
 
     def text(self, node: Node | None, what: str, at: Node, code: str = "invalid_cluster_yaml") -> str:
         if node is None:
-            self.found.add(code, f"{what} is missing", at)
+            self.diagnostics.add(code, f"{what} is missing", at)
         elif not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
-            self.found.add(code, f"{what} must be a text that is not blank", node)
+            self.diagnostics.add(code, f"{what} must be a text that is not blank", node)
         else:
             return node.value
         return ""
@@ -81,7 +81,7 @@ class ConfigReader:
         name = self.text(node, what, at)
         parts = Path(name).parts
         if name and (Path(name).is_absolute() or ".." in parts):
-            self.found.add("invalid_cluster_yaml", f"{what} must lie in the folder of the cluster file", node)
+            self.diagnostics.add("invalid_cluster_yaml", f"{what} must lie in the folder of the cluster file", node)
             return ""
         return Path(name).as_posix()
 
@@ -101,7 +101,7 @@ class ConfigReader:
         if "://" not in text:
             return str((self.base / text).absolute())
         if not text.startswith(_SCHEMES):
-            self.found.add("invalid_storage_root", f"'{text}' is not an address of storage", node)
+            self.diagnostics.add("invalid_storage_root", f"'{text}' is not an address of storage", node)
         return text
 
     def lock(self, node: Node | None) -> bool:
@@ -110,22 +110,22 @@ class ConfigReader:
             self.known(node, ("backend", "lock"), "'state'")
         backend = parts.get("backend")
         if backend is not None and backend.value != "cluster":
-            self.found.add("unsupported_state_backend", "'state.backend' must be cluster", backend)
+            self.diagnostics.add("unsupported_state_backend", "'state.backend' must be cluster", backend)
         lock = parts.get("lock")
         if lock is not None and not isinstance(lock.value, bool):
-            self.found.add("invalid_cluster_yaml", "'state.lock' must be true or false", lock)
+            self.diagnostics.add("invalid_cluster_yaml", "'state.lock' must be true or false", lock)
         return True if lock is None else bool(lock.value)
 
     def providers(self, node: Node | None) -> dict[str, dict[str, Any]]:
         parts = self.mapping(node, "'providers'")
         for key, value in parts.items():
             if key != "embedding":
-                self.found.add("future_phase_field", f"there are no providers of '{key}'", value)
-        found = {}
+                self.diagnostics.add("future_phase_field", f"there are no providers of '{key}'", value)
+        providers = {}
         for name, provider in self.mapping(parts.get("embedding"), "'providers.embedding'").items():
             what = f"embedding provider '{name}'"
             if not NAME.fullmatch(name):
-                self.found.add("invalid_resource_id", f"'{name}' is not a name of a provider", provider)
+                self.diagnostics.add("invalid_resource_id", f"'{name}' is not a name of a provider", provider)
             members = self.mapping(provider, what)
             self.known(provider, ("kind", "base_url", "model", "api_key"), what)
             for member, value in members.items():
@@ -133,22 +133,22 @@ class ConfigReader:
             kind, api_key = members.get("kind"), members.get("api_key")
             if kind is None or kind.value not in _KINDS:
                 said = f"'kind' of {what} must be one of {', '.join(_KINDS)}"
-                self.found.add("invalid_embedding_provider", said, kind or provider)
+                self.diagnostics.add("invalid_embedding_provider", said, kind or provider)
             elif api_key is None and kind.value in ("openai", "gemini"):
-                self.found.add("embedding_api_key_required", f"{what} needs 'api_key: ${{VARIABLE}}'", provider)
+                self.diagnostics.add("embedding_api_key_required", f"{what} needs 'api_key: ${{VARIABLE}}'", provider)
             if api_key is not None and not _SECRET.fullmatch(str(api_key.value)):
                 said = f"'api_key' of {what} must name a variable of the environment, as ${{VARIABLE}}"
-                self.found.add("invalid_embedding_provider", said, api_key)
-            found[name] = {member: value.plain() for member, value in members.items()}
-        return found
+                self.diagnostics.add("invalid_embedding_provider", said, api_key)
+            providers[name] = {member: value.plain() for member, value in members.items()}
+        return providers
 
     def graphs(self, node: Node | None, providers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        found = {}
+        graphs = {}
         for id, graph in self.mapping(node, "'graphs'").items():
             what = f"graph '{id}'"
             if not ID.fullmatch(id) or id in RESERVED_IDS:
                 said = f"'{id}' is not an id of a graph: 1 to 64 letters, digits and hyphens, not policies or cluster"
-                self.found.add("invalid_resource_id", said, graph)
+                self.diagnostics.add("invalid_resource_id", said, graph)
             parts = self.mapping(graph, what)
             self.known(graph, ("schema", "queries", "embedding_provider", "external_blobs", "uri"), what)
             queries, named = self.queries(parts.get("queries"), what)
@@ -158,18 +158,18 @@ class ConfigReader:
                 settings["embedding_provider"] = provider.plain()
                 if provider.value not in providers:
                     said = f"{what} names embedding provider '{provider.value}', which is not declared"
-                    self.found.add("embedding_provider_profile_missing", said, provider)
+                    self.diagnostics.add("embedding_provider_profile_missing", said, provider)
             if "external_blobs" in parts:
                 settings["external_blobs"] = self.external_blobs(parts["external_blobs"], what)
             uri = parts.get("uri")
-            found[id] = {
+            graphs[id] = {
                 "schema": self.file(parts.get("schema"), f"'schema' of {what}", graph),
                 "queries": queries,
                 "named_queries": named,
                 "uri": None if uri is None else self.address(uri, what),
                 "settings": settings,
             }
-        return found
+        return graphs
 
     def address(self, node: Node, what: str) -> str:
         text = self.text(node, f"'uri' of {what}", node, "invalid_storage_root")
@@ -193,7 +193,7 @@ class ConfigReader:
                     self.known(entry, ("file",), f"query '{name}' of {what}")
                     named[name] = self.file(members.get("file"), f"'file' of query '{name}'", entry)
                 return tuple(dict.fromkeys(named.values())), named
-        self.found.add("invalid_cluster_yaml", f"'queries' of {what} must be a folder, a list or a mapping", node)
+        self.diagnostics.add("invalid_cluster_yaml", f"'queries' of {what} must be a folder, a list or a mapping", node)
         return (), {}
 
     def external_blobs(self, node: Node, what: str) -> dict[str, Any]:
@@ -205,42 +205,46 @@ class ConfigReader:
             self.text(members.get("base"), "'base'", entry, "invalid_external_blob_policy")
             scope = members.get("scope")
             if scope is not None and scope.value not in ("server_safe", "embedded_only"):
-                self.found.add("invalid_external_blob_policy", "'scope' must be server_safe or embedded_only", scope)
+                self.diagnostics.add(
+                    "invalid_external_blob_policy", "'scope' must be server_safe or embedded_only", scope
+                )
         plain: dict[str, Any] = node.plain() or {}
         return plain
 
     def policies(self, node: Node | None, graphs: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        policies: dict[str, dict[str, Any]] = {}
         bound: dict[str, str] = {}
         for name, policy in self.mapping(node, "'policies'").items():
             what = f"policy '{name}'"
             if not NAME.fullmatch(name):
-                self.found.add("invalid_resource_id", f"'{name}' is not a name of a policy", policy)
+                self.diagnostics.add("invalid_resource_id", f"'{name}' is not a name of a policy", policy)
             parts = self.mapping(policy, what)
             self.known(policy, ("file", "applies_to"), what)
             scopes = self.applies_to(parts.get("applies_to"), what, policy, graphs)
             for scope in scopes:
                 if scope in bound:
                     said = f"{what} and policy '{bound[scope]}' both apply to '{scope}'; one policy for each"
-                    self.found.add("duplicate_policy_binding", said, policy)
+                    self.diagnostics.add("duplicate_policy_binding", said, policy)
                 bound[scope] = name
-            found[name] = {
+            policies[name] = {
                 "file": self.file(parts.get("file"), f"'file' of {what}", policy),
                 "applies_to": scopes,
             }
-        return found
+        return policies
 
     def applies_to(self, node: Node | None, what: str, at: Node, graphs: dict[str, Any]) -> tuple[str, ...]:
         if node is None or not node.items():
-            self.found.add("policy_missing_applies_to", f"{what} has no 'applies_to: [GRAPH...]'", node or at)
+            self.diagnostics.add("policy_missing_applies_to", f"{what} has no 'applies_to: [GRAPH...]'", node or at)
             return ()
         scopes = tuple(self.text(item, f"'applies_to' of {what}", item) for item in node.items())
         if "cluster" in scopes and len(scopes) > 1:
             said = f"{what} applies to the cluster and to graphs; write two policies"
-            self.found.add("policy_mixed_binding_kinds", said, node)
+            self.diagnostics.add("policy_mixed_binding_kinds", said, node)
         for scope, item in zip(scopes, node.items(), strict=True):
             if scope != "cluster" and scope not in graphs:
-                self.found.add("policy_bindings_missing", f"{what} applies to graph '{scope}', which is not here", item)
+                self.diagnostics.add(
+                    "policy_bindings_missing", f"{what} applies to graph '{scope}', which is not here", item
+                )
         return scopes
 
     def server(self, node: Node | None) -> dict[str, Any]:
@@ -262,15 +266,15 @@ class ConfigReader:
         self.known(node, ("adhoc",), "'server.mcp'")
         for value in self.mapping(node, "'server.mcp'").values():
             if not isinstance(value.value, bool):
-                self.found.add("invalid_cluster_yaml", "'server.mcp.adhoc' must be true or false", value)
+                self.diagnostics.add("invalid_cluster_yaml", "'server.mcp.adhoc' must be true or false", value)
 
     def limits(self, node: Node) -> dict[str, int]:
         """By the names that a server has for them."""
         self.known(node, tuple(_LIMITS), "'server.limits'")
-        found = {}
+        limits = {}
         for key, value in self.mapping(node, "'server.limits'").items():
             if isinstance(value.value, bool) or not isinstance(value.value, int) or not 0 < value.value < 2**63:
-                self.found.add("invalid_cluster_yaml", f"'server.limits.{key}' must be a number above 0", value)
+                self.diagnostics.add("invalid_cluster_yaml", f"'server.limits.{key}' must be a number above 0", value)
             elif key in _LIMITS:
-                found[_LIMITS[key]] = value.value
-        return found
+                limits[_LIMITS[key]] = value.value
+        return limits

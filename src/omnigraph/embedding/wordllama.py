@@ -62,10 +62,10 @@ class WordLlama:
     @cached_property
     def _folder(self) -> Path:
         """Where the package is. Its own loader would look for the files in a cache and on the network."""
-        found = find_spec("wordllama")
-        if found is None or found.origin is None:
+        spec = find_spec("wordllama")
+        if spec is None or spec.origin is None:
             raise MissingExtra(
                 "embedding texts with wordllama needs wordllama, which is not installed",
                 hint="pip install 'omnigraph[embed]', or choose another provider with OMNIGRAPH_EMBED_PROVIDER",
             )
-        return Path(found.origin).parent
+        return Path(spec.origin).parent

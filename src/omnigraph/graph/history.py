@@ -92,10 +92,10 @@ class HistoryMethods(GraphState):
         """
         from omnigraph.read import blame_of
 
-        found = blame_of(self._repository, type, id, self._repository.history.revisions.entry(revision, as_of))
-        if not found:
+        setters = blame_of(self._repository, type, id, self._repository.history.revisions.entry(revision, as_of))
+        if not setters:
             raise NotFound(f"{type} '{id[:100]}' is not there", hint="'omnigraph log' shows what was changed")
-        return found
+        return setters
 
     def diff(
         self,

@@ -156,10 +156,10 @@ class ReadMethods(GraphState):
         view = self._view(revision, as_of)
         if type is None or id is None:
             return schema_picture(view.catalog, f"the schema of {revision}")
-        found = node_picture(view, type, id, hops, limit)
-        if found is None:
+        picture = node_picture(view, type, id, hops, limit)
+        if picture is None:
             raise NotFound(f"there is no {type} '{id}'")
-        return found
+        return picture
 
     def export(
         self,

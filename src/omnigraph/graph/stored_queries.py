@@ -39,15 +39,15 @@ def compile_stored(sources: Mapping[str, str], catalog: Catalog) -> dict[str, St
         return {}
     from omnigraph.language.query.compiler import compile_queries
 
-    found: dict[str, StoredQuery] = {}
+    queries: dict[str, StoredQuery] = {}
     for file, text in sources.items():
         for name, plan in compile_queries(text, catalog, file).items():
-            if name in found:
+            if name in queries:
                 raise UsageError(
-                    f"two queries are called '{name}': in {found[name].file} and in {file}", hint="rename one of them"
+                    f"two queries are called '{name}': in {queries[name].file} and in {file}", hint="rename one of them"
                 )
-            found[name] = StoredQuery(name, text, file, plan)
-    return dict(sorted(found.items()))
+            queries[name] = StoredQuery(name, text, file, plan)
+    return dict(sorted(queries.items()))
 
 
 def read_query_files(place: Path) -> dict[str, str]:
@@ -71,13 +71,13 @@ def find_query(place: Path, name: str) -> Path:
 
     texts = read_query_files(place)
     names = {file: query_names(text, file) for file, text in texts.items()}
-    holding = [file for file, found in names.items() if name in found]
+    holding = [file for file, queries in names.items() if name in queries]
     if len(holding) > 1:
         raise UsageError(
             f"two queries are called '{name}': in {holding[0]} and in {holding[1]}", hint="rename one of them"
         )
     if not holding:
-        known = sorted(each for found in names.values() for each in found)
+        known = sorted(query for queries in names.values() for query in queries)
         raise UsageError(
             f"no query in {place} is called '{name}'",
             hint=suggestion(name, known) or f"its queries: {', '.join(known) or 'none'}",

@@ -115,8 +115,8 @@ class Transaction:
         """
         from omnigraph.write.transaction import records
 
-        given = rows if self._key is None else list(records(rows))
-        return self._asking("insert_many", type_name, given, upsert).insert_many(type_name, given, upsert=upsert)
+        kept = rows if self._key is None else list(records(rows))
+        return self._asking("insert_many", type_name, kept, upsert).insert_many(type_name, kept, upsert=upsert)
 
     def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
         """Set properties of one node; False when there is no such node.

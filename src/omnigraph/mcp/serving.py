@@ -85,14 +85,14 @@ class Desk:
         """A tool that the caller may use; one that the caller may not use is as unknown as one that is not there."""
         facts = next((tool for tool in TOOLS if tool.name == name), None)
         if facts is None:
-            found = next((tool for tool in await self._stored() if tool.name == name), None)
+            binding = next((tool for tool in await self._stored() if tool.name == name), None)
         else:
-            found = bind([facts], self.operations)[0] if self._offers(facts) else None
-            if found is not None and not await self._may(found.operation.action):
-                found = None
-        if found is None:
+            binding = bind([facts], self.operations)[0] if self._offers(facts) else None
+            if binding is not None and not await self._may(binding.operation.action):
+                binding = None
+        if binding is None:
             raise _unknown_tool()
-        return found
+        return binding
 
     async def _may(self, action: str | None) -> bool:
         return action is None or await self.backend.may(action)
@@ -151,17 +151,17 @@ class Desk:
         return "graph" if "{graph_id}" in self.operations[resource.operation].path else "server"
 
     async def _list_resources(self, _context: Any, _params: Any) -> protocol.ListResourcesResult:
-        found = [
+        resources = [
             protocol.Resource(
                 name=resource.name, uri=resource.uri, description=resource.description, mime_type=resource.mime_type
             )
             for resource in await self._resources()
         ]
-        found += [
+        resources += [
             protocol.Resource(name=f"best-practices/{page}", uri=f"{PAGES_URI}{page}", mime_type=MARKDOWN)
             for page in ("index", *PAGES)
         ]
-        return protocol.ListResourcesResult(resources=found)
+        return protocol.ListResourcesResult(resources=resources)
 
     async def _read_resource(
         self, _context: Any, params: protocol.ReadResourceRequestParams

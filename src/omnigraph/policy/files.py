@@ -19,24 +19,24 @@ _OF_SCOPE = {
 
 def parse_policy(text: str, file: str = "policy.yaml") -> PolicyFile:
     """The policy of a text; `file` is what messages call it. ConfigurationError, with every problem, when it is not one."""
-    found = Diagnostics(file)
-    root = parse_yaml(text, found, invalid=CODE, duplicate=CODE)
-    found.raise_any()
+    diagnostics = Diagnostics(file)
+    root = parse_yaml(text, diagnostics, invalid=CODE, duplicate=CODE)
+    diagnostics.raise_any()
     assert root is not None
-    reader = _Reader(found)
+    reader = _Reader(diagnostics)
     policy = reader.policy(root)
-    found.raise_any()
+    diagnostics.raise_any()
     return policy
 
 
 class _Reader:
     """Reads the parts of a policy file; what is wrong is noted, and reading goes on."""
 
-    def __init__(self, found: Diagnostics) -> None:
-        self.found = found
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
 
     def refuse(self, message: str, node: Node) -> None:
-        self.found.add(CODE, message, node)
+        self.diagnostics.add(CODE, message, node)
 
     def policy(self, root: Node) -> PolicyFile:
         if not isinstance(root.value, dict):

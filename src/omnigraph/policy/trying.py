@@ -49,45 +49,47 @@ class Trial:
 
 def read_cases(path: Path) -> tuple[Case, ...]:
     """The cases of a file. ConfigurationError when it is not one."""
-    found = Diagnostics(str(path))
-    root = read_yaml(path, found, missing=CODE, invalid=CODE, duplicate=CODE)
-    found.raise_any()
+    diagnostics = Diagnostics(str(path))
+    root = read_yaml(path, diagnostics, missing=CODE, invalid=CODE, duplicate=CODE)
+    diagnostics.raise_any()
     assert root is not None
     if root.keys().get("version", root).value != 1:
-        found.add(CODE, "'version: 1' is missing", root)
+        diagnostics.add(CODE, "'version: 1' is missing", root)
     for key, node in unknown_keys(root, frozenset(["version", "cases"])):
-        found.add(CODE, f"a file of policy tests has no member '{key}'; its members: version, cases", node)
+        diagnostics.add(CODE, f"a file of policy tests has no member '{key}'; its members: version, cases", node)
     cases: dict[str, Case] = {}
     listed = root.keys().get("cases")
     if listed is None or not listed.items():
-        found.add(CODE, "'cases' is missing or empty", listed or root)
+        diagnostics.add(CODE, "'cases' is missing or empty", listed or root)
     for node in () if listed is None else listed.items():
-        case = _case(node, found)
+        case = _case(node, diagnostics)
         if case is not None:
             if case.id in cases:
-                found.add(CODE, f"two cases have the id '{case.id}'", node)
+                diagnostics.add(CODE, f"two cases have the id '{case.id}'", node)
             cases[case.id] = case
-    found.raise_any()
+    diagnostics.raise_any()
     return tuple(cases.values())
 
 
-def _case(node: Node, found: Diagnostics) -> Case | None:
-    before = len(found.problems)
+def _case(node: Node, diagnostics: Diagnostics) -> Case | None:
+    before = len(diagnostics.problems)
     parts = node.keys()
     for key, value in unknown_keys(node, frozenset(_MEMBERS)):
-        found.add(CODE, f"a case has no member '{key}'; its members: {', '.join(_MEMBERS)}", value)
+        diagnostics.add(CODE, f"a case has no member '{key}'; its members: {', '.join(_MEMBERS)}", value)
     for key in ("id", "actor", "action", "expect"):
         if key not in parts:
-            found.add(CODE, f"a case has no '{key}'", node)
+            diagnostics.add(CODE, f"a case has no '{key}'", node)
     for key, value in parts.items():
         if not isinstance(value.value, str):
-            found.add(CODE, f"'{key}' of a case must be a text, not {value.kind()}", value)
+            diagnostics.add(CODE, f"'{key}' of a case must be a text, not {value.kind()}", value)
     texts = {key: value.value for key, value in parts.items()}
     if texts.get("action") not in (*ACTIONS, None):
-        found.add(CODE, f"'{texts['action']}' is not an action; the actions: {', '.join(ACTIONS)}", parts["action"])
+        diagnostics.add(
+            CODE, f"'{texts['action']}' is not an action; the actions: {', '.join(ACTIONS)}", parts["action"]
+        )
     if texts.get("expect") not in ("allow", "deny", None):
-        found.add(CODE, "'expect' must be allow or deny", parts["expect"])
-    if len(found.problems) > before:
+        diagnostics.add(CODE, "'expect' must be allow or deny", parts["expect"])
+    if len(diagnostics.problems) > before:
         return None
     ask = ask_of(texts["action"], texts.get("branch"), texts.get("target_branch"), texts.get("query"))
     return Case(texts["id"], texts["actor"], ask, cast(Expected, texts["expect"]))
