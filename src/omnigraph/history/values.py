@@ -54,7 +54,7 @@ class TableState:
     generation: int
     rows: int
     digest: str | None = None
-    inline: Inline = field(default=(), repr=False)
+    inline: Inline = field(default=(), repr=False, hash=False)
     extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
     @property

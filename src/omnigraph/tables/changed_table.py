@@ -141,8 +141,10 @@ class ChangedTable(Table):
         import numpy as np
         import pyarrow as pa
 
-        shape = self._shape(columns, False)
         is_own = addresses >> OFFSET_BITS == INLINE_FRAGMENT
+        if not is_own.any():
+            return self.stored.rows_at(addresses, columns)
+        shape = self._shape(columns, False)
         places = (addresses[is_own] & ((1 << OFFSET_BITS) - 1)).tolist()
         if is_own.all():
             return self._rows_at(places, shape)
@@ -244,10 +246,32 @@ class ChangedTable(Table):
         import pyarrow as pa
 
         for batch in () if reader is None else reader:
-            kept = self.unmasked(batch)
-            yield pa.RecordBatch.from_arrays([kept.column(name) for name in shape.names], schema=shape)
+            for kept in self._slices(batch):
+                yield pa.RecordBatch.from_arrays([kept.column(name) for name in shape.names], schema=shape)
         if len(places):
             yield from self._rows_at(places, shape).combine_chunks().to_batches()
+
+    def _slices(self, batch: Any) -> Iterator[Any]:
+        """A batch of a scan without the rows that are masked: cut where they are, so that nothing is copied."""
+        import numpy as np
+
+        if not len(self.masked) or not batch.num_rows:
+            yield batch
+            return
+        addresses = batch.column(ROW_ADDRESS).to_numpy(zero_copy_only=False)
+        if not (addresses[1:] > addresses[:-1]).all():
+            yield self.unmasked(batch)
+            return
+        low, high = np.searchsorted(self.masked, [addresses[0], addresses[-1] + np.uint64(1)])
+        masked = self.masked[low:high]
+        places = np.searchsorted(addresses, masked)
+        start = 0
+        for place in places[addresses[places] == masked].tolist():
+            if place > start:
+                yield batch.slice(start, place - start)
+            start = place + 1
+        if start < batch.num_rows:
+            yield batch.slice(start)
 
     def unmasked(self, rows: Any) -> Any:
         """Rows of the stored version, with their addresses, without those that are masked."""

@@ -68,7 +68,7 @@ class Tables:
         self._folder = None if "://" in root else Path(root)
         self._durable = durable
         self._cache: OrderedDict[tuple[str, int, Layout | None], Table] = OrderedDict()
-        self._changed_cache: OrderedDict[tuple[str, int, Layout | None, Inline], ChangedTable] = OrderedDict()
+        self._changed_cache: OrderedDict[tuple[object, ...], ChangedTable] = OrderedDict()
         self._lock = threading.Lock()
         self._session_value: Any = None
         self._memory = _memory_at(self.root)
@@ -135,10 +135,10 @@ class Tables:
         self, path: str, version: int, layout: Layout | None, inline: Inline, open_stored: Callable[[], Table]
     ) -> ChangedTable:
         """A version with what commits changed on top of it, which is opened when something else than that is asked for."""
-        key = (path, version, layout, inline)
+        key = (path, version, layout, len(inline), inline[-1])
         with self._lock:
             table = self._changed_cache.get(key)
-            if table is None:
+            if table is None or table.inline != inline:
                 table = self._changed_cache[key] = ChangedTable(path, version, layout, inline, open_stored)
                 while len(self._changed_cache) > CHANGED_TABLES_CACHED:
                     self._changed_cache.popitem(last=False)
