@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
@@ -14,6 +15,8 @@ def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str]
         home = home_of.get(name)
         if home is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
+        value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)  # not asked for here again
+        return value
 
     return find
