@@ -35,7 +35,9 @@ class Child:
         its_input, own_output = _forking.Pipe(duplex=False)
         own_input, its_output = _forking.Pipe(duplex=False)
         self._process = _forking.Process(
-            target=_run, args=(program, arguments, armed, os.getcwd(), its_input, its_output), daemon=True
+            target=_run,
+            args=(program, arguments, armed, os.getcwd(), dict(os.environ), its_input, its_output),
+            daemon=True,
         )
         self._process.start()
         for end in (its_input, its_output):
@@ -86,11 +88,19 @@ def _taken(connection: Connection) -> int:
 
 
 def _run(
-    program: str | Path, arguments: tuple[str, ...], armed: str, folder: str, stdin: Connection, stdout: Connection
+    program: str | Path,
+    arguments: tuple[str, ...],
+    armed: str,
+    folder: str,
+    environment: dict[str, str],
+    stdin: Connection,
+    stdout: Connection,
 ) -> None:
-    """In the child: become the program."""
+    """In the child: become the program. The process it is forked from may have started under another environment."""
     from omnigraph.testing.failpoints import arm_from_environment
 
+    os.environ.clear()
+    os.environ.update(environment)
     for number, stream in enumerate((stdin, stdout)):
         with stream:
             os.dup2(stream.fileno(), number)

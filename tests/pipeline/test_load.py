@@ -254,7 +254,7 @@ def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) ->
     for sources, options, said in [
         (source, {"mode": "upsert"}, "'upsert' is not a load mode"),
         (source, {"mode": "append", "engine": "ray"}, "'ray' is not an engine"),
-        (source, {"mode": "append", "format": "xml"}, "'xml' is not a load format"),
+        (source, {"mode": "append", "format": "xml"}, "'xml' is read by Spark, and the engine is local"),
         (source, {"mode": "append", "type": "Person"}, "records of JSON lines name their types themselves"),
         (
             tmp_path / "Unknown.csv",

@@ -52,11 +52,13 @@ def faults(text: str, *, in_tables: bool) -> list[str]:
             detached = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}.get("detached")
             if detached != "True":
                 found.append(f"{call.lineno}: a commit that is not detached")
-        if method == "write_dataset" and not {"mode='create'", "schema.empty_table()"} <= {
+        written = {
             *(f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in call.keywords),
             *(ast.unparse(argument) for argument in call.args),
-        }:
-            found.append(f"{call.lineno}: write_dataset of anything but an empty new table")
+        }
+        is_in_memory = any(argument.startswith("f'memory://") for argument in written)
+        if method == "write_dataset" and not (is_in_memory or {"mode='create'", "schema.empty_table()"} <= written):
+            found.append(f"{call.lineno}: write_dataset of anything but an empty new table, or one in memory")
     return found
 
 
@@ -79,6 +81,7 @@ def test_the_source_keeps_to_detached_versions_and_lance_to_one_room() -> None:
         "LanceDataset.commit(base, operation, read_version=1)",
         "LanceDataset.commit(base, operation, detached=False)",
         "lance.write_dataset(rows, uri)",
+        "lance.write_dataset(rows, f'{uri}/memory://')",
         "lance.write_dataset(schema.empty_table(), uri, mode='overwrite')",
         "dataset.create_branch('x')",
     ],
