@@ -135,7 +135,7 @@ def look_at_everything(world: World, identity: Identity) -> None:
             require(not chain and newest is None, f"{branch} is there for one side only")
             continue
         require(newest == chain[-1], f"{branch}: another head")
-        if not was_taken_back(model, newest):
+        if not was_taken_back(model, newest) and not is_useless(model, newest):
             require(
                 [commit.id for commit in history.log.walk(newest)] == first_parents(model, newest), f"{branch}: log"
             )

@@ -115,9 +115,12 @@ def test_a_broken_rule_is_noticed(rule: Patch) -> None:
     run(failure[0])
 
 
-@pytest.mark.parametrize("seed", [3_000_031_206, 5_000_051_004, 5_000_084_311, 6_000_131_587, 7_000_093_957])
+@pytest.mark.parametrize(
+    "seed", [3_000_031_206, 5_000_051_004, 5_000_084_311, 6_000_131_587, 7_000_093_957, 5_000_692_241]
+)
 def test_schedules_that_found_something(seed: int) -> None:
     """A lost answer that was said to be no commit; a prepared plan that was acknowledged at a position made again; a branch
     whose log was swept before it was made; a plan that was recovered although storing it had no answer;
-    a load that began hours before it looked at where its branch starts."""
+    a load that began hours before it looked at where its branch starts; a branch that was created hours late, whose creator then
+    got no answer: nobody was told of it, and its log is gone with the commit it starts at."""
     run_many(range(seed, seed + 1))
