@@ -278,33 +278,6 @@ def test_writers_who_meet_share_an_entry_that_carries_their_rows(
     assert content(og.open(graph.uri), "main") == content(graph, "main")
 
 
-def test_a_transaction_sees_what_others_wrote_before_its_first_read(tmp_path: Path) -> None:
-    graph = og.init(str(tmp_path / "graph"), schema=SCHEMA)
-    other = og.open(str(tmp_path / "graph"))
-    with graph.transaction() as tx:
-        tx.insert("Person", name="a", age=1)
-    with other.transaction() as tx:
-        tx.update("Person", "a", age=2)
-    with graph.transaction() as tx:
-        tx.insert("Person", name="b")
-        assert (tx.get("Person", "a") or {})["age"] == 2
-        with other.transaction() as theirs:
-            theirs.update("Person", "a", age=3)
-        assert (tx.get("Person", "a") or {})["age"] == 2
-
-
-def test_a_type_that_others_added_is_known_at_once(tmp_path: Path) -> None:
-    graph = og.init(str(tmp_path / "graph"), schema=SCHEMA)
-    with graph.transaction() as tx:
-        tx.insert("Person", name="a")
-    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key }")
-    with graph.transaction() as tx:
-        tx.insert("Place", name="here")
-    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key  size: I32? }")
-    graph.mutate('query q() { insert Place { name: "there", size: 1 } }')
-    assert graph.entity("Place", "there") is not None
-
-
 def test_zeros_of_either_sign_are_two_values(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph"), schema=SCHEMA)
     with graph.transaction() as tx:
