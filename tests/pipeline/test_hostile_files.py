@@ -152,8 +152,8 @@ UNREADABLE = [
                "unknown columns 'source', 'target' and missing columns 'from', 'to' for Knows", KNOWS),
     Unreadable("Knows.csv", b"from,src,to\nAda,Ada,Bo\n", 1, "column 'src' appears twice", None),
     # quotes
-    Unreadable("Person.csv", b'name,age\nAda,1\nBo,"2\nCy,3\n', 3, "a quote in the row at line 3 is not closed", QUOTES),
-    Unreadable("Person.csv", b'age,name\n1,Ada\n2,"Bo', 3, "a quote in the row at line 3 is not closed", QUOTES),
+    Unreadable("Person.csv", b'name,age\nAda,1\nBo,"2\nCy,3\n', 3, "a quote is not closed", QUOTES),
+    Unreadable("Person.csv", b'age,name\n1,Ada\n2,"Bo', 3, "a quote is not closed", QUOTES),
     Unreadable("Person.csv", b'age,name\n1,Ada\n2,"' + b"x\n" * 10_000_000, 3,
                "a row is longer than 16 MiB, or a quote is not closed", QUOTES),
     Unreadable("Person.csv", b'"name,age\n' + b"x" * 200_000, 1, "a quote in the header is not closed", QUOTES),

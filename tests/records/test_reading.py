@@ -228,7 +228,6 @@ def test_cells_of_csv_keep_null_apart_from_empty_text() -> None:
     source = CsvReader(io.BytesIO(b'\xef\xbb\xbfa,n\n"",5\n\n,6\n"x\n""y""",\n'))
     reader = TabularReader(CATALOG, "node:B", source.header, FRESH, text=True)
     typed = [rows for table, at in source.blocks() for rows in reader.read(table, at)]
-    source.finish()
     assert [(row["a"], row["n"]) for one in typed for row in one.rows.to_pylist()] == [
         ("", 5),
         (None, 6),

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.errors import RecordError, UnreadableInput
 from omnigraph.records.converted import ConvertedBytes
+from omnigraph.records.csv_quotes import QuoteTracker
 from omnigraph.records.typed import ENCODING_HINT, Reject
 
 if TYPE_CHECKING:
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 16 * 1024 * 1024
 """No row may be longer."""
 MAX_HEADER_BYTES = 1024 * 1024
+BYTE_ORDER_MARK = codecs.BOM_UTF8
 _QUOTES_HINT = 'close every quote; write "" for a quote inside quotes'
 _CELLS_HINT = "put cells that contain the delimiter or a line break in double quotes"
 
 
 class CsvReader:
-    """Reads one UTF-8 file with a header, or with `columns` one without. Rows with another number of cells than the header are refused; blank lines skipped.
+    """Reads one UTF-8 file with a header, or with `columns` one without; with `is_later_piece` records from the midst of one, which has
+    these columns. Rows with another number of cells than the header are refused; blank lines skipped.
 
     UnreadableInput when the header or the quotes make no sense.
     """
@@ -38,31 +41,37 @@ class CsvReader:
         quote: str = '"',
         null: str | None = None,
         columns: Sequence[str] = (),
+        is_later_piece: bool = False,
     ) -> None:
         self.rejects: list[Reject] = []
         self._delimiter = delimiter
         self._quote = quote
         self._nulls = [""] if null is None else ["", null]
         self._given = list(columns)
-        start = file.read(MAX_HEADER_BYTES).removeprefix(codecs.BOM_UTF8)
-        self.header = self._given if self._given and start.strip() else _header(start, delimiter, quote)
-        self._source = _CsvBytes(start, file, quote)
+        start = file.read(MAX_HEADER_BYTES)
+        if is_later_piece:
+            self.header = self._given
+        else:
+            start = start.removeprefix(BYTE_ORDER_MARK)
+            self.header = self._given if self._given and start.strip() else header_names(start, delimiter, quote)
+        self._source = _CsvBytes(start, file, QuoteTracker(delimiter, quote))
         self._number = 1 if self._given else 2
         self._newlines = 0
         """Newlines inside cells so far: how far physical lines are ahead of rows."""
         self._skipped: dict[int, tuple[int, str]] = {}
+        self._last_line = self._number
+        """Where the last row begins that was read."""
 
     def blocks(self) -> Iterator[tuple[pa.Table, pa.Int64Array]]:
         """Text columns and the line each row starts on."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        last: tuple[int, str] | None = None
         for batch in self._batches():
             table = pa.Table.from_batches([batch])
             lines = self._lines(table)
             if table.num_rows:
-                last = lines[-1].as_py(), table.column(table.num_columns - 1)[-1].as_py() or ""
+                self._last_line = lines[-1].as_py()
             blank = reduce(pc.and_, [pc.is_null(column) for column in table.columns])
             if pc.any(blank).as_py():
                 keep = pc.invert(blank).combine_chunks()
@@ -70,10 +79,9 @@ class CsvReader:
             table, lines = self._without_other_encodings(table, lines)
             if table.num_rows:
                 yield table, lines
-        if last is not None and self._source.ends_within_quotes(last[1]):
-            raise UnreadableInput(
-                f"a quote in the row at line {last[0]} is not closed", line=last[0], hint=_QUOTES_HINT
-            )
+        self._pass_skipped()
+        if self._source.quotes.in_quotes:
+            raise UnreadableInput("a quote is not closed", line=self._last_line, hint=_QUOTES_HINT)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -137,7 +145,8 @@ class CsvReader:
         while self._number in self._skipped:
             cells, text = self._skipped.pop(self._number)
             error = RecordError(f"expected {len(self.header)} cells, got {cells}", hint=_CELLS_HINT)
-            self.rejects.append(Reject.of(self._number + self._newlines, error, text.replace(_OTHER_BYTE, "�")))
+            self._last_line = self._number + self._newlines
+            self.rejects.append(Reject.of(self._last_line, error, text.replace(_OTHER_BYTE, "�")))
             self._number += 1
             self._newlines += text.count("\n")
 
@@ -160,16 +169,17 @@ class CsvReader:
         keep = pa.array([row not in wrong for row in range(len(lines))], pa.bool_())
         return table.filter(keep), lines.filter(keep)
 
-    def finish(self) -> None:
-        """Account for refused rows after the last good one."""
-        self._pass_skipped()
+    @property
+    def lines(self) -> int:
+        """How many were read, that of the header included."""
+        return self._number + self._newlines - 1
 
 
 DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
 _IN_A_SHELL = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
 
 
-def _header(start: bytes, delimiter: str, quote: str) -> list[str]:
+def header_names(start: bytes, delimiter: str, quote: str) -> list[str]:
     """The names in the first line of a file; none when the file is empty."""
     if not start.strip():
         return []
@@ -217,30 +227,22 @@ class _CsvBytes(ConvertedBytes):
     Arrow's reader cannot speak of rows in another encoding, so bytes that are none are replaced by a mark.
     """
 
-    def __init__(self, start: bytes, file: IO[bytes], quote: str = '"') -> None:
+    def __init__(self, start: bytes, file: IO[bytes], quotes: QuoteTracker) -> None:
         super().__init__()
-        self._quote = quote.encode()
+        self.quotes = quotes
         self.has_other_bytes = False
         self._start = io.BytesIO(start)
         self._file = file
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._quotes = 0
-        self._last_line = b""
 
     def _read(self, size: int) -> bytes:
         return self._start.read(size) or self._file.read(size)
 
     def _converted(self, chunk: bytes) -> bytes:
-        self._quotes += chunk.count(self._quote)
-        tail = self._last_line + chunk
-        self._last_line = tail[tail.rstrip(b"\r\n").rfind(b"\n") + 1 :]
+        self.quotes.feed(chunk)
         if chunk.isascii() and not self._decoder.getstate()[0]:
             return chunk
         text = self._decoder.decode(chunk, final=not chunk)
         marked = _ESCAPED.sub(_OTHER_BYTE, text)
         self.has_other_bytes = self.has_other_bytes or marked != text
         return marked.encode("utf-8")
-
-    def ends_within_quotes(self, last_cell: str) -> bool:
-        """Whether the file ends inside a quoted cell, which then holds everything from the open quote on."""
-        return self._quotes % 2 == 1 and ("\n" in last_cell or self._last_line.count(self._quote) % 2 == 1)

@@ -14,6 +14,7 @@ from omnigraph.errors import UnreadableInput
 from omnigraph.language.catalog import EntityType, NodeType
 from omnigraph.language.identity import id_of_members
 from omnigraph.records.cell_formats import read_cells
+from omnigraph.records.documents import NUMBER
 from omnigraph.values.csv_cells import cell_value
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -60,6 +61,11 @@ class Picked:
             dict.fromkeys([*(name for column in self.columns.values() for name in members_of(column)), *self.where])
         )
 
+    @property
+    def needs_whole_file(self) -> bool:
+        """Whether what a row becomes depends on the rows before it."""
+        return self.distinct or NUMBER in self.sources
+
     def check(self, names: list[str], entity: EntityType) -> None:
         """UnreadableInput when the source lacks a column."""
         missing = [name for name in self.sources if name not in names]
@@ -68,7 +74,7 @@ class Picked:
             raise UnreadableInput(
                 f"there is no column {shown} for {entity.name}",
                 type_name=entity.name,
-                hint=f"the columns are: {', '.join(name for name in names if name != '#')}",
+                hint=f"the columns are: {', '.join(name for name in names if name != NUMBER)}",
             )
 
 

@@ -68,10 +68,10 @@ class InputFile:
         pairs = [folder.split("=", 1) for folder in self.folders if "=" in folder.lstrip("=")]
         return {unquote(name): None if value == _NULL_PARTITION else unquote(value) for name, value in pairs}
 
-    def open(self, start: int = 0) -> io.BufferedReader:
-        """Read from byte `start` on. UnreadableInput when it cannot be opened."""
+    def open(self, start: int = 0, end: int | None = None) -> io.BufferedReader:
+        """Read from byte `start` on, up to `end`. UnreadableInput when it cannot be opened."""
         if scheme_of(self.address) != "file":
-            return io.BufferedReader(_Remote(self, start), _READ_AHEAD)
+            return io.BufferedReader(_Remote(self, start, end), _READ_AHEAD)
         try:
             file = open(_local(self.address), "rb")  # noqa: SIM115  # the caller closes it
         except OSError as error:
@@ -80,7 +80,7 @@ class InputFile:
                 hint="check that it exists on every machine that reads it, with the right to read it",
             ) from None
         file.seek(start)
-        return file
+        return file if end is None else io.BufferedReader(_Part(file, end - start), _READ_AHEAD)
 
     def open_anywhere(self) -> IO[bytes]:
         """For a reader that jumps about in the file: each of its reads of a remote one is one request."""
@@ -173,17 +173,38 @@ def _find_remote(source: str, options: Mapping[str, str] | None) -> list[InputFi
     return [file for file in files if not _is_hidden(file)]
 
 
-class _Remote(io.RawIOBase):
-    """A remote object as a stream."""
+class _Part(io.RawIOBase):
+    """So many bytes of a file, from where it stands."""
 
-    def __init__(self, file: InputFile, start: int) -> None:
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(min(len(buffer), self._left))
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Remote(io.RawIOBase):
+    """A remote object as a stream, up to `end`."""
+
+    def __init__(self, file: InputFile, start: int, end: int | None = None) -> None:
         from omnigraph.storage.objects import open_object_store
 
         scheme, _, rest = file.address.partition("://")
         bucket, _, self._key = rest.partition("/")
         self._store = open_object_store(f"{scheme}://{bucket}", file.options)
         self._at = start
-        self._size = file.size
+        self._size = file.size if end is None else min(end, file.size)
 
     def readable(self) -> bool:
         return True

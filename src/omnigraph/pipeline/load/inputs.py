@@ -46,8 +46,8 @@ MAX_SPLIT_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Split:
-    """A piece of one file: bytes of JSON lines (a line belongs to the split it starts in), row groups of Parquet, or a whole
-    file."""
+    """A piece of one file: bytes of JSON lines (a line belongs to the split it starts in) or of CSV (exactly its records, once
+    `record_starts` has found where they begin), row groups of Parquet, or a whole file."""
 
     index: int
     file: InputFile
@@ -63,6 +63,8 @@ class Split:
     names: Mapping[str, str] = field(default_factory=dict)
     row_groups: tuple[int, ...] | None = None
     """Those of a Parquet file that this piece has; None: all of them."""
+    header: tuple[str, ...] = ()
+    """The columns of CSV that is a later piece of its file."""
 
     @property
     def text_bytes(self) -> int:
@@ -351,8 +353,8 @@ def _splits(
     for rows in files:
         file, source = rows.file, rows.source
         options = text if source is None else text.replaced(source.encoding, source.delimiter, source.header)
-        is_large = rows.format == "parquet" and _text_bytes(file, "parquet") > limit
-        if is_large and (groups := _row_groups(file, limit)):
+        is_large = _text_bytes(file, rows.format) > limit and (source is None or not source.picked.needs_whole_file)
+        if is_large and rows.format == "parquet" and (groups := _row_groups(file, limit)):
             start = 0
             for numbers, size in groups:
                 fresh, end = FreshIds.after(new_id()), start + size
@@ -363,8 +365,8 @@ def _splits(
                 start = end
             continue
         # Only in UTF-8 can a line's end be told without reading from the file's beginning.
-        can_be_cut = rows.format == "jsonl" and text.encoding == UTF_8 and file.compression is None
-        pieces = max(1, -(-file.size // limit)) if can_be_cut else 1
+        is_cut = is_large and rows.format in ("jsonl", "csv") and options.encoding == UTF_8 and not file.compression
+        pieces = -(-file.size // limit) if is_cut else 1
         step = -(-file.size // pieces)
         for piece in range(pieces):
             start, end = piece * step, min((piece + 1) * step, file.size)

@@ -52,6 +52,7 @@ from omnigraph.pipeline.load.publishing import forget, publish, say_prepared
 from omnigraph.pipeline.load.reading import ReadReport, ReadTask, read_batches, read_bundle
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+from omnigraph.pipeline.load.record_starts import with_record_starts
 from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.load.rejects import (
     RejectsFile,
@@ -78,6 +79,8 @@ FRAME_BATCH_ROWS = 65_536
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
 """Errors that say the load does not fit the branch: its caller knows, and its plan is not kept."""
 _MODES = get_args(LoadMode)
+READING = "read"
+"""How the stages are called that read records; those of a DataFrame with its type."""
 
 
 def load(
@@ -203,6 +206,7 @@ def load(
             base = base.for_trial() if dry_run else base
             if not dry_run:
                 lineage.started()
+            inputs = with_record_starts(inputs, runner)
             job = LoadJob(
                 repository, base, inputs, mode, runner, aside, written, key, if_commit, permit, keeps_nothing, dry_run
             )
@@ -218,9 +222,12 @@ def load(
 
 
 def _stages(runner: Runner, rejected: int) -> tuple[Stage, ...]:
-    """What was done; records are rejected while they are read, which is the first stage."""
+    """What was done; records are rejected while they are read."""
     stages = by_name(runner.stages)
-    return (replace(stages[0], rejected=rejected), *stages[1:]) if stages else ()
+    reading = next((number for number, stage in enumerate(stages) if stage.stage.startswith(READING)), None)
+    if reading is None:
+        return tuple(stages)
+    return (*stages[:reading], replace(stages[reading], rejected=rejected), *stages[reading + 1 :])
 
 
 def _has_stdin(sources: Any) -> bool:
@@ -392,7 +399,7 @@ class LoadJob:
             ReadTask(target, bundle, versions, rejects_folder, written, form, settings)
             for bundle in self.inputs.bundles()
         ]
-        reports = self.runner.map("read", read_bundle, tasks)
+        reports = self.runner.map(READING, read_bundle, tasks)
         for number, frame in enumerate(self.inputs.frames):
             reports += self._read_frame(frame, number, target, versions)
         return merged(reports)
@@ -404,13 +411,13 @@ class LoadJob:
             def task(batches: Iterator[Any]) -> ReadReport:
                 return read_batches(target, key, versions, number, batches, form=form, settings=settings)
 
-            return self.runner.map_frame(f"read {frame.key}", task, frame.rows)
+            return self.runner.map_frame(f"{READING} {frame.key}", task, frame.rows)
         assert frame.key is not None, "frames are given by their types"
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
         here = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
         form, settings = FORMS[self.mode], self.runner.settings
         return here.map(
-            f"read {frame.key}",
+            f"{READING} {frame.key}",
             lambda rows: read_batches(
                 target, frame.key, versions, number, rows, self.written, form=form, settings=settings
             ),

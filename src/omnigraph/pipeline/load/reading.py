@@ -179,10 +179,15 @@ class SplitReader:
         self.rejects += reader.rejects
 
     def _csv(self) -> Iterator[TypedRows | NamedRows]:
-        text = self.split.text
-        with open_text(self.split.file, text.encoding) as file:
-            refuse_other_kinds(start_of(file), "CSV")
-            source = CsvReader(file, text.delimiter, quote=text.quote, null=text.null, columns=text.columns)
+        text, split = self.split.text, self.split
+        is_piece = (split.start, split.end) != (0, split.file.size)
+        with open_text(split.file, text.encoding, split.start, split.end if is_piece else None) as file:
+            if split.start == 0:
+                refuse_other_kinds(start_of(file), "CSV")
+            columns, is_later = split.header or text.columns, split.start > 0
+            source = CsvReader(
+                file, text.delimiter, quote=text.quote, null=text.null, columns=columns, is_later_piece=is_later
+            )
             if not source.header:
                 return
             try:
@@ -193,7 +198,7 @@ class SplitReader:
             formats = self._time_formats()
             for table, lines in source.blocks():
                 yield from reader.read(self._with_partitions(in_iso(table, formats)), lines)
-            source.finish()
+            self.lines = source.lines
         self.rejects += source.rejects + reader.rejects
 
     def _parquet(self) -> Iterator[TypedRows | NamedRows]:

@@ -58,8 +58,10 @@ def refuse_unreadable(report: ReadReport, origins: Mapping[int, Origin]) -> None
     """UnreadableInput when there is a file that cannot be read; it names the first ones."""
     problems: dict[str, UnreadableInput] = {}
     for split in report.splits:
-        if split.problem is not None:
-            problems.setdefault(origins[split.index].file, split.problem)
+        origin = origins[split.index]
+        if split.problem is not None and origin.file not in problems:
+            split.problem.line = origin.line(split.problem.line)
+            problems[origin.file] = split.problem
     if not problems:
         return
     file, first = next(iter(problems.items()))

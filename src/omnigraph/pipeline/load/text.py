@@ -115,9 +115,9 @@ def _known_encoding(name: str) -> str:
     return codec.name
 
 
-def open_text(file: InputFile, encoding: str, start: int = 0) -> io.BufferedReader:
-    """The file as UTF-8, from byte `start` on (0 in any other encoding)."""
-    stream = file.open(start)
+def open_text(file: InputFile, encoding: str, start: int = 0, end: int | None = None) -> io.BufferedReader:
+    """The file as UTF-8, from byte `start` on, up to `end` (0 and None in any other encoding, and of what is compressed)."""
+    stream = file.open(start, end)
     if file.compression is not None:
         stream = io.BufferedReader(_Unpacked(stream, file.compression), _CHUNK_BYTES)
     if encoding == UTF_8:

@@ -124,7 +124,7 @@ class SparkRunner:
 
 
 def _measured(session: SparkSession, group: str, stage: Stage) -> Stage:
-    """With what Spark knows of the jobs of a group. It may forget them; then the numbers stay 0."""
+    """With what Spark knows of the jobs of a group. It may forget them, or not have counted the last task yet."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
 
     context = getattr(session, "_sc", None)
@@ -145,7 +145,7 @@ def _measured(session: SparkSession, group: str, stage: Stage) -> Stage:
     except Py4JError:
         return stage
     return replace(
-        stage, tasks=tasks or stage.tasks, shuffled_bytes=shuffled, spilled_bytes=spilled, failed_tasks=failed
+        stage, tasks=max(tasks, stage.tasks), shuffled_bytes=shuffled, spilled_bytes=spilled, failed_tasks=failed
     )
 
 
