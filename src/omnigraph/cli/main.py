@@ -15,7 +15,7 @@ import click
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
 from omnigraph.cli.options import shared_flags
 from omnigraph.cli.output import print_error
-from omnigraph.cli.startup import leave_pandas_out
+from omnigraph.cli.startup import collect_nothing_at_the_end, collect_rarely, leave_pandas_out
 from omnigraph.errors import OmnigraphError, PreconditionFailed, UsageError
 
 EXIT_FAILURE = 1
@@ -141,11 +141,14 @@ def main() -> None:
     """Run and exit. Never a traceback unless --debug; 0 ok, 1 failure, 2 bad usage, 4 precondition lost."""
     if os.environ.get("_OMNIGRAPH_COMPLETE"):
         cli.main(prog_name="omnigraph")
+    collect_rarely()
     leave_pandas_out()
     end_cleanly_on_sigterm()
     if "--debug" not in sys.argv:
         sys.excepthook = _unexpected
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    collect_nothing_at_the_end()
+    sys.exit(code)
 
 
 def serve() -> None:

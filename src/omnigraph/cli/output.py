@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import AlreadyExists, InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
@@ -98,35 +99,55 @@ def print_table(
     """A table no wider than the terminal; so many columns that it could not be read become lines. Columns that are `numeric`
     (by default, those that hold numbers) stand at the right."""
     from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     width = screen_width()
     if is_too_wide(columns, width):
         print_kv(rows, columns)
         return
+    names = [line(name) for name in columns]
     texts = [[line(cell(row.get(name))) for name in columns] for row in rows]
-    natural = [max(map(cell_len, column)) for column in zip([line(name) for name in columns], *texts, strict=True)]
+    natural = [max(map(cell_len, column)) for column in zip(names, *texts, strict=True)]
     widths = fitted([min(most, column_width) for most in natural], width - 2 * (len(columns) - 1))
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 2, 0, 0))
-    for name, most in zip(columns, widths, strict=True):
-        is_numeric = (
-            all(isinstance(row.get(name), int | float | None) for row in rows) if numeric is None else name in numeric
-        )
-        table.add_column(
-            Text(line(name)),
-            justify="right" if is_numeric else "left",
-            width=most,
-            overflow="fold" if wrap else "ellipsis",
-            no_wrap=not wrap,
-        )
-    for row in texts:
-        table.add_row(*map(Text, row))
-    console = Console(width=width, highlight=False, file=sys.stdout)
-    with console.capture() as drawn:
-        console.print(table)
-    print("\n".join(row.rstrip() for row in drawn.get().splitlines()))
+    at_right = [
+        all(isinstance(row.get(name), int | float | None) for row in rows) if numeric is None else name in numeric
+        for name in columns
+    ]
+    head, *drawn = [drawn_row(row, widths, at_right, wrap=wrap) for row in [names, *texts]]
+    print("\n".join([f"\x1b[1m{head}\x1b[0m" if sys.stdout.isatty() else head, *drawn]))
+
+
+def drawn_row(texts: Sequence[str], widths: Sequence[int], at_right: Sequence[bool], *, wrap: bool = False) -> str:
+    """A row of a table: each text in its cells, cut there or on as many lines as it needs."""
+    cells = [wrapped(text, width) if wrap else [text] for text, width in zip(texts, widths, strict=True)]
+    lines = []
+    for parts in zip_longest(*cells, fillvalue=""):
+        fields = [fit(*field) for field in zip(parts, widths, at_right, strict=True)]
+        lines.append("  ".join(fields).rstrip())
+    return "\n".join(lines)
+
+
+def fit(text: str, width: int, at_right: bool) -> str:
+    """Text in exactly so many cells of a terminal, where some characters take two."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    space = " " * (width - cell_len(text))
+    return space + text if at_right else text + space
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Text on lines of so many cells, broken between words where that is possible."""
+    from rich.cells import cell_len, chop_cells
+
+    lines = []
+    while cell_len(text) > width:
+        most = max(len(chop_cells(text, width)[0]), 1)
+        end = text.rfind(" ", 0, most + 1)
+        end = end if end > 0 else most
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
 
 
 def is_too_wide(columns: Sequence[str], width: int) -> bool:

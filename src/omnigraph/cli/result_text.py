@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.output import fitted, is_too_wide, line, print_kv, print_table, screen_width
+from omnigraph.cli.output import drawn_row, fit, fitted, is_too_wide, line, print_kv, print_table, screen_width
 from omnigraph.wire.rows import joined_lines, text_batches
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def drawn_by_columns(table: pa.Table, column_width: int) -> Iterator[pa.Buffer |
     natural = [max(cell_len(name), *(batch[place].widest for batch in batches)) for place, name in enumerate(names)]
     room = screen_width() - 2 * (len(names) - 1)
     widths = fitted([min(most, column_width) for most in natural], room)
-    head = [_fit(name, width, at_right=right) for name, width, right in zip(names, widths, is_numeric, strict=True)]
-    yield "  ".join(head).rstrip().encode() + b"\n"
+    yield drawn_row(names, widths, is_numeric).encode() + b"\n"
     for batch in batches:
         cells = [
             column.fitted(width, at_right=right) for column, width, right in zip(batch, widths, is_numeric, strict=True)
@@ -94,7 +93,7 @@ class _Cells:
         import pyarrow.compute as pc
 
         if not self.is_plain:
-            cells = [_fit(text, width, at_right=at_right) for text in self.texts.to_pylist()]
+            cells = [fit(text, width, at_right) for text in self.texts.to_pylist()]
             return pa.array(cells, pa.large_string())
         texts = self.texts
         if self.widest > width:
@@ -106,16 +105,6 @@ class _Cells:
             texts = pc.if_else(pc.greater(pc.binary_length(texts), width), cut, texts)
             return pc.utf8_lpad(texts, width) if at_right else pc.utf8_rpad(texts, width)
         return pc.ascii_lpad(texts, width) if at_right else pc.ascii_rpad(texts, width)
-
-
-def _fit(text: str, width: int, *, at_right: bool) -> str:
-    """Text in exactly so many cells of a terminal, where some characters take two."""
-    from rich.cells import cell_len, set_cell_size
-
-    if cell_len(text) > width:
-        text = set_cell_size(text, width - 1) + "…"
-    space = " " * (width - cell_len(text))
-    return space + text if at_right else text + space
 
 
 def _without_trailing_spaces(columns: Sequence[pa.LargeStringArray]) -> pa.Buffer:

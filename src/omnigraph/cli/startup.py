@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+ALLOCATIONS = 50_000
+"""After so many the garbage collector looks for cycles. Python's own number makes it look some hundred times while modules are
+loaded, of which nothing is garbage."""
 _PANDAS = "pandas"
 _SPARK = "pyspark"
 
@@ -36,3 +40,13 @@ def want_pandas() -> None:
     """To be called before the engines load, by a command that runs on Spark."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
+
+
+def collect_rarely() -> None:
+    """For a process that runs one command and ends."""
+    gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
+
+
+def collect_nothing_at_the_end() -> None:
+    """The process ends: looking through everything that was loaded once more would take as long as a short read."""
+    gc.freeze()

@@ -7,17 +7,17 @@ its `table_key` ("node:Person", "edge:Knows"). Types and properties carry ids th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
+from omnigraph.frozen import Frozen
 from omnigraph.values.types import PropertyType
 
 LiteralValue = str | int | float | bool
 
 
-@dataclass(frozen=True)
-class Annotation:
+class Annotation(Frozen):
     """`@name`, `@name(value)` or `@name(value, key=value)` that has no behaviour of its own or is kept for printing.
 
     >>> assert person.annotations == ()
@@ -32,8 +32,7 @@ Metric = Literal["cosine", "l2", "dot"]
 Language = Literal["english", "simple"]
 
 
-@dataclass(frozen=True)
-class Embed:
+class Embed(Frozen):
     """`@embed("source", model="m")` on a Vector property.
 
     >>> assert age.embed is None
@@ -43,8 +42,7 @@ class Embed:
     model: str | None = None
 
 
-@dataclass(frozen=True)
-class StoredColumn:
+class StoredColumn(Frozen):
     """A column of a type's table that has values of a property, and the type that they have there.
 
     >>> assert age.columns == ()
@@ -54,8 +52,7 @@ class StoredColumn:
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class Property:
+class Property(Frozen):
     """A property that a type declares.
 
     >>> age = person.properties["age"]
@@ -101,8 +98,7 @@ def stored_type(type: PropertyType) -> PropertyType:
 ConstraintKind = Literal["key", "unique", "index", "range", "check"]
 
 
-@dataclass(frozen=True)
-class Constraint:
+class Constraint(Frozen):
     """One body constraint; property-level @key, @unique and @index arrive here too. Fields may name src and dst on edges.
 
     >>> assert [(each.kind, each.fields) for each in person.constraints_of("key")] == [("key", ("name",))]
@@ -115,8 +111,7 @@ class Constraint:
     pattern: str | None = None
 
 
-@dataclass(frozen=True)
-class _Entity:
+class _Entity(Frozen):
     name: str
     id: int
     table_id: str
@@ -145,7 +140,6 @@ class _Entity:
         return tuple(p for p in self.properties.values() if p.is_required)
 
 
-@dataclass(frozen=True, repr=False)
 class NodeType(_Entity):
     """A node type.
 
@@ -168,7 +162,6 @@ class NodeType(_Entity):
         return ()
 
 
-@dataclass(frozen=True, repr=False)
 class EdgeType(_Entity):
     """An edge type: from a node type to a node type.
 
@@ -188,8 +181,7 @@ class EdgeType(_Entity):
         return f"edge:{self.name}"
 
 
-@dataclass(frozen=True)
-class InterfaceType:
+class InterfaceType(Frozen):
     """Properties that several node types have in common.
 
     >>> assert schema.interfaces == {}
@@ -206,8 +198,7 @@ class InterfaceType:
 EntityType = NodeType | EdgeType
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(Frozen):
     """A compiled schema. `hash` is `sha256:<hex>` over its canonical form; equal hashes mean equal meaning.
 
     >>> schema = g.schema

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 _KEYWORD = re.compile(r"^[A-Z_0-9]+(?:\.\d+)?: /(\w+)\\b/", re.MULTILINE)
 
 
 @cache
 def grammar() -> str:
-    return (files("omnigraph.language.query") / "query.lark").read_text(encoding="utf-8")
+    return Path(__file__).with_name("query.lark").read_text(encoding="utf-8")
 
 
 @cache

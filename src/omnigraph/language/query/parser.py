@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import chain
-from typing import Any, cast
-
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+from typing import TYPE_CHECKING, Any, cast
 
 from omnigraph.errors import QueryError
+from omnigraph.language.lalr import END, NoParseError, Parser, Token, kept_tables
 from omnigraph.language.parser_cache import parser_cache
 from omnigraph.language.query import syntax
 from omnigraph.language.query.habits import habit
 from omnigraph.language.query.keywords import grammar
 from omnigraph.language.query.syntax import Position
+
+if TYPE_CHECKING:
+    from lark import Lark, UnexpectedInput
 
 MAX_DEPTH = 64
 """How deeply expressions and blocks may nest: far beyond any query written by hand, far below the interpreter's stack."""
@@ -65,8 +67,8 @@ def parse_queries(text: str, file: str | None = None) -> syntax.QueryFile:
     """Parse a whole file. Raises QueryError, rule Q000, with the place."""
     try:
         return cast(syntax.QueryFile, _parser().parse(text))
-    except UnexpectedInput as error:
-        raise _unexpected(error, text, file) from None
+    except NoParseError:
+        raise _unexpected(_mistake(text), text, file) from None
     except _Refused as refused:
         raise refusal("Q000", refused.message, refused.at, text, file, refused.hint) from None
 
@@ -75,9 +77,9 @@ def ends_early(text: str) -> bool:
     """Whether the text is right so far, and needs more to be whole queries."""
     try:
         _parser().parse(text)
-    except UnexpectedInput as error:
-        is_at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-        return is_at_end or text.startswith("/*", error.pos_in_stream or 0)
+    except NoParseError:
+        error = _mistake(text)
+        return _kind(error) == END or text.startswith("/*", error.pos_in_stream or 0)
     except _Refused:
         return False
     return False
@@ -93,11 +95,38 @@ def refusal(
 
 
 @cache
-def _parser() -> Lark:
-    return Lark(grammar(), parser="lalr", maybe_placeholders=False, transformer=_Builder(), cache=parser_cache("query"))
+def _parser() -> Parser:
+    return Parser(kept_tables("query", grammar(), _compiled), _Builder())
+
+
+@cache
+def _compiled() -> Lark:
+    """The grammar's compiler, which also says what is wrong with a text."""
+    from lark import Lark
+
+    return Lark(grammar(), parser="lalr", maybe_placeholders=False, cache=parser_cache("query"))
+
+
+def _mistake(text: str) -> UnexpectedInput:
+    from lark import UnexpectedInput
+
+    try:
+        _compiled().parse(text)
+    except UnexpectedInput as error:
+        return error
+    raise AssertionError("the tables refuse what the grammar allows")
+
+
+def _kind(error: UnexpectedInput) -> str | None:
+    """Of the token that was not expected; None where there is none."""
+    from lark import UnexpectedToken
+
+    return error.token.type if isinstance(error, UnexpectedToken) else None
 
 
 def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryError:
+    from lark import UnexpectedCharacters, UnexpectedToken
+
     position = error.pos_in_stream or 0
     if text.startswith("/*", position):
         at = Position(error.line, error.column)
@@ -107,10 +136,10 @@ def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryErr
         if error.token.type == "TYPE_NAME" and (variable := _VARIABLE_BEFORE.search(text, 0, position)):
             expected = f"write {variable[1]}: {error.token}"
         expected = habit(text, position, str(error.token)) or expected
-        if error.token.type == "$END":
+        if error.token.type == END:
             return refusal("Q000", "the text ends too early", _end_of(text), text, file, expected)
         message = f"unexpected '{_shortened(str(error.token))}'"
-        return refusal("Q000", message, _at(error.token), text, file, expected)
+        return refusal("Q000", message, Position(error.line, error.column), text, file, expected)
     at = Position(error.line, error.column)
     if isinstance(error, UnexpectedCharacters):
         if error.char == '"':
@@ -140,7 +169,7 @@ def _end_of(text: str) -> Position:
 
 
 def _at(token: Token) -> Position:
-    return Position(token.line or 1, token.column or 1)
+    return Position(token.line, token.column)
 
 
 class _Refused(Exception):
@@ -172,13 +201,13 @@ def _unquoted(token: Token) -> str:
 
 def _items(token: Token) -> Iterator[Token]:
     """The numbers and strings of a list that is one token, each at its place."""
-    line, line_start = token.line or 1, 1 - (token.column or 1)
+    line, line_start = token.line, 1 - token.column
     end = 0
     for item in _ITEM.finditer(token):
         newlines = token.count("\n", end, item.start())
         if newlines:
             line, line_start = line + newlines, token.rindex("\n", end, item.start()) + 1
-        yield Token("ITEM", item[0], line=line, column=item.start() - line_start + 1)
+        yield Token("ITEM", item[0], line, item.start() - line_start + 1)
         end = item.end()
 
 
@@ -212,8 +241,7 @@ def _integer(token: Token) -> int:
     return int(token)
 
 
-@v_args(inline=True)
-class _Builder(Transformer[Token, Any]):
+class _Builder:
     """Called by the parser at each reduction: children in, node out. Keeps no state, so one parser serves all threads."""
 
     # ------------------------------------------------------------ files
@@ -447,7 +475,7 @@ class _Builder(Transformer[Token, Any]):
     def duration(self, token: Token) -> syntax.Duration:
         count, unit = token.split()
         return syntax.Duration(
-            _integer(Token("INTEGER", count, line=token.line, column=token.column)), unit.removesuffix("s"), _at(token)
+            _integer(Token("INTEGER", count, token.line, token.column)), unit.removesuffix("s"), _at(token)
         )
 
     def case(self, word: Token, *parts: Any) -> syntax.CaseExpression:

@@ -8,9 +8,10 @@ are real columns (`id`, `src`, `dst` included), edges are catalog types, directi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal as OneOf
 
+from omnigraph.frozen import Frozen
 from omnigraph.language.catalog import Language, Metric
 from omnigraph.values.literals import Constant as Constant
 from omnigraph.values.types import PropertyType, Scalar
@@ -29,21 +30,18 @@ BOOL = PropertyType(Scalar.BOOL)
 NULLABLE_BOOL = PropertyType(Scalar.BOOL, nullable=True)
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Frozen):
     name: str
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class Now:
+class Now(Frozen):
     """`now()`: one instant for the whole query."""
 
     type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.DATETIME))
 
 
-@dataclass(frozen=True)
-class PropertyRef:
+class PropertyRef(Frozen):
     """A column of a bound entity. `column` is the physical name: a property, `id`, `src` or `dst`.
 
     In a mutation's `where`, and in what it inserts for each row of a `match`, the variable is "" (the row at hand).
@@ -54,23 +52,20 @@ class PropertyRef:
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class EntityRef:
+class EntityRef(Frozen):
     """A whole bound entity: an object in `return`, its id in `count`, `=` and `order`. `is_optional`: it may be null."""
 
     variable: str
     is_optional: bool = False
 
 
-@dataclass(frozen=True)
-class Unary:
+class Unary(Frozen):
     op: UnaryOp
     operand: Expression
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class Binary:
+class Binary(Frozen):
     """Logic is three-valued. Arithmetic on whole numbers is I64, with any float F64; `/` always gives F64, and `/` and
     `%` by zero give null. `contains`: a list and an item, or a String and a part. The right side of `in` is a ListOf, or
     any expression of a list type.
@@ -82,16 +77,14 @@ class Binary:
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class ListOf:
+class ListOf(Frozen):
     """A list of expressions, as the right side of `in`."""
 
     items: tuple[Expression, ...]
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Frozen):
     """A function of values (`language.query.functions`). Null when an argument is, except for `coalesce`, whose arguments are
     taken in the type of the call."""
 
@@ -100,8 +93,7 @@ class Call:
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Frozen):
     """The value of the first branch whose condition is true, in the type of the whole; else `otherwise` (None: null)."""
 
     branches: tuple[tuple[Expression, Expression], ...]
@@ -109,16 +101,14 @@ class Choice:
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class ItemRef:
+class ItemRef(Frozen):
     """An item of a list, by the variable that stands for it."""
 
     variable: str
     type: PropertyType
 
 
-@dataclass(frozen=True)
-class Quantified:
+class Quantified(Frozen):
     """Does the condition hold for any item of the list, or for all? Three-valued as `or` and `and` over the items; of an
     empty list no item and every item; null when the list is."""
 
@@ -132,8 +122,7 @@ class Quantified:
 TextKind = OneOf["search", "match_text", "all_words", "phrase", "fuzzy"]
 
 
-@dataclass(frozen=True)
-class TextMatch:
+class TextMatch(Frozen):
     """Does the text match the query's words? `search`, `match_text` (the same): any of them; `all_words`; `phrase`: in
     this order, one after the other; `fuzzy`: any of them with up to `max_edits` edits."""
 
@@ -145,8 +134,7 @@ class TextMatch:
     type: PropertyType = BOOL
 
 
-@dataclass(frozen=True)
-class Nearest:
+class Nearest(Frozen):
     """Vector distance (smaller is better). `query` is a vector; where a text was written, the one that is made of it (`ReadPlan.texts`)."""
 
     property: PropertyRef
@@ -155,8 +143,7 @@ class Nearest:
     type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F32, nullable=True))
 
 
-@dataclass(frozen=True)
-class Bm25:
+class Bm25(Frozen):
     """Full-text score (larger is better)."""
 
     property: PropertyRef
@@ -165,8 +152,7 @@ class Bm25:
     type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F32, nullable=True))
 
 
-@dataclass(frozen=True)
-class Rrf:
+class Rrf(Frozen):
     """Reciprocal rank fusion: the sum over both arms of 1 / (k + rank + 1), ranks from 0."""
 
     first: Nearest | Bm25
@@ -175,8 +161,7 @@ class Rrf:
     type: PropertyType = field(default_factory=lambda: PropertyType(Scalar.F64, nullable=True))
 
 
-@dataclass(frozen=True)
-class Aggregate:
+class Aggregate(Frozen):
     """A value of a group of rows; rows in which the operand is null do not count. `collect` gives the values in ascending
     order. `median` and `percentile` lie between the two nearest values, in proportion. `first` and `last` give the value
     at the smallest and at the largest `argument`; rows without it do not count, and of several the smallest, or largest,
@@ -190,16 +175,14 @@ class Aggregate:
     argument: Expression | None = None
 
 
-@dataclass(frozen=True)
-class Exists:
+class Exists(Frozen):
     """True when the block has at least one match for the outer row. `not { }` is Unary("not", Exists(...))."""
 
     block: Pattern
     type: PropertyType = BOOL
 
 
-@dataclass(frozen=True)
-class CountOf:
+class CountOf(Frozen):
     """How many matches (rows of the block's pattern) the outer row has."""
 
     block: Pattern
@@ -272,8 +255,7 @@ def is_aggregated(expression: Expression) -> bool:
 # ---------------------------------------------------------------- patterns
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(Frozen):
     """A node variable and the node types it ranges over: one, or every implementer of `interface`, sorted by name."""
 
     variable: str
@@ -288,8 +270,7 @@ UNBOUNDED = 2**31 - 1
 """The largest number of hops of `{m,}`: as many as there are."""
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(Frozen):
     """One path for each pair of ends: of fewest hops or, with a `weight`, of the smallest sum of that property of its edges,
     then of fewest hops; of several the one whose ids are the smallest, read from the start. An edge without a weight, or
     with a negative one, is not followed. Its columns are `nodes` and `edges` (ids), `length` and `cost`.
@@ -299,8 +280,7 @@ class Path:
     weight: str | None
 
 
-@dataclass(frozen=True)
-class Expansion:
+class Expansion(Frozen):
     """From `source` along `edge` to `target`.
 
     Without `edge_variable` the result is a *set*: per source each target once, breadth first with a visited set, at a
@@ -326,16 +306,14 @@ class Expansion:
         return self.edge_variable is not None or self.path is not None
 
 
-@dataclass(frozen=True)
-class Unnest:
+class Unnest(Frozen):
     """A row for each item of a list, which is the column "item" of the variable; an empty list and null give no row."""
 
     variable: str
     items: Expression
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(Frozen):
     """Bindings (in order of first mention), expansions (in text order) and filters, all of which must hold.
 
     `outer` names the variables an inner block takes from outside; they have no binding here. `unnests` multiply the rows by
@@ -356,8 +334,7 @@ class Pattern:
 ColumnKind = OneOf["string", "bool", "int", "bigint", "float", "date", "datetime", "blob", "vector", "list", "object"]
 
 
-@dataclass(frozen=True)
-class ResultColumn:
+class ResultColumn(Frozen):
     """How tools describe one column of a result.
 
     >>> assert [(column.name, column.kind) for column in result.columns] == [("name", "string"), ("age", "int")]
@@ -370,14 +347,12 @@ class ResultColumn:
     vector_dim: int | None = None
 
 
-@dataclass(frozen=True)
-class Projection:
+class Projection(Frozen):
     name: str
     expression: Expression
 
 
-@dataclass(frozen=True)
-class OrderKey:
+class OrderKey(Frozen):
     """Nulls first ascending, last descending. A Ranking key is best first whatever its direction.
 
     In a grouped or distinct read the expression equals that of one of the projections.
@@ -387,8 +362,7 @@ class OrderKey:
     descending: bool = False
 
 
-@dataclass(frozen=True)
-class DeclaredParameter:
+class DeclaredParameter(Frozen):
     """A parameter of a query. `default` is the value it has when a call leaves it out; without one it must be given."""
 
     name: str
@@ -396,16 +370,14 @@ class DeclaredParameter:
     default: Constant | None = None
 
 
-@dataclass(frozen=True)
-class Union:
+class Union(Frozen):
     """The rows of all parts, equal ones once unless it `keeps_all`. The parts have neither order nor cut."""
 
     parts: tuple[ReadPlan, ...]
     keeps_all: bool
 
 
-@dataclass(frozen=True)
-class TextQuery:
+class TextQuery(Frozen):
     """A text that `nearest` looks for. Whoever runs the plan embeds it, once, and gives the vector as the parameter `name`, which
     no query can declare."""
 
@@ -417,8 +389,7 @@ class TextQuery:
     model: str | None
 
 
-@dataclass(frozen=True)
-class ReadPlan:
+class ReadPlan(Frozen):
     """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order (empty in a
     grouped or distinct read, where the projections complete it).
 
@@ -452,8 +423,7 @@ class ReadPlan:
 # ---------------------------------------------------------------- mutations
 
 
-@dataclass(frozen=True)
-class InsertNode:
+class InsertNode(Frozen):
     """An upsert by derived id when the type has a key, else a strict insert. Properties left out are null; each @default
     is among the values. `id` may be among them when the type has no key.
     """
@@ -462,8 +432,7 @@ class InsertNode:
     values: tuple[tuple[str, Expression], ...]
 
 
-@dataclass(frozen=True)
-class InsertEdge:
+class InsertEdge(Frozen):
     """A strict insert; values as for a node, so `id` may be among them."""
 
     type_name: str
@@ -472,31 +441,27 @@ class InsertEdge:
     values: tuple[tuple[str, Expression], ...]
 
 
-@dataclass(frozen=True)
-class InsertMatches:
+class InsertMatches(Frozen):
     """An insert for each row of a read. What its values take of the row are columns of the variable ""."""
 
     insert: InsertNode | InsertEdge
     rows: ReadPlan
 
 
-@dataclass(frozen=True)
-class UpdateNodes:
+class UpdateNodes(Frozen):
     type_name: str
     values: tuple[tuple[str, Expression], ...]
     where: Expression
 
 
-@dataclass(frozen=True)
-class DeleteNodes:
+class DeleteNodes(Frozen):
     """Deletes the nodes and every incident edge."""
 
     type_name: str
     where: Expression
 
 
-@dataclass(frozen=True)
-class DeleteEdges:
+class DeleteEdges(Frozen):
     type_name: str
     where: Expression
 
@@ -504,8 +469,7 @@ class DeleteEdges:
 Statement = InsertNode | InsertEdge | InsertMatches | UpdateNodes | DeleteNodes | DeleteEdges
 
 
-@dataclass(frozen=True)
-class MutationPlan:
+class MutationPlan(Frozen):
     name: str
     parameters: tuple[DeclaredParameter, ...]
     statements: tuple[Statement, ...]

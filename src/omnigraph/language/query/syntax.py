@@ -6,12 +6,13 @@ Positions do not take part in equality, so two texts that differ in layout only 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal as OneOf
 
+from omnigraph.frozen import Frozen
 
-@dataclass(frozen=True, slots=True)
-class Position:
+
+class Position(Frozen):
     """Line and column, both counted from 1."""
 
     line: int
@@ -28,62 +29,53 @@ AggregateName = OneOf["count", "sum", "avg", "min", "max", "collect", "median", 
 BlockKind = OneOf["not", "exists", "count"]
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Frozen):
     kind: LiteralKind
     value: str | int | float | bool | None
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(Frozen):
     items: tuple[Expr, ...]
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Frozen):
     """`$name`, without the `$`: a bound entity or a parameter."""
 
     name: str
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyAccess:
+class PropertyAccess(Frozen):
     variable: str
     name: str
     at: Position = field(compare=False, repr=False)
     name_at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Frozen):
     """A bare name: a result column in `order`, a property in a mutation's `where`."""
 
     name: str
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class NowCall:
+class NowCall(Frozen):
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Minus:
+class Minus(Frozen):
     operand: Expr
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Frozen):
     operand: Expr
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Logical:
+class Logical(Frozen):
     """`a and b and c`: two or more operands of one connective."""
 
     op: OneOf["and", "or"]
@@ -91,16 +83,14 @@ class Logical:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Frozen):
     op: ArithmeticOp
     left: Expr
     right: Expr
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Frozen):
     """`at` is the place of the operator."""
 
     op: ComparisonOp
@@ -109,22 +99,19 @@ class Comparison:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class NullTest:
+class NullTest(Frozen):
     operand: Expr
     negated: bool
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Frozen):
     function: CallName
     arguments: tuple[Expr, ...]
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
+class FunctionCall(Frozen):
     """A function of values, such as `lower($p.name)`."""
 
     function: str
@@ -132,8 +119,7 @@ class FunctionCall:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(Frozen):
     """`30 days`, which can be added to a date or an instant; the unit is in the singular."""
 
     count: int
@@ -141,15 +127,13 @@ class Duration:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class WhenBranch:
+class WhenBranch(Frozen):
     condition: Expr
     value: Expr
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class CaseExpression:
+class CaseExpression(Frozen):
     """`case when … then … else … end`."""
 
     branches: tuple[WhenBranch, ...]
@@ -157,8 +141,7 @@ class CaseExpression:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Quantifier:
+class Quantifier(Frozen):
     """`any($item in list where condition)`, or `all`."""
 
     kind: OneOf["any", "all"]
@@ -169,8 +152,7 @@ class Quantifier:
     variable_at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class AggregateCall:
+class AggregateCall(Frozen):
     """`argument` is the fraction of `percentile`, and the order of `first` and `last`."""
 
     function: AggregateName
@@ -180,8 +162,7 @@ class AggregateCall:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Frozen):
     """`not { }`, `exists { }` or `count { }`."""
 
     kind: BlockKind
@@ -214,8 +195,7 @@ Expr = (
 # ---------------------------------------------------------------- patterns
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Frozen):
     """`name: value`, in a binding, an insert or an update."""
 
     name: str
@@ -223,8 +203,7 @@ class Assignment:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class BindingClause:
+class BindingClause(Frozen):
     variable: str
     type_name: str
     properties: tuple[Assignment, ...]
@@ -232,8 +211,7 @@ class BindingClause:
     type_at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Hops:
+class Hops(Frozen):
     """`{m,n}`; `maximum` is None for `{m,}`."""
 
     minimum: int
@@ -241,8 +219,7 @@ class Hops:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class TraversalClause:
+class TraversalClause(Frozen):
     source: str
     edge: str
     target: str
@@ -255,22 +232,19 @@ class TraversalClause:
     edge_variable_at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterClause:
+class FilterClause(Frozen):
     condition: Expr
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalClause:
+class OptionalClause(Frozen):
     """`optional { … }`: its matches, or one row of nulls."""
 
     clauses: tuple[Clause, ...]
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class UnnestClause:
+class UnnestClause(Frozen):
     """`unnest list as $item`: a row for each item."""
 
     items: Expr
@@ -279,8 +253,7 @@ class UnnestClause:
     variable_at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PathClause:
+class PathClause(Frozen):
     """`shortest path $path from $a to $b along edge{1,6} by weight`."""
 
     variable: str | None
@@ -296,8 +269,7 @@ Clause = BindingClause | TraversalClause | PathClause | FilterClause | OptionalC
 # ---------------------------------------------------------------- queries
 
 
-@dataclass(frozen=True, slots=True)
-class TypeExpr:
+class TypeExpr(Frozen):
     name: str
     is_list: bool
     dimension: int | None
@@ -305,30 +277,26 @@ class TypeExpr:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterDecl:
+class ParameterDecl(Frozen):
     name: str
     type: TypeExpr
     default: Expr | None
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnItem:
+class ReturnItem(Frozen):
     expression: Expr
     alias: str | None
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class OrderItem:
+class OrderItem(Frozen):
     expression: Expr
     direction: OneOf["asc", "desc"] | None
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBody:
+class ReadBody(Frozen):
     clauses: tuple[Clause, ...]
     items: tuple[ReturnItem, ...]
     distinct: bool
@@ -342,8 +310,7 @@ class ReadBody:
     """`union all`: equal rows stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class InsertStatement:
+class InsertStatement(Frozen):
     """`clauses` are those of its `match`; none: it inserts once."""
 
     type_name: str
@@ -353,8 +320,7 @@ class InsertStatement:
     type_at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateStatement:
+class UpdateStatement(Frozen):
     type_name: str
     assignments: tuple[Assignment, ...]
     where: Expr
@@ -362,8 +328,7 @@ class UpdateStatement:
     type_at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteStatement:
+class DeleteStatement(Frozen):
     type_name: str
     where: Expr
     at: Position = field(compare=False, repr=False)
@@ -373,13 +338,11 @@ class DeleteStatement:
 StatementSyntax = InsertStatement | UpdateStatement | DeleteStatement
 
 
-@dataclass(frozen=True, slots=True)
-class MutationBody:
+class MutationBody(Frozen):
     statements: tuple[StatementSyntax, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class QueryDecl:
+class QueryDecl(Frozen):
     name: str
     parameters: tuple[ParameterDecl, ...]
     description: str | None
@@ -388,8 +351,7 @@ class QueryDecl:
     at: Position = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFile:
+class QueryFile(Frozen):
     queries: tuple[QueryDecl, ...]
 
 
