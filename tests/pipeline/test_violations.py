@@ -239,3 +239,25 @@ def test_lines_are_counted_across_the_splits_of_a_file(
     with pytest.raises(errors.UniqueViolation) as twice:
         graph.load(write("p.jsonl", *records), mode="append", **engine)
     assert twice.value.line == 151
+
+
+@pytest.mark.parametrize("bad", [2, 5, 11])
+def test_an_edge_is_named_by_its_line_though_edges_are_written_in_another_order(
+    bad: int, graph: og.Graph, write: Write, tmp_path: Path
+) -> None:
+    """Edges are written by source and target, and ids that the load makes are handed out in that order."""
+    city = {"type": "City", "data": {"name": "X", "country": "CH"}}
+    graph.load(write("nodes.jsonl", person("a"), person("b"), city), mode="append", engine="local")
+    [id] = [record["data"]["id"] for record in content(graph, tmp_path) if record["type"] == "City"]
+    edges = [{"edge": "LivesIn", "from": "ba"[number % 2], "to": id} for number in range(12)]
+    edges[bad]["to"] = "nowhere"
+    with pytest.raises(errors.EndpointMissing) as caught:
+        graph.load(write("edges.jsonl", *edges), mode="append", engine="local")
+    assert caught.value.line == bad + 1
+    edges[bad]["to"] = id
+    graph.load(write("edges.jsonl", *edges), mode="append", engine="local")
+    table = graph._repository.head()[1].table("edge:LivesIn")
+    assert table is not None
+    rows = table.read(["src", "id"])
+    assert rows.equals(rows.sort_by([("src", "ascending"), ("id", "ascending")]))
+    assert rows.column("id").to_pylist() == sorted(rows.column("id").to_pylist())

@@ -22,7 +22,7 @@ from omnigraph.tables.digests import digest_of, version_digest, version_file
 from omnigraph.tables.files import TableFiles, files_of
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.layout import Layout
+from omnigraph.tables.layout import KEY_COLUMNS, Layout
 from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
 from omnigraph.tables.table import Table
 from omnigraph.tables.verifying import (
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from omnigraph.tables.lost_rows import LostRows, Rewrite
 
 INDEX_FOLDER = "_indices/"
+PACKED = {"lance-encoding:compression": "zstd"}
 TABLES_CACHED = 512
 CHANGED_TABLES_CACHED = 128
 MAX_CHECKED = 100_000
@@ -299,7 +300,7 @@ class Tables:
 
         try:
             dataset = lance.write_dataset(
-                schema.empty_table(),
+                _with_packed_keys(schema).empty_table(),
                 self.uri(path),
                 mode="create",
                 enable_stable_row_ids=True,
@@ -519,6 +520,14 @@ def sizes_in(path: str, listed: Iterable[ObjectInfo]) -> dict[str, int]:
             name = "/".join(name.split("/")[:2])
         sizes[name] = sizes.get(name, 0) + info.size
     return sizes
+
+
+def _with_packed_keys(schema: pa.Schema) -> pa.Schema:
+    """Ids and ends are compressed: ascending ones take less than half the room, for half as much again of time to read."""
+    import pyarrow as pa
+
+    packed = [field.with_metadata(PACKED) if field.name in KEY_COLUMNS else field for field in schema]
+    return pa.schema(packed, schema.metadata)
 
 
 def _new_session(runtime: Runtime) -> Any:

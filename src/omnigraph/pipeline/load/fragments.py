@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError
-from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType
+from omnigraph.pipeline.load.arranging import ArrangedRows, arranged
 from omnigraph.pipeline.load.known_rows import MAX_HELD_RECORDS, complete, find_places
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.target import TableVersions, Target
@@ -17,10 +17,7 @@ from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 from omnigraph.records.encoding import record_lines
 from omnigraph.records.tabular import shown_row
 from omnigraph.records.typed import NamedRows, Reject, TypedRows
-from omnigraph.relational import duck
-from omnigraph.relational.trees import exp
 from omnigraph.rules.values import first_errors
-from omnigraph.tables.ascending import stable_order
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 
 if TYPE_CHECKING:
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
 
 MAX_HELD_BYTES = 384 * 1024 * 1024
 """Typed rows a task holds before it writes some."""
-EDGES_PER_SOURCE = 3
-"""Fewer on average, and it is not worth while to lay the edges of a node side by side."""
 
 
 @dataclass
@@ -165,39 +160,16 @@ class FragmentWriter:
         )
 
     def _write(self, key: str) -> None:
-        import pyarrow as pa
-
-        held = [rows for _, rows in self._held.pop(key)]
+        held = self._held.pop(key)
         self._sizes.pop(key), self._counts.pop(key)
+        self._store(key, arranged(self.target.catalog.tables[key], held))
+
+    def _store(self, key: str, held: ArrangedRows) -> None:
         table = self.target.writable(self.versions[key])
-        schema = arrow_schema(self.target.catalog.tables[key])
-        joined = pa.concat_tables([rows.rows for rows in held])
-        strict = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)
-        if "src" in schema.names:
-            strict = _by_source(strict)
         report = self.types.setdefault(key, TypeReport())
-        report.rows += strict.num_rows
-        report.explicit_ids += sum(rows.explicit_ids for rows in held)
-        fragments = self.target.tables.write_fragments(table, strict)
+        report.rows += held.rows.num_rows
+        report.explicit_ids += held.explicit_ids
+        fragments = self.target.tables.write_fragments(table, held.rows)
         if self.written is not None:
             self.written.note_fragments(table.path, fragments)
         report.fragments += fragments
-
-
-_SOURCES = exp.select(exp.ApproxDistinct(this=exp.column("src", quoted=True))).from_('"edges"')
-
-
-def _by_source(edges: pa.Table) -> pa.Table:
-    """The edges of a node side by side, where nodes have several in a fragment: a hop reads one place instead of one for each
-    edge, the column takes less room, and its index is built in less time, which is worth more than the sorting."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    sources = duck.run(_SOURCES, {"edges": edges.select(["src"])}).column(0)[0].as_py()
-    if sources * EDGES_PER_SOURCE > edges.num_rows:
-        return edges
-    encoded = edges.column("src").combine_chunks().dictionary_encode()
-    ranks = np.empty(len(encoded.dictionary), np.int32)
-    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
-    return edges.take(pa.array(stable_order(ranks[encoded.indices.to_numpy()])))

@@ -394,15 +394,18 @@ class LoadJob:
 
     def _read(self, rejects_folder: str | None) -> ReadReport:
         target, versions = self._target(), table_versions_of(self.view)
-        written, form, settings = self._noted_by_tasks(), FORMS[self.mode], self.runner.settings
-        tasks = [
-            ReadTask(target, bundle, versions, rejects_folder, written, form, settings)
-            for bundle in self.inputs.bundles()
-        ]
-        reports = self.runner.map(READING, read_bundle, tasks)
+        reports = self.runner.map(READING, read_bundle, self._read_tasks(rejects_folder))
         for number, frame in enumerate(self.inputs.frames):
             reports += self._read_frame(frame, number, target, versions)
         return merged(reports)
+
+    def _read_tasks(self, rejects_folder: str | None = None) -> list[ReadTask]:
+        target, versions = self._target(), table_versions_of(self.view)
+        written, form, settings = self._noted_by_tasks(), FORMS[self.mode], self.runner.settings
+        return [
+            ReadTask(target, bundle, versions, rejects_folder, written, form, settings)
+            for bundle in self.inputs.bundles()
+        ]
 
     def _read_frame(self, frame: Frame, number: int, target: Target, versions: TableVersions) -> list[ReadReport]:
         if frame.is_spark and isinstance(self.runner, SparkRunner):
@@ -493,9 +496,8 @@ class LoadJob:
         if not self.inputs.splits:
             return [(None, None)] * len(findings)
         where = origins(self.inputs, report)
-        bundles = self.inputs.bundles()
         located: list[tuple[str | None, int | None]] = []
-        for record in locate(findings, self._target(), bundles, self.runner, FORMS[self.mode]):
+        for record in locate(findings, self._read_tasks(), self.runner):
             origin = None if record is None else where[record[0]]
             located.append((None, None) if record is None or origin is None else (origin.file, origin.line(record[1])))
         return located

@@ -1,69 +1,108 @@
 """Finding a record again by what a rule said of it: only when a load is refused, so the sources are simply read again.
 
-Fresh ids depend on the source and the line alone, so a second reading gives every record the id it had.
+A second reading gives every record the id it had: ids are made from the source and the line, and handed out among the rows that
+are written together, which are the same again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.load.inputs import Split
-from omnigraph.pipeline.load.reading import SplitReader
+from omnigraph.deadlines import NEVER, Deadline
+from omnigraph.embedding import Filling, TextVector
+from omnigraph.embedding.provider import Purpose
+from omnigraph.pipeline.load.arranging import ArrangedRows
+from omnigraph.pipeline.load.fragments import FragmentWriter
+from omnigraph.pipeline.load.reading import ReadTask, SplitReader
 from omnigraph.pipeline.load.refusals import Finding
 from omnigraph.pipeline.runner import Runner
-from omnigraph.pipeline.target import Target
-from omnigraph.records.typed import NamedRows, RecordForm
+from omnigraph.records.typed import NamedRows
 from omnigraph.rules.check import Record
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
 class LocateTask:
-    """Records to find in some splits."""
+    """Records to find in what a task has read."""
 
-    target: Target
-    splits: tuple[Split, ...]
+    read: ReadTask
     wanted: frozenset[Record]
-    form: RecordForm
 
 
 Locations = dict[Record, tuple[int, int]]
 """Record -> split and line. Of several records the last one: it is the one too many."""
 
 
+class _StandIns(Filling):
+    """Vectors of the right size instead of those of the texts, which nobody looks at here."""
+
+    def embedded(
+        self, vector: TextVector, texts: Sequence[str], purpose: Purpose = "document", deadline: Deadline = NEVER
+    ) -> np.ndarray:
+        import numpy as np
+
+        return np.ones((len(texts), vector.dimension), np.float32)
+
+
+class RecordFinder(FragmentWriter):
+    """Arranges rows as the load did, and notes where the wanted ones came from instead of writing them."""
+
+    def __init__(self, task: ReadTask, wanted: frozenset[Record]) -> None:
+        target = replace(task.target, filling=_StandIns(task.target.filling.settings))
+        super().__init__(target, task.versions, settings=task.settings)
+        self.places: Locations = {}
+        self._wanted: dict[tuple[str, str], list[str]] = {}
+        for key, column, value in wanted:
+            self._wanted.setdefault((key, column), []).append(value)
+
+    def _store(self, key: str, held: ArrangedRows) -> None:
+        for (of_key, column), values in self._wanted.items():
+            if of_key == key:
+                self._note(key, column, held.rows.column(column), values, held.origins)
+
+    def note_named(self, split: int, named: NamedRows) -> None:
+        values = self._wanted.get((named.key, "id"), [])
+        lines = named.lines.to_numpy(zero_copy_only=False)
+        self._note(
+            named.key, "id", named.ids, values, lambda places: [(split, line) for line in lines[places].tolist()]
+        )
+
+    def _note(
+        self, key: str, column: str, cells: Any, values: list[str], origins: Callable[[Any], list[tuple[int, int]]]
+    ) -> None:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = np.flatnonzero(pc.is_in(cells, value_set=pa.array(values, pa.string())).to_numpy(zero_copy_only=False))
+        for value, place in zip(cells.take(pa.array(found)).to_pylist(), origins(found), strict=True):
+            self.places[key, column, value] = max(self.places.get((key, column, value), place), place)
+
+
 def locate_in_bundle(task: LocateTask) -> Locations:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values: dict[tuple[str, str], list[str]] = {}
-    for key, column, value in task.wanted:
-        values.setdefault((key, column), []).append(value)
-    places: Locations = {}
-    for split in task.splits:
-        for typed in SplitReader(task.target, split, task.form).read():
-            for (key, column), wanted in values.items():
-                if key != typed.key or (isinstance(typed, NamedRows) and column != "id"):
-                    continue
-                held = typed.ids if isinstance(typed, NamedRows) else typed.rows.column(column).combine_chunks()
-                mask = pc.is_in(held, value_set=pa.array(wanted, pa.string()))
-                hits = zip(held.filter(mask).to_pylist(), typed.lines.filter(mask).to_pylist(), strict=True)
-                for value, line in hits:
-                    place = (split.index, line)
-                    places[key, column, value] = max(places.get((key, column, value), place), place)
-    return places
+    finder = RecordFinder(task.read, task.wanted)
+    for split in task.read.splits:
+        for rows in SplitReader(task.read.target, split, task.read.form).read():
+            if isinstance(rows, NamedRows):
+                finder.note_named(split.index, rows)
+            else:
+                finder.add(split.index, rows)
+    finder.finish()
+    return finder.places
 
 
-def locate(
-    findings: list[Finding], target: Target, bundles: list[tuple[Split, ...]], runner: Runner, form: RecordForm
-) -> list[tuple[int, int] | None]:
+def locate(findings: list[Finding], tasks: list[ReadTask], runner: Runner) -> list[tuple[int, int] | None]:
     """Split and line of each finding's record; None when the input has none that is to blame."""
     records = [finding.check.records(finding.violation) for finding in findings]
     wanted = frozenset(record for candidates in records for record in candidates)
     if not wanted:
         return [None] * len(findings)
     places: Locations = {}
-    for in_bundle in runner.map(
-        "find the records", locate_in_bundle, [LocateTask(target, each, wanted, form) for each in bundles]
-    ):
+    for in_bundle in runner.map("find the records", locate_in_bundle, [LocateTask(task, wanted) for task in tasks]):
         for record, place in in_bundle.items():
             places[record] = max(places.get(record, place), place)
     return [next((places[record] for record in candidates if record in places), None) for candidates in records]
