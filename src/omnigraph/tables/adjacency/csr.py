@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.adjacency.segment import Arrays, HeldArrays
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 FEW = 2_048
 """Of so few numbers the neighbours are read by blocks of what is stored."""
+SORTED_AT_ONCE = 8_000_000
+"""Pairs whose keys are in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +84,75 @@ def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, each: b
     """Neighbours from pairs of ends, each as often as it comes or once; and whether a pair came more than once."""
     import numpy as np
 
-    width = max(width, 1)
-    keys = np.sort(near.astype(np.int64) * width + far)
-    repeated = bool(len(keys)) and bool(np.any(keys[1:] == keys[:-1]))
-    if repeated and not each:
-        keys = distinct(keys)
-    sources = keys // width
-    targets = (keys - sources * width).astype(np.int32)
+    made = order_pairs(near, far, nodes, width)
+    starts, targets = made.starts, made.targets
+    if made.has_repeated and not each:
+        sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(starts))
+        first = np.ones(len(targets), bool)
+        first[1:] = (sources[1:] != sources[:-1]) | (targets[1:] != targets[:-1])
+        starts, targets = _starts(sources[first], nodes), targets[first]
+    return Csr(HeldArrays({"starts": starts, "targets": targets}), nodes=nodes, edges=len(targets)), made.has_repeated
+
+
+@dataclass(frozen=True)
+class OrderedPairs:
+    """Pairs of ends by the near one, then by the far one. `ranks`: the place of each pair there; None when they came in order, or
+    when nobody asked."""
+
+    starts: np.ndarray
+    targets: np.ndarray
+    ranks: np.ndarray | None
+    has_repeated: bool
+
+
+def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ranked: bool = False) -> OrderedPairs:
+    """Some millions at a time: what is held besides is twelve bytes a pair."""
+    import numpy as np
+
+    starts = _starts(near, nodes)
+    targets = np.empty(len(near), np.int32)
+    ranks = np.empty(len(near), np.int32) if ranked else None
+    bits, is_ordered, has_repeated = max(width - 1, 0).bit_length(), True, False
+    for low, high in _stretches(starts):
+        first, last = int(starts[low]), int(starts[high])
+        chosen = slice(None) if last - first == len(near) else np.flatnonzero((near >= low) & (near < high))
+        keys = (near[chosen].astype(np.int64) - low) << bits | far[chosen]
+        if len(keys) and np.any(keys[1:] < keys[:-1]):
+            is_ordered = False
+            if ranks is None:
+                keys.sort()
+            else:
+                order = np.argsort(keys, kind="stable")
+                keys = keys[order]
+                ranks[order if isinstance(chosen, slice) else chosen[order]] = np.arange(first, last, dtype=np.int32)
+        elif ranks is not None:
+            ranks[chosen] = np.arange(first, last, dtype=np.int32)
+        is_ordered = is_ordered and (isinstance(chosen, slice) or _follow(chosen, first))
+        has_repeated = has_repeated or bool(np.any(keys[1:] == keys[:-1]))
+        targets[first:last] = keys & ((1 << bits) - 1)
+    return OrderedPairs(starts, targets, None if is_ordered else ranks, has_repeated)
+
+
+def _follow(places: np.ndarray, first: int) -> bool:
+    """Whether these places are the next ones."""
+    return len(places) == 0 or bool(places[0] == first and places[-1] == first + len(places) - 1)
+
+
+def _starts(near: np.ndarray, nodes: int) -> np.ndarray:
+    import numpy as np
+
     starts = np.zeros(nodes + 1, np.int32)
-    np.cumsum(np.bincount(sources, minlength=nodes), out=starts[1:])
-    return Csr(HeldArrays({"starts": starts, "targets": targets}), nodes=nodes, edges=len(targets)), repeated
+    np.cumsum(np.bincount(near, minlength=nodes), out=starts[1:])
+    return starts
+
+
+def _stretches(starts: np.ndarray) -> list[tuple[int, int]]:
+    """Runs of numbers that have about `SORTED_AT_ONCE` neighbours together."""
+    import numpy as np
+
+    cuts = np.searchsorted(starts, np.arange(SORTED_AT_ONCE, int(starts[-1]), SORTED_AT_ONCE)).tolist()
+    bounds = sorted({0, *cuts, len(starts) - 1})
+    return list(pairwise(bounds))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.tables.adjacency.cover import Cover, cover, covers_of
-from omnigraph.tables.adjacency.csr import Adjacency, Csr, csr_of, patched
+from omnigraph.tables.adjacency.csr import Adjacency, Csr, csr_of, order_pairs, patched
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.adjacency.numbering import Numbering
 from omnigraph.tables.adjacency.segment import Arrays, Header, HeldArrays
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 Direction = Literal["out", "in", "both"]
 _serials = itertools.count()
-READ_ROWS = 8_000_000
+FEW_ROWS = 1_024
+"""Of so few rows the ends are read by blocks of what is stored."""
+READ_ROWS = 2_000_000
 """Edges whose ends are in memory as texts at the same time."""
 
 
@@ -41,9 +43,10 @@ class EndNumbers:
 
 
 class EdgeBase:
-    """The edges of some fragments: both ends by row (-1 for a deleted one), and neighbours both ways.
+    """The edges of some fragments: neighbours both ways, and which edge each row is.
 
-    Arrays: `src`, `dst`, `deleted`, and for `out` and `in` `_starts` and `_targets`, where each edge counts.
+    Arrays: for `out` and `in` `_starts` and `_targets`, where each edge counts; `deleted`: the rows that were deleted; `ranks`: the
+    place of each other row among the edges as `out` has them. There are no ranks where rows are in that order themselves.
     """
 
     def __init__(self, header: Header, arrays: Arrays, nodes: tuple[int, int]) -> None:
@@ -86,16 +89,35 @@ class EdgeBase:
         return self._once[direction]
 
     def rows(self, rows: np.ndarray) -> EndNumbers:
-        """Both ends of some covered rows."""
-        if len(rows) <= 1024 and self.arrays.held("src") is None:
-            import numpy as np
+        """Both ends of some covered rows that were not deleted."""
+        import numpy as np
 
-            firsts = rows.tolist()
-            lasts = [row + 1 for row in firsts]
-            ends = [self.arrays.slices(name, firsts, lasts) for name in ("src", "dst")]
-            src, dst = (np.concatenate(parts) if parts else np.zeros(0, np.int32) for parts in ends)
+        if len(rows) == 0:
+            return EndNumbers(np.zeros(0, np.int32), np.zeros(0, np.int32))
+        live = rows - np.searchsorted(self.arrays.whole("deleted"), rows)
+        places = self._some("ranks", live) if self.header.has_ranks else live
+        src = np.searchsorted(self.arrays.whole("out_starts"), places, "right") - 1
+        return EndNumbers(src.astype(np.int32), self._some("out_targets", places))
+
+    def _some(self, name: str, places: np.ndarray) -> np.ndarray:
+        import numpy as np
+
+        if len(places) <= FEW_ROWS and self.arrays.held(name) is None:
+            firsts = places.tolist()
+            return np.concatenate(self.arrays.slices(name, firsts, [place + 1 for place in firsts]))
+        return np.asarray(self.arrays.whole(name)[places])
+
+    def all_rows(self) -> EndNumbers:
+        """Both ends of every covered row that was not deleted."""
+        import numpy as np
+
+        listed = self.listed("out")
+        src = np.repeat(np.arange(listed.nodes, dtype=np.int32), listed.degrees)
+        dst = self.arrays.whole("out_targets")
+        if not self.header.has_ranks:
             return EndNumbers(src, dst)
-        return EndNumbers(self.arrays.whole("src")[rows], self.arrays.whole("dst")[rows])
+        ranks = self.arrays.whole("ranks")
+        return EndNumbers(src[ranks], dst[ranks])
 
 
 def _width(far: np.ndarray) -> int:
@@ -193,18 +215,18 @@ class Edges:
         import numpy as np
 
         covered = {fragment: (first, last) for first, last, fragment in self.cover.present}
+        deleted = self.base.arrays.whole("deleted")
+        gone = self.cover.gone - np.searchsorted(deleted, self.cover.gone)
+        base = self.base.all_rows()
         parts: list[EndNumbers] = []
         for fragment in self._fragments:
             if fragment not in covered:
                 parts.append(self._by_fragment[fragment])
                 continue
-            first, last = covered[fragment]
-            src, dst = (self.base.arrays.whole(name)[first:last] for name in ("src", "dst"))
-            gone = self.cover.gone
-            gone = gone[np.searchsorted(gone, first) : np.searchsorted(gone, last)] - first
-            kept = src >= 0
-            kept[gone] = False
-            parts.append(EndNumbers(src, dst) if kept.all() else EndNumbers(src[kept], dst[kept]))
+            first, last = (row - int(np.searchsorted(deleted, row)) for row in covered[fragment])
+            src, dst = base.src[first:last], base.dst[first:last]
+            lost = gone[np.searchsorted(gone, first) : np.searchsorted(gone, last)] - first
+            parts.append(EndNumbers(np.delete(src, lost), np.delete(dst, lost)) if len(lost) else EndNumbers(src, dst))
         whole = [np.concatenate([np.zeros(0, np.int32), *(getattr(p, name) for p in parts)]) for name in ("src", "dst")]
         return EndNumbers(_living(whole[0], self.source), _living(whole[1], self.target))
 
@@ -243,18 +265,25 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
 
     live = ends.src >= 0
     src, dst = (ends.src, ends.dst) if live.all() else (ends.src[live], ends.dst[live])
-    out, has_parallel = csr_of(src, dst, sizes[0], sizes[1], each=True)
-    back, _ = csr_of(dst, src, sizes[1], sizes[0], each=True)
+    out = order_pairs(src, dst, sizes[0], sizes[1], ranked=True)
+    back = order_pairs(dst, src, sizes[1], sizes[0])
     arrays = {
         "deleted": np.flatnonzero(~live).astype(np.int32),
-        "out_starts": out.arrays.whole("starts"),
-        "in_starts": back.arrays.whole("starts"),
-        "out_targets": out.arrays.whole("targets"),
-        "in_targets": back.arrays.whole("targets"),
-        "src": ends.src,
-        "dst": ends.dst,
+        "out_starts": out.starts,
+        "in_starts": back.starts,
+        "out_targets": out.targets,
+        "in_targets": back.targets,
     }
-    header = Header("edges", covers_of(table), len(src), numbered_by, has_parallel=has_parallel)
+    if out.ranks is not None:
+        arrays["ranks"] = out.ranks
+    header = Header(
+        "edges",
+        covers_of(table),
+        len(src),
+        numbered_by,
+        has_parallel=out.has_repeated,
+        has_ranks=out.ranks is not None,
+    )
     return EdgeBase(header, HeldArrays(arrays), sizes)
 
 

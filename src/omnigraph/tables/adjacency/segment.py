@@ -2,8 +2,8 @@
 
     magic (8 bytes), length and CRC-32 of the header (4 bytes each, little-endian), header (JSON), checksums, arrays
 
-Each array is a run of blocks, the last of which may be shorter, and starts at a multiple of 8. `checksums` has a CRC-32 for each
-block of each array; its own is in the header. A block is checked before anything in it is used. Files are read, not mapped: one that is cut short
+Each array is a run of blocks, the last of which may be shorter (`coding`). `checksums` has a CRC-32 for each block of each array; its
+own is in the header. A block is checked before anything in it is used. Files are read, not mapped: one that is cut short
 while it is mapped would end the process.
 """
 
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from omnigraph.errors import ObjectMissing, StorageError
 from omnigraph.runtime import ByteCache
 from omnigraph.storage import Store
+from omnigraph.tables.adjacency.coding import BLOCK_BYTES, Coding
 
 if TYPE_CHECKING:
     import numpy as np
 
-MAGIC = b"OGADJ-1\n"
-BLOCK_BYTES = 64 * 1024
+MAGIC = b"OGADJ-2\n"
 FIRST_READ_BYTES = 128 * 1024
 """Read at once: the header and its checksums, unless there are very many, and what comes after them."""
 FAR_BYTES = 4 * 1024 * 1024
@@ -104,6 +104,8 @@ class Header:
     """How all ids begin."""
     has_parallel: bool = False
     """Whether two edges have the same ends."""
+    has_ranks: bool = False
+    """Whether edges are in another order than their rows."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -113,6 +115,7 @@ class Header:
             "numbered_by": list(self.numbered_by),
             "shared": self.shared,
             "has_parallel": self.has_parallel,
+            "has_ranks": self.has_ranks,
         }
 
     @classmethod
@@ -125,6 +128,7 @@ class Header:
             tuple(value["numbered_by"]),
             value["shared"],
             value["has_parallel"],
+            value["has_ranks"],
         )
 
 
@@ -133,9 +137,18 @@ class _Place:
     """Where an array is in the file, and which of the checksums is that of its first block."""
 
     offset: int
-    length: int
-    type: str
+    count: int
+    coding: Coding
     first_block: int
+
+    @property
+    def length(self) -> int:
+        return self.coding.size(self.count)
+
+    def block(self, number: int) -> tuple[int, int]:
+        """Where a block begins in the array, and how many values it has."""
+        values = self.coding.block_values
+        return number * self.coding.block_size(), min(values, self.count - number * values)
 
 
 @dataclass(frozen=True)
@@ -187,25 +200,29 @@ class Segment:
 
         place = self._layout.places[name]
         (data,) = self._read([(place.offset, place.length)])
-        self._check(place.first_block, data)
-        return np.frombuffer(data, place.type)
+        view, blocks = memoryview(data), -(-place.count // place.coding.block_values)
+        made = []
+        for number in range(blocks):
+            begin, count = place.block(number)
+            block = view[begin : begin + place.coding.size(count)]
+            self._check(place.first_block + number, block)
+            made.append(place.coding.decode(block, count))
+        return np.concatenate([place.coding.none(), *made]) if len(made) != 1 else made[0]
 
     def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
-        import numpy as np
-
         place = self._layout.places[name]
-        type_ = np.dtype(place.type)
         held = self.held(name)
-        spans = [(first * type_.itemsize, last * type_.itemsize) for first, last in zip(firsts, lasts, strict=True)]
         if held is None:
-            wanted = {block for begin, end in spans for block in range(begin // BLOCK_BYTES, -(-end // BLOCK_BYTES))}
+            values = place.coding.block_values
+            spans = list(zip(firsts, lasts, strict=True))
+            wanted = {block for first, last in spans for block in range(first // values, -(-last // values))}
             # An array that is asked for again and again is read whole once that costs no more than its blocks did.
             self._uses[name] = self._uses.get(name, 0) + len(wanted)
             if place.length <= self._small_bytes or self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length:
                 held = self.whole(name)
             else:
                 blocks = self._blocks(name, place, sorted(wanted))
-                return [np.frombuffer(_joined(blocks, begin, end), type_) for begin, end in spans]
+                return [_joined(place, blocks, first, last) for first, last in spans]
         return [held[first:last] for first, last in zip(firsts, lasts, strict=True)]
 
     def _blocks(self, name: str, place: _Place, wanted: Sequence[int]) -> dict[int, bytes]:
@@ -218,16 +235,13 @@ class Segment:
                 missing.append(number)
             else:
                 found[number] = held.data
-        runs = [
-            (first * BLOCK_BYTES, min((last + 1) * BLOCK_BYTES, place.length)) for first, last in _consecutive(missing)
-        ]
-        for (begin, end), data in zip(
-            runs, self._read([(place.offset + begin, end - begin) for begin, end in runs]), strict=True
-        ):
-            self._check(place.first_block + begin // BLOCK_BYTES, data)
-            for start in range(begin, end, BLOCK_BYTES):
-                block = data[start - begin : start - begin + BLOCK_BYTES]
-                number = start // BLOCK_BYTES
+        size, runs = place.coding.block_size(), list(_consecutive(missing))
+        spans = [(first * size, min((last + 1) * size, place.length)) for first, last in runs]
+        read = self._read([(place.offset + begin, end - begin) for begin, end in spans])
+        for (first, last), data in zip(runs, read, strict=True):
+            for number in range(first, last + 1):
+                block = data[(number - first) * size : (number - first + 1) * size]
+                self._check(place.first_block + number, block)
                 found[number] = block
                 self._cache.put(("block", self._root, self.key, name, number), _Block(block))
         return found
@@ -246,12 +260,10 @@ class Segment:
             raise SegmentLostError(self.key)
         return found
 
-    def _check(self, first: int, data: bytes) -> None:
-        """`data` begins with the block that has checksum `first`."""
-        view = memoryview(data)
-        for number, start in enumerate(range(0, len(data), BLOCK_BYTES)):
-            if zlib.crc32(view[start : start + BLOCK_BYTES]) != self._layout.checksums[first + number]:
-                raise SegmentLostError(self.key)
+    def _check(self, number: int, block: bytes | memoryview) -> None:
+        """A block against the checksum that it was written with."""
+        if zlib.crc32(block) != self._layout.checksums[number]:
+            raise SegmentLostError(self.key)
 
     def check(self) -> None:
         """Read everything, from the store."""
@@ -268,13 +280,17 @@ class _Layout:
     checksums: Sequence[int]
 
 
-def _joined(blocks: Mapping[int, bytes], begin: int, end: int) -> bytes:
-    """Some bytes of an array, given the blocks they lie in."""
-    first, last = begin // BLOCK_BYTES, -(-end // BLOCK_BYTES)
-    if begin == end:
-        return b""
-    data = blocks[first] if last - first == 1 else b"".join(blocks[number] for number in range(first, last))
-    return data[begin - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
+def _joined(place: _Place, blocks: Mapping[int, bytes], first: int, last: int) -> np.ndarray:
+    """Some values of an array, given the blocks they lie in."""
+    import numpy as np
+
+    if first == last:
+        return place.coding.none()
+    values, parts = place.coding.block_values, []
+    for number in range(first // values, -(-last // values)):
+        begin, (_, count) = number * values, place.block(number)
+        parts.append(place.coding.decode(blocks[number], count, max(first - begin, 0), min(last - begin, count)))
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -318,7 +334,11 @@ def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment
         sums = data[begin : begin + count * 4]
         if zlib.crc32(sums) != value["checksum"]:
             raise SegmentLostError(key)
-        places = {name: _Place(*place) for name, place in value["arrays"].items()}
+        begin += count * 4
+        places = {
+            name: _Place(begin + offset, count, Coding.named(coding), first)
+            for name, (offset, count, coding, first) in value["arrays"].items()
+        }
         layout = _Layout(places, np.frombuffer(sums, "<u4").tolist())
         return Segment(key, Header.of_json(value), layout, data, store, cache, root)
     except (StorageError, struct.error, ValueError, KeyError, TypeError) as error:
@@ -340,26 +360,28 @@ def write_segment(key: str, header: Header, arrays: Mapping[str, np.ndarray], st
     places: dict[str, list[Any]] = {}
     offset = 0
     for name, array in arrays.items():
-        data = np.ascontiguousarray(array).data.cast("B") if len(array) else memoryview(b"")
-        places[name] = [offset, len(data), array.dtype.newbyteorder("<").str, len(sums)]
-        sums += [zlib.crc32(data[start : start + BLOCK_BYTES]) for start in range(0, len(data), BLOCK_BYTES)]
-        parts += [data, memoryview(bytes(-len(data) % 8))]
-        offset += len(data) + -len(data) % 8
+        coding = Coding.of(array)
+        blocks, size = coding.encode(array), coding.size(len(array))
+        places[name] = [offset, len(array), coding.name, len(sums)]
+        sums += [zlib.crc32(block) for block in blocks]
+        parts += blocks
+        offset += size
     checksums = np.array(sums, "<u4").tobytes()
     value = header.to_json() | {"blocks": len(sums), "checksum": zlib.crc32(checksums), "arrays": places}
-    # The header tells where the arrays are, which its own length decides: room is made for larger numbers.
-    begin = -(-(16 + len(json.dumps(value)) + 256 + len(checksums)) // 8) * 8
-    value["arrays"] = {name: [begin + at, *more] for name, (at, *more) in places.items()}
     text = json.dumps(value, separators=(",", ":")).encode()
     front = struct.pack("<8sII", MAGIC, len(text), zlib.crc32(text)) + text + checksums
-    store.fill(key, _chunks([memoryview(front.ljust(begin, b"\0")), *parts]))
-    return begin + offset
+    store.fill(key, _chunks([memoryview(front), *parts]))
+    return len(front) + offset
 
 
 def _chunks(parts: Sequence[memoryview]) -> Iterator[bytes]:
+    held: list[memoryview] = []
     for part in parts:
-        for start in range(0, len(part), CHUNK_BYTES):
-            yield bytes(part[start : start + CHUNK_BYTES])
+        held.append(part)
+        if sum(map(len, held)) >= CHUNK_BYTES:
+            yield b"".join(held)
+            held = []
+    yield b"".join(held)
 
 
 def is_there(store: Store, key: str) -> bool:
