@@ -100,6 +100,13 @@ def test_a_query_by_key_loads_no_engine_but_the_tables(folder: Path) -> None:
     assert not left_out & names
 
 
+def test_a_command_with_an_engine_ends_in_silence(folder: Path) -> None:
+    program = "from omnigraph.cli.main import main; main()"
+    arguments = [sys.executable, "-c", program, "sql", "SELECT count(*) AS n FROM Person", "--json"]
+    ran = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
+
+
 def test_a_query_leaves_pandas_and_spark_alone(folder: Path) -> None:
     names = loaded("query", "near", "--query", "people.gq", "--params-file", "params.json")
     assert "lance" in names

@@ -26,7 +26,7 @@ from omnigraph.tables.table import (
 from omnigraph.values.arrow import are_among
 from omnigraph.values.inline_rows import (
     Inline,
-    inline_to_json,
+    byte_count,
     masked_addresses,
     masked_count,
     row_count,
@@ -98,14 +98,10 @@ class ChangedTable(Table):
 
     @cached_property
     def fragments(self) -> tuple[Fragment, ...]:
-        import numpy as np
-
-        masked = {int(each) for each in np.unique(self.masked >> np.uint64(OFFSET_BITS))}
+        masked = {address >> OFFSET_BITS for change in self.inline for address in change.masked}
         fragments = [self._masked(each) if each.id in masked else each for each in self.stored.fragments]
-        if row_count(self.inline):
-            name = f"inline:{self.digest}"
-            rows = self.inline_rows
-            fragments.append(Fragment(INLINE_FRAGMENT, (name,), "", rows.num_rows, rows.nbytes))
+        if rows := row_count(self.inline):
+            fragments.append(Fragment(INLINE_FRAGMENT, (f"inline:{self.digest}",), "", rows, byte_count(self.inline)))
         return tuple(fragments)
 
     def _masked(self, fragment: Fragment) -> Fragment:
@@ -173,7 +169,7 @@ class ChangedTable(Table):
     @cached_property
     def digest(self) -> str:
         """Of what stands in commits."""
-        return hashlib.sha256(repr(inline_to_json(self.inline)).encode(errors="surrogatepass")).hexdigest()[:24]
+        return hashlib.sha256(b"".join(change.digest for change in self.inline)).hexdigest()[:24]
 
     @cached_property
     def searchable(self) -> Table:

@@ -6,6 +6,7 @@ columns that the rows would be stored in: whoever knows the type of a column mak
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,6 +56,11 @@ class InlineChange:
             return ()
         place = self.columns.index("id")
         return tuple(row[place] for row in self.rows)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of what equality looks at."""
+        return hashlib.sha256(repr(self._content).encode(errors="surrogatepass")).digest()
 
     @cached_property
     def size(self) -> int:

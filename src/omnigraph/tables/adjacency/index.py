@@ -17,6 +17,7 @@ from omnigraph.tables.adjacency.edges import EdgeBase, Edges, EndNumbers, edge_b
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn, base_column, nodes_at
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
+from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.table import MAX_KEYS_FRAGMENTS, OFFSET_BITS, ROW_ADDRESS, Fragment, Table
 
 if TYPE_CHECKING:
@@ -120,8 +121,10 @@ class AdjacencyIndex:
         """The numbers of the rows of some fragments."""
         made = self._by_fragment(("numbers", self._root, table.path, numbering.serial), table, fragments, ["id"])
         return [
-            self._cache.get(key, lambda rows=rows: numbering.numbers(rows().column("id"), add=True))  # type: ignore[misc]
-            for key, rows in made
+            _inline_numbers(table, numbering, "id")
+            if fragment.id == INLINE_FRAGMENT
+            else self._cache.get(key, lambda rows=rows: numbering.numbers(rows().column("id"), add=True))  # type: ignore[misc]
+            for fragment, (key, rows) in zip(fragments, made, strict=True)
         ]
 
     def column(self, table: Table, nodes: Nodes, name: str) -> NumberedColumn:
@@ -231,7 +234,12 @@ class AdjacencyIndex:
                 source.numbers(read.column("src"), add=True), target.numbers(read.column("dst"), add=True)
             )
 
-        return [self._cache.get(at, lambda rows=rows: numbered(rows)) for at, rows in made]  # type: ignore[misc]
+        return [
+            EndNumbers(_inline_numbers(table, source, "src"), _inline_numbers(table, target, "dst"))
+            if fragment.id == INLINE_FRAGMENT
+            else self._cache.get(at, lambda rows=rows: numbered(rows))  # type: ignore[misc]
+            for fragment, (at, rows) in zip(fragments, made, strict=True)
+        ]
 
     # ------------------------------------------------------------ reading
 
@@ -319,6 +327,14 @@ def ids_of(table: Table) -> SortedIds:
     column = table.read(["id"]).column("id")
     ids = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.utf8())
     return sorted_ids(ids, np.concatenate(kept) if kept else np.zeros(0, np.int64), total, covers)
+
+
+def _inline_numbers(table: Table, numbering: Numbering, column: str) -> np.ndarray:
+    """Of the rows that stand in commits."""
+    import numpy as np
+
+    assert isinstance(table, ChangedTable), "no other table has such rows"
+    return np.concatenate([numbering.of_change(change, column) for change in table.inline if change.rows])
 
 
 def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list[str]) -> dict[int, pa.RecordBatch]:

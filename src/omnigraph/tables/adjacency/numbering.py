@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from omnigraph.values.inline_rows import InlineChange
+
 FEW = 256
 """Up to this many ids are found by binary search, more by hashing all of them."""
 FENCE = 8_192
@@ -152,6 +154,23 @@ class Numbering:
                 for text, number in zip(texts, found, strict=True)
             ]
         return found
+
+    def of_change(self, change: InlineChange, column: str) -> np.ndarray:
+        """The numbers of the ids in a column of rows that stand in a commit; ids that have none get one. Made once: the change
+        is the same in all later versions that have its rows."""
+        import numpy as np
+
+        key = ("numbers", self.serial, column)
+        numbers: np.ndarray | None = change.held.get(key)
+        if numbers is None:
+            place = change.columns.index(column)
+            texts = [row[place] for row in change.rows]
+            found = zip(texts, self.base.find(texts), strict=True)
+            numbers = np.array(
+                [self._arrival(text, True) if number < 0 else number for text, number in found], np.int32
+            )
+            change.held[key] = numbers
+        return numbers
 
     def _arrival(self, text: str, add: bool) -> int:
         if not add:
