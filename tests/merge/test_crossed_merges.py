@@ -22,8 +22,8 @@ COLUMNS = dict(zip(BRANCHES, "abcd", strict=True))
 SHARED = ("s1", "s2")
 ROUNDS = {"row": 4, "property": 3}
 MERGES = 4
-HISTORIES = 75
-CHUNK = 25
+HISTORIES = 30
+"""Of each kind, always the same. When only the newest of several merge bases is looked at, more than a third of them conflict."""
 
 SCHEMA = """
 node Item { key: String @key  a: I32?  b: I32?  c: I32?  d: I32? }
@@ -141,10 +141,9 @@ def run(by: str, seed: int, rounds: int) -> None:
             world.round()
 
 
-@pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))
 @pytest.mark.parametrize("by", ["row", "property"])
-def test_branches_that_edit_only_their_own_never_conflict(by: str, first: int) -> None:
-    for seed in range(first, first + CHUNK):
+def test_branches_that_edit_only_their_own_never_conflict(by: str) -> None:
+    for seed in range(HISTORIES):
         run(by, seed, ROUNDS[by])
 
 

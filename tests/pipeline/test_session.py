@@ -213,6 +213,21 @@ def test_progress_of_a_spark_job_comes_from_its_tracker(spark: Any) -> None:
     assert any(status.tasks == 4 and status.done < 4 for status in seen.statuses)
 
 
+@pytest.mark.spark
+def test_a_worker_that_has_worked_collects_no_garbage_among_loaded_modules(spark: Any) -> None:
+    """Spark has it collect after every task."""
+
+    def frozen(_number: int) -> int:
+        import gc
+
+        return gc.get_freeze_count()
+
+    runner = SparkRunner(spark, 2)
+    runner.map("first", frozen, [1])
+    # Which of the workers takes a task is Spark's choice: one of them is asked twice.
+    assert max(runner.map("second", frozen, range(8))) > 10_000
+
+
 def test_progress_is_lines_or_bars() -> None:
     out = io.StringIO()
     assert isinstance(progress_for(out), PlainProgress)

@@ -22,7 +22,7 @@ from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.relational.sql import to_sql
 
 SCHEMA = "node Person { name: String @key  age: I64? }  edge Knows: Person -> Person"
-SMALL, LARGE = 250, 2_000
+SMALL, LARGE = 250, 1_000
 SLACK = 1.3
 """What little is not proportional."""
 FORMS: dict[str, Callable[[int], str]] = {

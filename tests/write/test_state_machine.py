@@ -332,7 +332,7 @@ def new_folder(tmp_path: Path) -> str:
 
 
 def test_in_memory() -> None:
-    run(lambda: "memory://", 300, fixed=True)
+    run(lambda: "memory://", 150, fixed=True)
 
 
 def test_on_disk(tmp_path: Path) -> None:

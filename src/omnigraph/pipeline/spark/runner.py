@@ -18,6 +18,7 @@ from omnigraph.errors import OmnigraphError, PipelineFailed
 from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.runner import Join, Piece, Result, Task, rows_in
 from omnigraph.pipeline.spark.jobs import new_group, run_job
+from omnigraph.pipeline.spark.worker_memory import freeze_loaded_modules
 from omnigraph.pipeline.stages import Stage
 from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 
@@ -176,6 +177,7 @@ def _answer(number: int, work: Callable[[], Any]) -> Any:
         if error.retry:
             raise
         result = _Raised(error)
+    freeze_loaded_modules()
     return pa.RecordBatch.from_pydict(
         {"task": pa.array([number], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
     )
@@ -203,6 +205,7 @@ def _cutting(
                         [pa.array([bucket], pa.int32()), pa.array([source], pa.int32()), pa.array([data], pa.binary())],
                         names=["bucket", "source", "data"],
                     )
+        freeze_loaded_modules()
 
     return run
 
