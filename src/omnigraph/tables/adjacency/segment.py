@@ -29,9 +29,11 @@ FIRST_READ_BYTES = 128 * 1024
 FAR_BYTES = 4 * 1024 * 1024
 """The same in an object store, where a request takes as long as some megabytes; arrays up to this size are read whole there."""
 WHOLE_SHARE = 4
-"""An array is read whole once as many blocks were wanted as one in so many of its own."""
+"""An array is read whole once as many blocks were wanted as one in so many of its own, and more than `FEW_BLOCKS`: the first
+question of a process wants a few values of each."""
+FEW_BLOCKS = 8
 CHUNK_BYTES = 8 * 1024 * 1024
-SMALL_BYTES = 4 * BLOCK_BYTES
+SMALL_BYTES = BLOCK_BYTES // 4
 """An array that is no longer than this is always read whole."""
 
 Kind = Literal["nodes", "edges"]
@@ -218,7 +220,8 @@ class Segment:
             wanted = {block for first, last in spans for block in range(first // values, -(-last // values))}
             # An array that is asked for again and again is read whole once that costs no more than its blocks did.
             self._uses[name] = self._uses.get(name, 0) + len(wanted)
-            if place.length <= self._small_bytes or self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length:
+            is_often = self._uses[name] > FEW_BLOCKS and self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length
+            if place.length <= self._small_bytes or is_often:
                 held = self.whole(name)
             else:
                 blocks = self._blocks(name, place, sorted(wanted))
