@@ -194,7 +194,7 @@ def test_reading_cells_by_columns_is_reading_row_by_row(key: str, data: st.DataO
 
     assert by_line(found) == by_line(wanted)
     assert sum(rows.explicit_ids for rows in found) == sum(rows.explicit_ids for rows in wanted)
-    assert reader.rejects == by_rows.rejects
+    assert sorted(reader.rejects, key=lambda reject: reject.line) == by_rows.rejects
 
 
 @settings(max_examples=200, deadline=None)
@@ -268,10 +268,8 @@ def test_a_bad_line_does_not_hold_up_the_good_ones(bad: dict[str, Any], monkeypa
     assert (len(seen), len(reader.rejects), sum(len(rows.lines) for rows in typed)) == (200, 200, 1_800)
 
 
-@pytest.mark.parametrize(("bad", "parses"), [({"k": "x"}, 1), ({"k": 5, "unknown": 1}, 2)], ids=["value", "member"])
-def test_what_was_wrong_before_is_looked_for_first(
-    bad: dict[str, Any], parses: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("bad", [{"k": "x"}, {"k": 5, "unknown": 1}], ids=["value", "member"])
+def test_what_was_wrong_before_is_looked_for_first(bad: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A block is not parsed in vain when the one before it had such records."""
     counted: list[int] = []
     parse = TypeColumns._parse
@@ -285,7 +283,7 @@ def test_what_was_wrong_before_is_looked_for_first(
         counted.clear()
         typed = list(reader.read(block, 1 + 1_000 * number))
         assert sum(len(rows.lines) for rows in typed) == 900
-    assert len(counted) == parses
+    assert len(counted) == 1
 
 
 def test_a_bad_cell_does_not_hold_up_the_good_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ class GraphBatchReader:
         self.rejects: list[Reject] = []
         self._types = [TypeColumns(catalog, entity, fresh, form) for entity in catalog.tables.values()]
         self._misses: dict[str, int] = {}
-        self._suspicious: dict[str, frozenset[str]] = {}
+        self._with_wrong_lines: set[str] = set()
 
     def read(self, block: bytes, first_line: int) -> Iterator[TypedRows | NamedRows]:
         """The rows of a block whose first line has this number. Rows of one type come together."""
@@ -80,27 +80,25 @@ class GraphBatchReader:
         import pyarrow.compute as pc
 
         key = columns.entity.table_key
-        # Records are wrong as those before them were: what was found suspicious in a block is looked for first in the next.
-        expected = self._suspicious.get(key, frozenset())
-        rows = None if expected else self._try(columns, texts, numbers)
-        is_tried, found = not expected, set()
-        for name, suspects in (("values", columns.wrong_values), ("members", columns.unknown_members)):
-            suspicious = suspects(texts, _joined(texts)) if rows is None else None
-            if suspicious is not None and 0 < (pc.sum(suspicious).as_py() or 0) < len(texts):
-                found.add(name)
-                yield from self._one_by_one(texts.filter(suspicious), numbers.filter(suspicious))
-                rest = pc.invert(suspicious)
-                texts, numbers = texts.filter(rest), numbers.filter(rest)
-                is_tried = False
-            if rows is None and not is_tried and (name == "members" or "members" not in expected):
-                rows, is_tried = self._try(columns, texts, numbers), True
-        self._suspicious[key] = frozenset(found)
+        # Where some records are wrong, others will be: the next block is not tried as a whole first.
+        rows = None if key in self._with_wrong_lines else self._try(columns, texts, numbers)
+        if rows is None:
+            plain = columns.plain_lines(texts)
+            hits = pc.sum(plain).as_py() or 0
+            if hits < len(texts):
+                self._with_wrong_lines.add(key)
+                rest = pc.invert(plain)
+                yield from self._one_by_one(texts.filter(rest), numbers.filter(rest))
+                texts, numbers = texts.filter(plain), numbers.filter(plain)
+            else:
+                self._with_wrong_lines.discard(key)
+            rows = self._try(columns, texts, numbers) if hits else None
         if rows is not None:
             self._misses[key] = 0
             yield rows
-            return
-        self._misses[key] = self._misses.get(key, 0) + 1
-        yield from self._halves(columns, texts, numbers)
+        elif len(texts):
+            self._misses[key] = self._misses.get(key, 0) + 1
+            yield from self._halves(columns, texts, numbers)
 
     def _halves(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
         """A doubtful run: its good half by columns, the other one halved again; two doubtful halves line by line."""

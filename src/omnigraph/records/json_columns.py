@@ -10,15 +10,16 @@ from __future__ import annotations
 import io
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.catalog import Catalog, EdgeType, EntityType
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.gathering import given_columns
 from omnigraph.records.ids import end_column, id_column, named_id_column
+from omnigraph.records.plain_lines import plain_pattern
 from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, TypedRows, open_schema
 from omnigraph.values.columns import Doubtful, json_parser_type, parsed_column
-from omnigraph.values.types import PropertyType, Scalar
+from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +67,7 @@ class TypeColumns:
         properties = self.entity.properties.values()
         return frozenset(f"/data/{p.name}" for p in properties if p.type.scalar in (Scalar.DATE, Scalar.DATETIME))
 
-    def _parse(self, data: bytes, dates_as_text: bool, others: Literal["error", "infer"] = "error") -> pa.Table:
+    def _parse(self, data: bytes, dates_as_text: bool) -> pa.Table:
         import pyarrow.json as pj
 
         if not data.isascii():
@@ -75,7 +76,7 @@ class TypeColumns:
             io.BytesIO(data),
             read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
             parse_options=pj.ParseOptions(
-                explicit_schema=self._members(dates_as_text), unexpected_field_behavior=others
+                explicit_schema=self._members(dates_as_text), unexpected_field_behavior="error"
             ),
         )
 
@@ -107,38 +108,24 @@ class TypeColumns:
         ordered = [columns[field.name] for field in self.schema]
         return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
 
-    def wrong_values(self, texts: pa.Array, data: bytes) -> pa.BooleanArray:
-        """Lines with a value of another kind than its property's: told by the character that it begins with."""
-        import pyarrow.compute as pc
-
-        return pc.match_substring_regex(texts, self._wrong_starts)
-
-    def unknown_members(self, texts: pa.Array, data: bytes) -> pa.BooleanArray | None:
-        """Lines that have members which no line of this type has; None when the parser cannot tell."""
+    def plain_lines(self, texts: pa.Array) -> pa.BooleanArray:
+        """The lines that `read` takes, as far as a pattern tells: none of them is wrong in itself."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        try:
-            parsed = self._parse(data, self._dates_as_text[0], others="infer")
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
-            return None
-        if parsed.num_rows != len(texts):
-            return None
-        members = self._members(self._dates_as_text[0])
-        known = {field.name for field in members} | {f"data.{field.name}" for field in members.field("data").type}
-        found = pa.array([False] * len(texts))
-        flat = parsed.flatten()
-        for name, column in zip(flat.column_names, flat.columns, strict=True):
-            if name not in known:
-                found = pc.or_(found, column.is_valid().combine_chunks())
-        return found
+        masks = [pc.match_substring_regex(texts, self._plain_patterns[as_text]) for as_text in self._dates_as_text]
+        mask = max(masks, key=lambda each: pc.sum(each).as_py() or 0) if len(texts) else pa.array([], pa.bool_())
+        for name in self.entity.key if isinstance(self.entity, NodeType) else ():
+            mask = pc.and_(mask, pc.match_substring(texts, f'"{name}":'))
+        return mask
 
     @cached_property
-    def _wrong_starts(self) -> str:
-        names: dict[str, list[str]] = {}
-        for property in self.entity.properties.values():
-            names.setdefault(_wrong_start(property.type), []).append(re.escape(property.name))
-        return "|".join(f'"(?:{"|".join(own)})":\\s*{start}' for start, own in names.items()) or "a^"
+    def _plain_patterns(self) -> dict[bool, str]:
+        is_whole = self.form.kind == "whole"
+        return {
+            as_text: plain_pattern(self.entity, self._member, dates_as_text=as_text, allows_null=is_whole)
+            for as_text in (True, False)
+        }
 
     def _data(self, parsed: pa.Table, lines: pa.Int64Array) -> pa.StructArray:
         import pyarrow as pa
@@ -186,20 +173,6 @@ class TypeColumns:
 
 _CHANGED = re.compile(r"Column\(([^)]*)\) changed from")
 """How Arrow's parser names a column that has a value of another kind."""
-
-
-def _wrong_start(type: PropertyType) -> str:
-    """A pattern of what no value of the type begins with."""
-    if type.is_list or type.dimension is not None:
-        return '["{0-9tf-]'
-    match type.scalar:
-        case Scalar.STRING | Scalar.BLOB:
-            return r"[\[{0-9tf-]"
-        case Scalar.BOOL:
-            return r'["\[{0-9-]'
-        case Scalar.I32 | Scalar.U32 | Scalar.F32 | Scalar.F64:
-            return r'["\[{tf]'
-    return r'(?:[\[{tf]|"[^0-9-])'
 
 
 def _may_hold(text: bytes, member: str) -> bool:

@@ -16,6 +16,7 @@ from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, 
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.gathering import GatheredRows, given_columns
 from omnigraph.records.ids import end_column, id_column, named_id_column
+from omnigraph.records.plain_lines import plain_cell
 from omnigraph.records.rows import Row, edge_row, named_id, node_row, partial_row, property_value, wanted_name
 from omnigraph.records.typed import (
     DELETE_FLAG,
@@ -104,8 +105,8 @@ class TabularReader:
             return None
 
     def _doubtful_rows(self, named: dict[str, pa.Array]) -> pa.BooleanArray | None:
-        """The rows with a value that does not fit its property, as far as columns of few different values tell: they are refused
-        one by one, and do not hold up the others."""
+        """The rows with a value that does not fit its property, as far as patterns and columns of few different values tell: they
+        are looked at one by one, and do not hold up the others."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -118,13 +119,28 @@ class TabularReader:
                 self._column(property, raw, len(raw))
                 continue
             except Doubtful:
-                different = raw.unique()
+                mask = self._not_plain(property, raw)
+            if mask is not None:
+                found = mask if found is None else pc.or_(found, mask)
+                continue
+            different = raw.unique()
             if len(different) * _FEW > len(raw):
                 return None
             fits = pa.array([self._fits(property, value) for value in plain_values(different)], pa.bool_())
             mask = pc.is_in(raw, value_set=different.filter(pc.invert(fits)))
             found = mask if found is None else pc.or_(found, mask)
         return found
+
+    def _not_plain(self, property: Property, raw: pa.Array) -> pa.BooleanArray | None:
+        """The cells of text that are not plainly right; None when a pattern does not tell any."""
+        import pyarrow.compute as pc
+
+        pattern = plain_cell(property.type) if property.name in self._text else None
+        if pattern is None:
+            return None
+        is_key = isinstance(self.entity, NodeType) and property.name in self.entity.key
+        mask = pc.fill_null(pc.invert(pc.match_substring_regex(raw, pattern)), is_key)
+        return mask if pc.any(mask).as_py() else None
 
     def _fits(self, property: Property, cell: Any) -> bool:
         try:
@@ -270,8 +286,14 @@ class TabularReader:
         return shown_row({self._columns[name]: cell for name, cell in cells.items()})
 
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def shown_row(cells: dict[str, Any]) -> str:
     """The cells of a row as text."""
+    if all(cell is None or isinstance(cell, str) for cell in cells.values()):
+        texts = (f"{_quoted(name)}: {'null' if cell is None else _quoted(cell)}" for name, cell in cells.items())
+        return f"{{{', '.join(texts)}}}"
     try:
         return json.dumps(json_value(cells), ensure_ascii=False)
     except TypeError:

@@ -159,7 +159,7 @@ def _bool(value: object) -> bool:
 
 def _whole(value: object) -> int | None:
     """A whole number as Python has it, whatever library made it; None when it is something else."""
-    if isinstance(value, bool) or not isinstance(value, _WHOLE):
+    if isinstance(value, bool | str) or not isinstance(value, _WHOLE):
         return None
     try:
         return operator.index(value)

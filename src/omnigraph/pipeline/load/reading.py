@@ -98,9 +98,20 @@ def read_bundle(task: ReadTask) -> ReadReport:
     return report
 
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def stored_reject(reject: Reject) -> bytes:
+    """The line of a rejected record, and what the file of rejects says of it beside its place, as a part of JSON."""
+    reason, code, record = (_quoted(text) for text in (reject.reason, reject.code, reject.record))
+    hint = "" if reject.hint is None else f', "hint": {_quoted(reject.hint)}'
+    text = f'{reject.line} "reason": {reason}, "code": {code}, "record": {record}{hint}}}\n'
+    return text.encode("utf-8", "replace")
+
+
 def _store_rejects(task: ReadTask, index: int, rejects: Iterable[Reject]) -> str:
     key = f"{task.rejects_folder}/{index:08}-{uuid4().hex}.jsonl"
-    task.target.store.put(key, b"".join(json.dumps(reject.to_json()).encode() + b"\n" for reject in rejects))
+    task.target.store.put(key, b"".join(stored_reject(reject) for reject in rejects))
     return key
 
 

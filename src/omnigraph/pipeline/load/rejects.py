@@ -11,7 +11,7 @@ from typing import Any
 
 from omnigraph.errors import RejectedRecords, UnreadableInput
 from omnigraph.pipeline.load.inputs import LoadInputs
-from omnigraph.pipeline.load.reading import ReadReport, SplitReport
+from omnigraph.pipeline.load.reading import ReadReport, SplitReport, stored_reject
 from omnigraph.pipeline.load.reasons import MAX_EXAMPLES
 from omnigraph.pipeline.load.receipt import LoadRefusal
 from omnigraph.storage import Store
@@ -134,17 +134,22 @@ class RejectsFile:
             self._is_written = True
             with self._output.open() as out:
                 for split in report.splits:
-                    for reject in self._rejects_of(split):
-                        line = json.dumps(_located(reject, origins[split.index]), ensure_ascii=False)
-                        out.write(line.encode("utf-8", "replace") + b"\n")
+                    origin = origins[split.index]
+                    file = json.dumps(origin.file, ensure_ascii=False).encode("utf-8", "replace")
+                    for number, said in self._rejects_of(split):
+                        line = json.dumps(origin.line(number)).encode()
+                        out.write(b'{"file": %s, "line": %s, %s' % (file, line, said))
         return total
 
-    def _rejects_of(self, split: SplitReport) -> Iterator[dict[str, Any]]:
+    def _rejects_of(self, split: SplitReport) -> Iterator[tuple[int, bytes]]:
+        """The line of each, and the rest of what is said of it."""
         if split.stored is None:
-            yield from (reject.to_json() for reject in split.sample)
-            return
-        for line in self._store.get(split.stored).splitlines():
-            yield json.loads(line)
+            stored = [stored_reject(reject) for reject in split.sample]
+        else:
+            stored = self._store.get(split.stored).splitlines(keepends=True)
+        for text in stored:
+            number, _, said = text.partition(b" ")
+            yield int(number), said
 
     def finish(self) -> None:
         if self._is_written:
