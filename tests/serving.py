@@ -15,7 +15,7 @@ from omnigraph.graph.stored_queries import compile_stored
 from omnigraph.policy import Gate
 from omnigraph.server.app import Application
 from omnigraph.server.auth import StaticTokens, TokenEntry
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Allowing, Served, ServedGraph
 from omnigraph.server.settings import ServerSettings
 
@@ -75,7 +75,7 @@ class Fixed:
 
 def people_client(source: Fixed, settings: ServerSettings | None = None, log: StringIO | None = None) -> TestClient:
     """A client of a server in this process. Paths that do not begin at the root are below the graph `people`."""
-    app = Application(source, source.load(), settings, Log("json", log or StringIO()))
+    app = Application(source, source.load(), settings, RequestLog("json", log or StringIO()))
     return PeopleClient(app, base_url="http://localhost", raise_server_exceptions=False)
 
 

@@ -23,7 +23,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.graph import Lost
-from omnigraph.history import Prepared, PublishPlan, lineage
+from omnigraph.history import PreparedPlan, PublishPlan, lineage
 from omnigraph.pipeline.repair.commits import reset_to
 from omnigraph.pipeline.repair.job import RepairJob
 from omnigraph.pipeline.runner import LocalRunner
@@ -75,7 +75,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history = graph._repository.history
     head = history.chain.head("main")
     plan = PublishPlan(history.new_id(), "main", head.incarnation, head.head.commit.ref, head.head.schema, ())
-    history.recovery.keep(Prepared(plan, 0, {"total_entities": 0}), lambda: None)
+    history.recovery.keep(PreparedPlan(plan, 0, {"total_entities": 0}), lambda: None)
     history.retention.raise_cutoff(1.0)
     history.leases.renew(history.leases.begin(head.head.commit.ref, history.clock()))
     return folder

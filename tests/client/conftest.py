@@ -16,7 +16,7 @@ from serving import Fixed, make_people, tokens
 
 from omnigraph.client.graph import RemoteGraph
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 TOKEN = "token-of-ada"
 
@@ -63,7 +63,7 @@ Connect = Callable[..., RemoteGraph]
 def url(people: Path) -> Iterator[str]:
     """A server of the graph `people`, for whoever has the token of Ada."""
     source = Fixed({"people": people}, (tokens(ada=TOKEN),))
-    with serving(Application(source, source.load(), log=Log("json", StringIO()))) as address:
+    with serving(Application(source, source.load(), log=RequestLog("json", StringIO()))) as address:
         yield address
 
 

@@ -19,7 +19,7 @@ from serving import Fixed
 import omnigraph as og
 from omnigraph.cli.main import run
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 FILES = Path(__file__).parents[1] / "cli" / "files"
 IDS = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b")
@@ -102,7 +102,7 @@ def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         shutil.copytree(FILES, tmp_path / place)
     source = Fixed({"people": tmp_path / "served" / "people"}, queries=(FILES / "people.gq").read_text())
     with ExitStack() as stack:
-        url = stack.enter_context(serving(Application(source, source.load(), log=Log("json", StringIO()))))
+        url = stack.enter_context(serving(Application(source, source.load(), log=RequestLog("json", StringIO()))))
 
         def arguments(command: str, is_served: bool) -> list[str]:
             import shlex

@@ -19,7 +19,7 @@ from omnigraph.client.graph import RemoteGraph
 from omnigraph.client.refusals import REFUSED
 from omnigraph.graph import GraphBranches, GraphTags
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 TYPED = "query typed() { match { $p: Person } return { $p.name as name, $p.age as age, $p.born as born, $p } order { name } }"
 BORN = "query born($name: String, $at: DateTime) { update Person set { born: $at } where name = $name }"
@@ -313,7 +313,7 @@ def test_blobs_are_read(tmp_path: Path) -> None:
         tx.insert("Photo", name="sea", image=b"blue and grey")
     source = Fixed({"photos": tmp_path / "photos"}, queries="")
     with (
-        serving(Application(source, source.load(), log=Log("json", StringIO()))) as url,
+        serving(Application(source, source.load(), log=RequestLog("json", StringIO()))) as url,
         og.connect(url, graph="photos") as remote,
     ):
         assert remote.entity("Photo", "sea") == photos.entity("Photo", "sea")

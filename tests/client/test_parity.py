@@ -20,7 +20,7 @@ from omnigraph import errors
 from omnigraph.client.graph import RemoteGraph
 from omnigraph.client.refusals import REFUSED
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 OWN = ("engine", "engine_reason", "seconds", "stages", "at")
 """Members of receipts that say where and when something was done."""
@@ -121,7 +121,7 @@ def both(people: Path, tmp_path: Path) -> Iterator[tuple[og.Graph, og.Graph, Rem
     copy = og.open(shutil.copytree(people, tmp_path / "copy" / "people")).as_("ada")
     source = Fixed({"people": people}, (tokens(ada=TOKEN),))
     with (
-        serving(Application(source, source.load(), log=Log("json", StringIO()))) as url,
+        serving(Application(source, source.load(), log=RequestLog("json", StringIO()))) as url,
         og.connect(url, graph="people", token=TOKEN) as remote,
     ):
         yield og.open(people), copy, remote

@@ -19,7 +19,7 @@ from omnigraph.embedding.gemini import Gemini
 from omnigraph.embedding.mock import Mock
 from omnigraph.embedding.openai import OpenAi
 from omnigraph.embedding.requests import MAX_RETRIES, MAX_WAIT_S, Clock, JsonRequests, RateLimit
-from omnigraph.embedding.settings import SERVICES
+from omnigraph.embedding.settings import HTTP_PROVIDERS
 from omnigraph.embedding.wordllama import WordLlama
 from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable, QueryTimeout
 
@@ -48,9 +48,9 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def requests_to(server: says.Misbehaving, time: OwnTime, kind: str = "openai", timeout_s: float = 30.0) -> JsonRequests:
-    service = SERVICES[kind]
+    provider = HTTP_PROVIDERS[kind]
     return JsonRequests(
-        kind, server.url, service.key_variables, service.key_header, timeout_s=timeout_s, clock=time.clock()
+        kind, server.url, provider.key_variables, provider.key_header, timeout_s=timeout_s, clock=time.clock()
     )
 
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from omnigraph import cluster
 from omnigraph.server.app import Application
 from omnigraph.server.cluster_graphs import ClusterGraphs
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 CLUSTER = """
 version: 1
@@ -32,7 +32,7 @@ def client(tmp_path: Path) -> TestClient:
     (tmp_path / "notes.pg").write_text('node Note { text: String @key  vec: Vector(8) @embed("text") }')
     assert cluster.apply(cluster.read_config(tmp_path)).converged
     source = ClusterGraphs(str(tmp_path), {})
-    app = Application(source, source.load(), None, Log("json", StringIO()))
+    app = Application(source, source.load(), None, RequestLog("json", StringIO()))
     return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
 
 

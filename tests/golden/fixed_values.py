@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from omnigraph.history import Prepared, PublishPlan, TableChange
+from omnigraph.history import PreparedPlan, PublishPlan, TableChange
 from omnigraph.history.encoding import decode_entry, decode_records, encode_entry, encode_records
 from omnigraph.history.envelope import seal, unseal
 from omnigraph.history.genesis import Identity, first_entry
@@ -105,7 +105,7 @@ edge Knows: Person -> Person @card(0..9) { since: DateTime? }
 def stored() -> dict[str, bytes]:
     """The bytes of each value, under the name of the file that holds it."""
     store = open_store("memory://")
-    Recovery(store).keep(Prepared(PLAN, AT, {"total_entities": 1}), lambda: None)
+    Recovery(store).keep(PreparedPlan(PLAN, AT, {"total_entities": 1}), lambda: None)
     ids = iter(f"t{number}" for number in range(100))
     return {
         "graph.json": seal(IDENTITY.to_json()),

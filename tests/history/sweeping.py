@@ -9,7 +9,7 @@ from omnigraph.history import History, TableState
 from omnigraph.history.retention import GRACE_S
 from omnigraph.maintenance.cleanup import Cleaner, Totals
 from omnigraph.maintenance.kinds import Kind
-from omnigraph.maintenance.retained import Policy
+from omnigraph.maintenance.retained import RetentionPolicy
 from omnigraph.storage import Store
 from omnigraph.tables import TableFiles
 
@@ -45,4 +45,4 @@ def sweep_all(
 ) -> dict[Kind, Totals]:
     history.retention.store_now = lambda: time.time() + later_s  # type: ignore[method-assign]  # the store's clock
     cleaner = cleaner_of(history)
-    return cleaner.sweep(cleaner.survey(Policy(keep=keep, branches=branches)))
+    return cleaner.sweep(cleaner.survey(RetentionPolicy(keep=keep, branches=branches)))

@@ -18,7 +18,7 @@ from omnigraph.errors import (
     OutcomeUnknown,
     PreconditionFailed,
 )
-from omnigraph.history import Commit, Prepared, PublishPlan, Snapshot, TableChange
+from omnigraph.history import Commit, PreparedPlan, PublishPlan, Snapshot, TableChange
 from omnigraph.history.chain import key_of
 from omnigraph.storage import open_store
 from omnigraph.testing import Fault, FaultyStore
@@ -475,10 +475,10 @@ def test_a_prepared_plan_is_a_value_that_another_process_publishes() -> None:
         plan, changes=(replace(plan.changes[0], staged={"parts": ["{}"]}), TableChange("node:Z", "strict", None, None))
     )
     assert PublishPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-    graph.history.recovery.keep(Prepared(plan, 7, {"rows": 3}), lambda: None)
+    graph.history.recovery.keep(PreparedPlan(plan, 7, {"rows": 3}), lambda: None)
     other = graph.again()
     (found,) = other.history.recovery.list()
-    assert found == Prepared(plan, 7, {"rows": 3})
+    assert found == PreparedPlan(plan, 7, {"rows": 3})
     commit = publish(other.history, found.plan)
     other.history.recovery.remove(commit.id)
     assert graph.history.recovery.list() == []
@@ -488,7 +488,7 @@ def test_another_process_makes_the_branch_of_a_prepared_plan() -> None:
     graph = SmallGraph(max_tail=2)
     graph.commits(5)
     plan = graph.opening_plan("x", new_branch=True)
-    graph.history.recovery.keep(Prepared(plan, 7, {}), lambda: None)
+    graph.history.recovery.keep(PreparedPlan(plan, 7, {}), lambda: None)
     graph.commits(5)
     other = graph.again()
     (found,) = other.history.recovery.list()
@@ -502,7 +502,7 @@ def test_prepared_plans_are_listed_oldest_first_even_while_others_remove_them(mo
     graph = SmallGraph()
     plans = [graph.plan() for _ in range(3)]
     for at, plan in zip((5, 3, 4), plans, strict=True):
-        graph.history.recovery.keep(Prepared(plan, at, {}), lambda: None)
+        graph.history.recovery.keep(PreparedPlan(plan, at, {}), lambda: None)
     listing = graph.store.list
 
     def list_then_remove(prefix: str, *, limit: int | None = None) -> object:

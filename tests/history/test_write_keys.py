@@ -17,7 +17,7 @@ from omnigraph.errors import (
     WriteKeyReused,
 )
 from omnigraph.features import WRITE_KEYS
-from omnigraph.history import Commit, KeyName, Once, Prepared, WriteKey, write_keys
+from omnigraph.history import Commit, KeyName, Once, PreparedPlan, WriteKey, write_keys
 from omnigraph.history.chain import key_of
 from omnigraph.history.envelope import seal, unseal
 from omnigraph.history.rebuilding import Rebuilder
@@ -118,7 +118,7 @@ def test_members_of_a_group_with_one_key_share_one_commit() -> None:
 def test_a_prepared_write_under_a_key_is_published_once() -> None:
     graph = SmallGraph()
     plan = graph.plan(once=key("load"))
-    graph.history.recovery.keep(Prepared(plan, 0, {}), lambda: None)
+    graph.history.recovery.keep(PreparedPlan(plan, 0, {}), lambda: None)
     first = write(graph, "load")
     kept = graph.again().history.recovery.get(plan.commit_id).plan
     assert kept.once == plan.once
@@ -317,7 +317,7 @@ def test_a_writer_without_keys_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = SmallGraph()
     write(graph, "k")
     prepared = graph.plan(once=key("other"))
-    graph.history.recovery.keep(Prepared(prepared, 0, {}), lambda: None)
+    graph.history.recovery.keep(PreparedPlan(prepared, 0, {}), lambda: None)
     monkeypatch.setattr("omnigraph.features.KNOWN", frozenset({"format-1"}))
     with pytest.raises(UnsupportedFormat, match="the feature 'write-keys'"):
         graph.again().commit()

@@ -19,7 +19,7 @@ from omnigraph.language.query.printer import format_queries
 from omnigraph.read import matched_rows
 from omnigraph.values.json_values import json_value
 from omnigraph.views import View
-from omnigraph.write import GroupCommitter, Transaction, run_mutation
+from omnigraph.write import GroupCommitter, WriteTransaction, run_mutation
 
 FILES = [file for file in files() if file.path.stem != "aggregates"]  # no case of it returns plain values
 
@@ -62,7 +62,7 @@ def test_an_insert_takes_the_rows_that_a_read_returns(file: LogicFile, tmp_path:
         plan = compile_query(_insert(case, name), view.catalog)
         assert isinstance(plan, MutationPlan)
         entry = view.repository.head()[0]
-        transaction = Transaction(view.repository, GroupCommitter(view.repository), at=(entry, view))
+        transaction = WriteTransaction(view.repository, GroupCommitter(view.repository), at=(entry, view))
         transaction.now = NOW.replace(tzinfo=None)
         run_mutation(transaction, plan, bind_parameters(plan.parameters, case.params), matched_rows)
         rows = transaction.pending(view.catalog.nodes[name]).rows.values()

@@ -18,7 +18,7 @@ from serving import SCHEMA, Fixed, make_people, tokens
 from omnigraph.mcp.tools import TOOLS
 from omnigraph.policy import Ask, denied
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Allowing
 
 ACTORS = {
@@ -58,7 +58,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Application:
     folder = tmp_path_factory.mktemp("served")
     places = {name: make_people(folder / name) for name in ("people", "others")}
     source = Fixed(places, (tokens(**ACTORS),), Rules(), Allowing(frozenset({"graph_list"})))
-    return Application(source, source.load(), log=Log("json", StringIO()))
+    return Application(source, source.load(), log=RequestLog("json", StringIO()))
 
 
 def http(app: Application, token: str | None) -> httpx2.AsyncClient:
@@ -134,7 +134,7 @@ def test_graphs_do_not_list_each_others_tools(tmp_path: Path) -> None:
     served = source.load()
     hidden = type(served.graphs["others"])("others", served.graphs["others"].graph)
     served = type(served)({**served.graphs, "others": hidden}, served.verifiers, served.server_gate)
-    app = Application(source, served, log=Log("json", StringIO()))
+    app = Application(source, served, log=RequestLog("json", StringIO()))
     assert {"everyone", "by_name", "add"} <= talk(app, "reader", "/graphs/people/mcp", listed)
     assert talk(app, "reader", "/graphs/others/mcp", listed).isdisjoint({"everyone", "by_name", "add"})
     assert talk(app, "reader", "/mcp", listed) == {"health", "graphs_list"}
@@ -181,7 +181,7 @@ def test_a_token_comes_before_the_protocol(app: Application) -> None:
 def test_a_tool_and_its_exchange_are_logged_under_one_request_id_without_their_content(tmp_path: Path) -> None:
     log = StringIO()
     source = Fixed({"people": make_people(tmp_path / "people")}, (tokens(**ACTORS),))
-    app = Application(source, source.load(), log=Log("json", log))
+    app = Application(source, source.load(), log=RequestLog("json", log))
 
     async def exchange() -> None:
         call = {"name": "by_name", "arguments": {"name": "Ada"}}

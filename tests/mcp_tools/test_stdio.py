@@ -18,7 +18,7 @@ from serving import Fixed, make_people, tokens
 import omnigraph as og
 from omnigraph.cli.main import run
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 
 def program(*arguments: str, environment: Mapping[str, str] | None = None) -> mcp.StdioServerParameters:
@@ -79,6 +79,6 @@ def test_a_graph_of_a_server_is_asked_through_it(tmp_path: Path) -> None:
                 await client.call_tool("no_such_tool", {})
             assert "node Person" in (await client.read_resource("omnigraph://schema")).contents[0].text  # type: ignore[union-attr]
 
-    with serving(Application(source, source.load(), log=Log("json", StringIO()))) as address:
+    with serving(Application(source, source.load(), log=RequestLog("json", StringIO()))) as address:
         asyncio.run(conversation(address))
     assert og.open(tmp_path / "people").commit().actor == "ada"

@@ -13,7 +13,7 @@ from client.conftest import serving
 from serving import ADD, Fixed, make_people, tokens
 
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 INSTALLED = Path(sys.prefix) / "mcp_typescript"
 SOURCE = Path(__file__).parents[1] / "mcp_typescript" / "client.mjs"
@@ -38,7 +38,7 @@ def test_the_client_from_npm_lists_and_calls_tools(tmp_path: Path) -> None:
         found: dict[str, object] = json.loads(ran.stdout)
         return found
 
-    with serving(Application(source, source.load(), log=Log("json", StringIO()))) as address:
+    with serving(Application(source, source.load(), log=RequestLog("json", StringIO()))) as address:
         made = ask(address, "mutate", query=ADD, params={"name": "Cy"}, idempotency_key="one")
         assert made["result"]["structuredContent"]["commit"]["actor_id"] == "ada"  # type: ignore[index]
         asked = ask(address, "everyone")

@@ -13,7 +13,7 @@ import omnigraph as og
 from omnigraph.errors import ConfigurationError, PolicyDenied, PolicyFailed
 from omnigraph.policy import ACTIONS, policy_of
 from omnigraph.policy.files import parse_policy
-from omnigraph.policy.rules import PolicyFile, Rule, matches
+from omnigraph.policy.rules import PolicyFile, PolicyRule, matches
 
 POLICY = """
 version: 1
@@ -142,7 +142,7 @@ def test_a_file_is_read_as_it_says() -> None:
     assert policy.kind == "graph"
     assert policy.actors == {"act-ada", "act-bo", "act-bot", "act-cy"}
     assert policy.protected_branches == {"main"}
-    assert policy.rules[0] == Rule("devs-write", ("read", "export", "change"), "devs", None, "unprotected")
+    assert policy.rules[0] == PolicyRule("devs-write", ("read", "export", "change"), "devs", None, "unprotected")
     assert parse_policy(f"{START}kind: server").kind == "server"
 
 
@@ -164,12 +164,12 @@ KINDS = {
 
 
 @st.composite
-def rules(draw: st.DrawFn) -> Rule:
+def rules(draw: st.DrawFn) -> PolicyRule:
     kind = draw(st.sampled_from(sorted(KINDS)))
     actions = draw(st.sets(st.sampled_from(KINDS[kind]), min_size=1, max_size=3))
     of_branches = all(ACTIONS[action] in ("branch", "target_branch") for action in actions)
     by_group = draw(st.booleans())
-    return Rule(
+    return PolicyRule(
         draw(st.sampled_from(["r1", "r2", "r3", 'odd "id"'])),
         tuple(sorted(actions)),
         draw(st.sampled_from(["g1", "g 2"])) if by_group else None,
@@ -204,7 +204,9 @@ def model(policy: PolicyFile, actor: str, ask: og.Ask) -> set[str]:
     st.frozensets(NAMES, max_size=2),
     st.sampled_from([None, "near", "far"]),
 )
-def test_cedar_decides_as_a_plain_model_does(rules: list[Rule], protected: frozenset[str], query: str | None) -> None:
+def test_cedar_decides_as_a_plain_model_does(
+    rules: list[PolicyRule], protected: frozenset[str], query: str | None
+) -> None:
     file = PolicyFile("graph", {"g1": ("ada", 'b"o\\'), "g 2": ("cy",)}, protected, tuple(rules))
     policy = og.Policy(file, 'a "graph"', {})
     for actor in ACTORS:

@@ -19,8 +19,8 @@ from history.sweeping import cleaner_of
 from processes.writing import Writer
 
 from omnigraph.errors import GraphNotFound
-from omnigraph.history import History, Prepared
-from omnigraph.maintenance.retained import Policy
+from omnigraph.history import History, PreparedPlan
+from omnigraph.maintenance.retained import RetentionPolicy
 from omnigraph.storage import open_store
 from omnigraph.write.publishing import publish
 
@@ -41,7 +41,7 @@ def prepare(root: Path) -> None:
     writer.append(TABLE, [50], "old/branch")
     history.tags.create("v1", history.chain.head("main").head.commit.ref)
     plan = writer.plan(OTHER, [777])
-    history.recovery.keep(Prepared(plan, 1, {}), lambda: None)
+    history.recovery.keep(PreparedPlan(plan, 1, {}), lambda: None)
     history.store.put(f"history/{'0' * 26}.json", b"left behind by a writer that lost")
     long_ago = time.time() - OLD_S
     for file in (*(root / "branches").rglob("*.json"), *(root / "history").rglob("*.json")):
@@ -143,14 +143,14 @@ def schema(root: str) -> None:
 def sweep(root: str) -> None:
     history = Writer(root).history
     cleaner = cleaner_of(history)
-    cleaner.sweep(cleaner.survey(Policy(keep=2)))
+    cleaner.sweep(cleaner.survey(RetentionPolicy(keep=2)))
 
 
 def prepared(root: str) -> None:
     """A long write: its plan is kept from staging to publish."""
     writer = Writer(root)
     plan = writer.plan(TABLE, [100])
-    writer.history.recovery.keep(Prepared(plan, 2, {}), lambda: None)
+    writer.history.recovery.keep(PreparedPlan(plan, 2, {}), lambda: None)
     publish(writer.history, plan, writer.rebase)
     writer.history.recovery.remove(plan.commit_id)
 
@@ -159,7 +159,7 @@ def load_on_new_branch(root: str) -> None:
     """A long write that makes its branch: the branch is there with its commit, or not at all."""
     writer = Writer(root)
     plan = writer.opening_plan(TABLE, [100], "new/load")
-    writer.history.recovery.keep(Prepared(plan, 2, {}), lambda: None)
+    writer.history.recovery.keep(PreparedPlan(plan, 2, {}), lambda: None)
     publish(writer.history, plan, writer.rebase)
     writer.history.recovery.remove(plan.commit_id)
 

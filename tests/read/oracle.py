@@ -325,7 +325,7 @@ class Oracle:
                 return self.binary(e, match)
             case p.ListOf(items, _):
                 return [self.value(item, match) for item in items]
-            case p.Call(function, arguments, type):
+            case p.FunctionCall(function, arguments, type):
                 return call(function, [self.value(one, match) for one in arguments], type)
             case p.Choice(branches, otherwise, type):
                 chosen = next((v for c, v in branches if self.value(c, match) is True), otherwise)

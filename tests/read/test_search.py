@@ -252,7 +252,7 @@ def test_words_split_alike_whether_or_not_a_text_is_plain(written: str) -> None:
     found = text.words(written + "é")
     assert text.words(written) == found[:-1] or found[-1] != "é"
     assert all(word == word.lower() or "İ" in written for word in found)
-    assert text.totals(pa.array([written, None])) == text.Totals(1, len(text.words(written)))
+    assert text.totals(pa.array([written, None])) == text.TextTotals(1, len(text.words(written)))
     if written.isascii():
         assert text.words(written) == re.findall(r"\w+", written.lower())
 

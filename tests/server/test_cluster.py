@@ -17,7 +17,7 @@ from omnigraph import cluster
 from omnigraph.errors import ConfigurationError, UsageError
 from omnigraph.server.app import Application
 from omnigraph.server.cluster_graphs import ClusterGraphs
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.openapi import openapi
 from omnigraph.server.routes import ROUTES
 from omnigraph.server.starting import source_of
@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[TestClient]:
     source = ClusterGraphs(str(folder), ENVIRONMENT)
-    app = Application(source, source.load(), None, Log("json", StringIO()))
+    app = Application(source, source.load(), None, RequestLog("json", StringIO()))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
 
@@ -156,7 +156,7 @@ def test_a_rule_about_types_and_branches_holds_over_http(client: TestClient) -> 
 
 def test_a_denial_is_in_the_log_with_its_rule_and_not_in_the_answer(folder: Path) -> None:
     source, log = ClusterGraphs(str(folder), ENVIRONMENT), StringIO()
-    app = Application(source, source.load(), None, Log("json", log))
+    app = Application(source, source.load(), None, RequestLog("json", log))
     with TestClient(app, base_url="http://localhost") as client:
         change = {"query": 'query add() { insert City { name: "Oslo" } }'}
         answer = asked(client, "ada", "POST", "/graphs/people/mutate", json=change)
@@ -260,7 +260,7 @@ def test_a_reload_serves_what_was_applied_and_keeps_the_old_set_when_it_cannot(t
     folder = write(tmp_path)
     cluster.apply(cluster.read_config(folder))
     source = ClusterGraphs(str(folder), ENVIRONMENT)
-    app = Application(source, source.load(), None, Log("json", StringIO()))
+    app = Application(source, source.load(), None, RequestLog("json", StringIO()))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         more = QUERIES + "\nquery more() { match { $p: Person } return { $p.name as name } }"
         write(folder, **{"queries/q.gq": more, "data.yaml": DATA.replace("[everyone]", "[more]")})

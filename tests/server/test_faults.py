@@ -19,7 +19,7 @@ from serving import ADD, RECORDS, SCHEMA, Fixed
 
 import omnigraph as og
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 
 ENDLESS = """query endless() {
   match { $a: Person $b: Person $c: Person $d: Person }
@@ -100,7 +100,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(crowd: Path) -> Iterator[tuple[Application, StringIO]]:
     log = StringIO()
     source = Fixed({"people": crowd}, queries="")
-    app = Application(source, source.load(), log=Log("json", log))
+    app = Application(source, source.load(), log=RequestLog("json", log))
     yield app, log
     app.service.close()
 

@@ -21,7 +21,7 @@ from omnigraph.errors import PolicyDenied
 from omnigraph.graph.writing import WriteMethods
 from omnigraph.policy import Ask
 from omnigraph.server.jobs import Job, Jobs
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Served
 from omnigraph.wire.members import JsonObject
 
@@ -212,7 +212,7 @@ def test_a_defect_of_a_job_is_in_the_log_alone() -> None:
         raise RuntimeError("a secret place")
 
     async def ended() -> Job:
-        jobs = Jobs(Log(stream=stream))
+        jobs = Jobs(RequestLog(stream=stream))
         job = Job("people", None, "main", "append")
         jobs.start(job, broken)
         await asyncio.gather(*jobs._running)

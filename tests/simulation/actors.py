@@ -17,7 +17,7 @@ from omnigraph.history import (
     History,
     Identity,
     KeyName,
-    Prepared,
+    PreparedPlan,
     PublishPlan,
     Snapshot,
     TableChange,
@@ -26,7 +26,7 @@ from omnigraph.history import (
 )
 from omnigraph.history.plan import LONG_AGO
 from omnigraph.maintenance.cleanup import Cleaner
-from omnigraph.maintenance.retained import Policy
+from omnigraph.maintenance.retained import RetentionPolicy
 from omnigraph.storage import Store
 from omnigraph.tables import TableFiles
 from omnigraph.testing import SimulatedCrash
@@ -246,7 +246,7 @@ class Actor:
 
     def _kept(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         self.model.meant(plan, snapshot)  # Somebody may recover it although the answer to storing it is lost.
-        self.history.recovery.keep(Prepared(plan, 0, {}), lambda: self.history.retention.check_prepared(plan))
+        self.history.recovery.keep(PreparedPlan(plan, 0, {}), lambda: self.history.retention.check_prepared(plan))
         return replace(plan, kept_since=self.world.now, staged_since=None)
 
     def long_write(self) -> None:
@@ -398,7 +398,7 @@ class Actor:
         chance = self.world.random.random
         branches = frozenset({self._branch()}) if chance() < 0.5 else None
         older_than = 0.0 if chance() < 0.5 else None
-        policy = Policy(keep=1 + int(chance() * 2), older_than=older_than, branches=branches)
+        policy = RetentionPolicy(keep=1 + int(chance() * 2), older_than=older_than, branches=branches)
         cleaner = Cleaner(self.history, Here(self.history.store), SimTables(self.model, self.world.objects), threads=1)
         cleaner.sweep(cleaner.survey(policy))
 

@@ -16,7 +16,7 @@ from omnigraph.errors import KeyConflict, StorageTransient
 from omnigraph.history import PublishPlan, Snapshot
 from omnigraph.storage import LocalStore
 from omnigraph.testing.failpoints import Failpoint, arm
-from omnigraph.write import Transaction as WriteTransaction
+from omnigraph.write import WriteTransaction
 from omnigraph.write.joint import JointStage
 from omnigraph.write.proposal import Proposal, propose
 

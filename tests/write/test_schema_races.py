@@ -19,7 +19,7 @@ from omnigraph.testing.failpoints import Failpoint, FailpointReached, Park, arm,
 from omnigraph.write.joint import JointStage
 from omnigraph.write.proposal import propose
 from omnigraph.write.publishing import Submission, publish_group
-from omnigraph.write.transaction import Transaction
+from omnigraph.write.transaction import WriteTransaction
 
 SCHEMA = """
 node Person {
@@ -86,7 +86,7 @@ DEE = {"name": "Dee", "age": 50, "mood": "good"}
 def group(graph: og.Graph, _: Path) -> None:
     """Two transactions that are published as one group."""
     repository = graph._repository
-    begun = [Transaction(repository, graph._committer) for _ in range(2)]
+    begun = [WriteTransaction(repository, graph._committer) for _ in range(2)]
     for tx, row in zip(begun, (DEE, {"name": "Eve"}), strict=True):
         tx.insert("Person", row)
     proposals = [propose(tx.view, tx.entry, tx.deltas(tx.view.schema), message="held") for tx in begun]

@@ -20,7 +20,7 @@ from omnigraph.language.query.plan import MutationPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.read import matched_rows
 from omnigraph.views import Repository
-from omnigraph.write import Transaction, run_mutation
+from omnigraph.write import WriteTransaction, run_mutation
 
 CATALOG = compile_schema(SCHEMA)
 MUTATIONS = """
@@ -77,7 +77,7 @@ class Writers(RuleBasedStateMachine):
         self.graph = og.Graph(Repository.create(self.uri(), CATALOG, durability="process"))
         self.branches = {"main": Branch()}
         self.current = "main"
-        self.tx: Transaction | None = None
+        self.tx: WriteTransaction | None = None
         self.model: ModelTransaction | None = None
         self._fill()
 
@@ -95,7 +95,9 @@ class Writers(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ statements
 
-    def _statement(self, real: Callable[[Transaction], object], model: Callable[[ModelTransaction], object]) -> None:
+    def _statement(
+        self, real: Callable[[WriteTransaction], object], model: Callable[[ModelTransaction], object]
+    ) -> None:
         """Both do it; both refuse it, or both give the same answer. After a refusal the transaction is given up."""
         if self.tx is None or self.model is None:
             self.tx, self.model = self._begin()
@@ -110,9 +112,9 @@ class Writers(RuleBasedStateMachine):
         if expected is not None:
             assert found == expected
 
-    def _begin(self) -> tuple[Transaction, ModelTransaction]:
+    def _begin(self) -> tuple[WriteTransaction, ModelTransaction]:
         graph = self.graph
-        transaction = Transaction(graph._repository, graph._committer, self.current)
+        transaction = WriteTransaction(graph._repository, graph._committer, self.current)
         return transaction, ModelTransaction(self.branches[self.current])
 
     @rule(name=people, age=ages, nick=nicks, upsert=st.booleans())
@@ -142,7 +144,7 @@ class Writers(RuleBasedStateMachine):
     def _put(self, table: str, id: str, row: dict[str, Any], upsert: bool) -> None:
         name = table.partition(":")[2]
 
-        def real(tx: Transaction) -> object:
+        def real(tx: WriteTransaction) -> object:
             return (tx.upsert if upsert else tx.insert)(name, given(id, row))
 
         self._statement(real, lambda model: model.insert(table, id, row, upsert=upsert) or id)
@@ -165,7 +167,7 @@ class Writers(RuleBasedStateMachine):
             assert self.tx.get(table.partition(":")[2], id) == (None if row is None else {"id": id, **row})
 
     def _mutate(self, query: str, model: Callable[[ModelTransaction], int], /, **parameters: Any) -> None:
-        def real(tx: Transaction) -> None:
+        def real(tx: WriteTransaction) -> None:
             run_mutation(tx, PLANS[query], parameters, matched_rows)
 
         def modelled(transaction: ModelTransaction) -> None:
@@ -238,7 +240,7 @@ class Writers(RuleBasedStateMachine):
         if choice == 0:
             self.tx = self.model = None
 
-    def _commit(self, tx: Transaction, model: ModelTransaction) -> None:
+    def _commit(self, tx: WriteTransaction, model: ModelTransaction) -> None:
         changed = model.changed
         refusal = model.commit()
         if refusal is not None:

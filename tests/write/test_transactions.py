@@ -18,7 +18,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.testing.failpoints import Failpoint, arm, raising
-from omnigraph.write import Transaction as WriteTransaction
+from omnigraph.write import WriteTransaction
 from omnigraph.write.proposal import propose
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.changes.diff import ChangePosition, diff
 from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter, EntityChange
-from omnigraph.changes.tokens import Token, decode_token, position_of
+from omnigraph.changes.tokens import ChangeToken, decode_token, position_of
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history import MAIN, Commit, Entry
 from omnigraph.language.schema.migration import compare_catalogs
@@ -94,21 +94,23 @@ class _Budget:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _CommitChanges:
     """The changes of one commit that fit a page; the position of the last one when there are more."""
 
     changes: tuple[EntityChange, ...]
     rest_after: ChangePosition | None = None
 
 
-def _take(changes: Iterator[EntityChange], budget: _Budget) -> _Part:
+def _take(changes: Iterator[EntityChange], budget: _Budget) -> _CommitChanges:
     taken: list[EntityChange] = []
     for change in changes:
         if not budget.fits(change):
             last = taken[-1] if taken else None
-            return _Part(tuple(taken), START if last is None else position_of(last.kind, last.type_id, last.id))
+            return _CommitChanges(
+                tuple(taken), START if last is None else position_of(last.kind, last.type_id, last.id)
+            )
         taken.append(change)
-    return _Part(tuple(taken))
+    return _CommitChanges(tuple(taken))
 
 
 START = ChangePosition("node", "", "")
@@ -138,7 +140,7 @@ def commit_changes(
     part = _take(diff(before, after, only=only, resume=resume), _Budget(_limited(limit)))
     next_page = None
     if part.rest_after is not None:
-        next_page = Token("commit-page", scope, commit.ref.seq, commit.id, position=part.rest_after).encode()
+        next_page = ChangeToken("commit-page", scope, commit.ref.seq, commit.id, position=part.rest_after).encode()
     steps = schema_steps(before, after) if resume is None else ()
     return CommitPage(commit, part.changes, next_page, schema_steps=steps)
 
@@ -206,7 +208,7 @@ def poll(
             if cursor is not None
             else started(repository, head, scope, start)
         )
-        at = Token("feed-page", scope, at.seq, at.commit, min(head.head.commit.ref.seq, at.seq + max_commits))
+        at = ChangeToken("feed-page", scope, at.seq, at.commit, min(head.head.commit.ref.seq, at.seq + max_commits))
     check_commit(repository, head, at)
     return _page(repository, head, at, only, _Budget(_limited(limit)))
 
@@ -217,10 +219,10 @@ def feed_scope(repository: Repository, head: Entry, only: ChangeFilter) -> tuple
 
 def cursor_at(repository: Repository, head: Entry, commit: Commit, only: ChangeFilter) -> str:
     """A cursor that goes on after a commit of the branch."""
-    return Token("feed-cursor", feed_scope(repository, head, only), commit.ref.seq, commit.id).encode()
+    return ChangeToken("feed-cursor", feed_scope(repository, head, only), commit.ref.seq, commit.id).encode()
 
 
-def started(repository: Repository, head: Entry, scope: tuple[str, ...], start: str | None) -> Token:
+def started(repository: Repository, head: Entry, scope: tuple[str, ...], start: str | None) -> ChangeToken:
     log = repository.history.log
     commit: Commit | None
     if start in (None, "now"):
@@ -234,10 +236,10 @@ def started(repository: Repository, head: Entry, scope: tuple[str, ...], start: 
             raise CommitNotFound(f"commit '{wanted}' not found in branch '{head.branch}'")
     else:
         raise UsageError(f"'{start}' is not a start of the feed", hint="now, beginning or after:<commit id>")
-    return Token("feed-cursor", scope, commit.ref.seq, commit.id)
+    return ChangeToken("feed-cursor", scope, commit.ref.seq, commit.id)
 
 
-def check_commit(repository: Repository, head: Entry, at: Token) -> None:
+def check_commit(repository: Repository, head: Entry, at: ChangeToken) -> None:
     if at.seq == head.head.commit.ref.seq and at.commit == head.head.commit.id:
         return
     known = repository.history.log.by_seq(head, at.seq)
@@ -245,7 +247,7 @@ def check_commit(repository: Repository, head: Entry, at: Token) -> None:
         raise CursorRejected(f"commit {at.commit} is not in branch '{head.branch}'")
 
 
-def _page(repository: Repository, head: Entry, at: Token, only: ChangeFilter, budget: _Budget) -> FeedPage:
+def _page(repository: Repository, head: Entry, at: ChangeToken, only: ChangeFilter, budget: _Budget) -> FeedPage:
     assert at.cut is not None, "a page belongs to a poll with an end"
     blocks: list[CommitChanges] = []
     seq, last, resume = at.seq, at.commit, at.position
@@ -257,7 +259,7 @@ def _page(repository: Repository, head: Entry, at: Token, only: ChangeFilter, bu
             blocks.append(CommitChanges(commit, part.changes, schema_steps=steps))
         if part.rest_after is not None:
             position = part.rest_after if part.changes else resume
-            return FeedPage(tuple(blocks), Token("feed-page", at.scope, seq, last, at.cut, position).encode())
+            return FeedPage(tuple(blocks), ChangeToken("feed-page", at.scope, seq, last, at.cut, position).encode())
         seq, last, resume = commit.ref.seq, commit.id, None
-    cursor = Token("feed-cursor", at.scope, seq, last).encode()
+    cursor = ChangeToken("feed-cursor", at.scope, seq, last).encode()
     return FeedPage(tuple(blocks), None, cursor, seq == head.head.commit.ref.seq)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from omnigraph.changes.diff import count_changes, diff
 from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter, EntityChange
 from omnigraph.changes.feed import check_commit, cursor_at, feed_scope, schema_steps, started, states_of
-from omnigraph.changes.tokens import Token, decode_token
+from omnigraph.changes.tokens import ChangeToken, decode_token
 from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, Commit, Entry
 from omnigraph.history.times import time_of, to_microseconds
@@ -94,7 +94,7 @@ class BranchFeed:
     def _scope(self, head: Entry) -> tuple[str, ...]:
         return feed_scope(self.repository, head, self.only)
 
-    def _position(self, head: Entry, cursor: str) -> Token:
+    def _position(self, head: Entry, cursor: str) -> ChangeToken:
         at = decode_token(cursor, "feed-cursor", self._scope(head))
         check_commit(self.repository, head, at)
         return at

@@ -29,7 +29,7 @@ _DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Token:
+class ChangeToken:
     """`scope` is what the token is bound to; `seq` and `commit` name the last commit that was given completely.
 
     A page token also has the seq of the last commit of its poll (`cut`) and the `position` inside the commit after `seq`.
@@ -55,7 +55,7 @@ class Token:
         return text
 
 
-def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> Token:
+def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> ChangeToken:
     """The token, if it is whole, of this kind and bound to this scope. CursorRejected otherwise."""
     value = _value(text)
     try:
@@ -67,7 +67,7 @@ def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> Token:
         position = None if value.get("p") is None else ChangePosition(*value["p"])
         if position is not None and position.kind not in KINDS:
             raise CursorRejected("it names no position")
-        return Token(kind, scope, int(value["n"]), str(value["c"]), value.get("e"), position)
+        return ChangeToken(kind, scope, int(value["n"]), str(value["c"]), value.get("e"), position)
     except (KeyError, TypeError, ValueError):
         raise CursorRejected("it is not a cursor") from None
 

@@ -81,7 +81,7 @@ class Config:
             value = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except (OSError, ValueError, yaml.YAMLError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
-        return _Reader(path, value).config()
+        return _ConfigReader(path, value).config()
 
 
 _LAYOUTS = ("truncate", "wrap")
@@ -106,7 +106,7 @@ _NAMED = {
 _SECTIONS = (*_FIXED, *_NAMED)
 
 
-class _Reader:
+class _ConfigReader:
     def __init__(self, path: Path, value: Any) -> None:
         self._path = path
         self._unknown: list[str] = []

@@ -82,7 +82,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "LoadRefusal", "LoadExplanation", "Stage"),
         *("Status", "MergeResult", "TypeSummary"),
         *("EmbedReport", "EmbeddedProperty"),
-        *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "Statement", "SchemaConflict"),
+        *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "SchemaLine", "SchemaConflict"),
     ),
     "History": (
         *(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Store:
+class StorageTarget:
     """A graph in storage; one of a cluster with its policy, if it has one."""
 
     uri: str
@@ -28,7 +28,7 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerTarget:
     """A server, and the graph of it that was named, if one was."""
 
     url: str
@@ -54,7 +54,7 @@ class Settings:
     yes: bool = False
     config: Config = field(default_factory=Config)
 
-    def place(self, positional: str | None = None) -> Store | Server:
+    def target(self, positional: str | None = None) -> StorageTarget | ServerTarget:
         """Where the command works: an address on the command line, a profile, the environment, the config file."""
         addresses = {
             "a graph": positional,
@@ -65,7 +65,7 @@ class Settings:
         }
         named = [flag for flag, value in addresses.items() if value]
         if len(named) > 1:
-            raise UsageError(f"{' and '.join(named)} exclude each other", hint="name one place")
+            raise UsageError(f"{' and '.join(named)} exclude each other", hint="name one target")
         if self.server:
             return self._server(self.server, None)
         if self.cluster:
@@ -88,7 +88,7 @@ class Settings:
         )
 
     def flags(self) -> list[str]:
-        """The flags that name the place, as they were given: another command that is run with them works there, too."""
+        """The flags that name the target, as they were given: another command that is run with them works there, too."""
         named = {"--store": self.store, "--server": self.server, "--graph": self.graph, "--profile": self.profile}
         named["--cluster"] = self.cluster
         return [word for flag, value in named.items() if value for word in (flag, value)]
@@ -100,7 +100,7 @@ class Settings:
             raise UsageError(f"there is no profile '{name}'", hint=f"the profiles: {known}")
         return profile
 
-    def _of_profile(self, name: str) -> Store | Server:
+    def _of_profile(self, name: str) -> StorageTarget | ServerTarget:
         profile = self.profile_named(name)
         if profile.server:
             return self._server(profile.server, profile.default_graph)
@@ -108,7 +108,7 @@ class Settings:
             return self._store(profile.store)
         return self._of_cluster(str(profile.cluster), profile.default_graph)
 
-    def _of_cluster(self, name_or_place: str, default_graph: str | None) -> Store:
+    def _of_cluster(self, name_or_place: str, default_graph: str | None) -> StorageTarget:
         """A graph of a cluster as it was applied."""
         from omnigraph.cluster import read_applied, root_of
         from omnigraph.policy import policy_of
@@ -119,19 +119,19 @@ class Settings:
             said = "no graph of the cluster was named" if id is None else f"the cluster has no graph '{id}'"
             raise UsageError(said, hint=f"--graph ID; its graphs: {', '.join(sorted(graphs))}")
         graph = graphs[id]
-        return Store(graph.uri, None if graph.policy is None else policy_of(graph.policy, id))
+        return StorageTarget(graph.uri, None if graph.policy is None else policy_of(graph.policy, id))
 
-    def server_place(self) -> Server:
+    def server_target(self) -> ServerTarget:
         """The server, for a command that is about one."""
-        place = self.place()
-        if isinstance(place, Store):
+        target = self.target()
+        if isinstance(target, StorageTarget):
             raise UsageError("no server was named", hint="pass --server NAME|URL")
-        return place
+        return target
 
-    def _store(self, address: str) -> Store:
+    def _store(self, address: str) -> StorageTarget:
         if self.graph is not None:
             raise UsageError("--graph names a graph of a server or cluster", hint="with --server NAME|URL")
-        return Store(self.storage_address(address))
+        return StorageTarget(self.storage_address(address))
 
     def storage_address(self, address: str) -> str:
         """An address in storage, such as that of another copy of the graph. UsageError for one of a server."""
@@ -142,7 +142,7 @@ class Settings:
             )
         return address
 
-    def _server(self, name_or_url: str, default_graph: str | None) -> Server:
+    def _server(self, name_or_url: str, default_graph: str | None) -> ServerTarget:
         from omnigraph.client.credentials import check_url, named_servers
 
         url = self.config.servers.get(name_or_url)
@@ -153,44 +153,44 @@ class Settings:
                     hint=f"the servers of the config file: {named_servers(self.config.servers)}; or give its URL",
                 )
             url = check_url(name_or_url)
-        return Server(url, self.graph or default_graph)
+        return ServerTarget(url, self.graph or default_graph)
 
     def uri(self, positional: str | None = None) -> str:
         """The graph's address."""
-        return self.place(positional).uri
+        return self.target(positional).uri
 
     def open(self, positional: str | None = None) -> Graph:
         """The graph, in storage."""
         from omnigraph.graph import open as open_graph
 
-        place = self.place(positional)
-        if isinstance(place, Server):
+        target = self.target(positional)
+        if isinstance(target, ServerTarget):
             raise UsageError("this command works on storage, not through a server", hint="pass --store URI")
-        if place.policy is None:
-            return open_graph(place.uri)
-        graph = open_graph(place.uri, policy=place.policy)
+        if target.policy is None:
+            return open_graph(target.uri)
+        graph = open_graph(target.uri, policy=target.policy)
         return graph if self.actor is None else graph.as_(self.actor)
 
     def graph_at(self, positional: str | None = None) -> Graph | RemoteGraph:
         """The graph, in storage or through a server."""
-        place = self.place(positional)
-        if isinstance(place, Store):
+        target = self.target(positional)
+        if isinstance(target, StorageTarget):
             return self.open(positional)
-        connection = self.connect(place)
-        if place.graph is None:
+        connection = self.connect(target)
+        if target.graph is None:
             raise UsageError("no graph of the server was named", hint=f"pass --graph ID{_graphs_of(connection)}")
         from omnigraph.client.graph import RemoteGraph
 
-        return RemoteGraph(connection, place.graph)
+        return RemoteGraph(connection, target.graph)
 
-    def connect(self, place: Server) -> Connection:
+    def connect(self, target: ServerTarget) -> Connection:
         """A connection to a server, with the token that is kept for it."""
         import click
 
         from omnigraph.client.connection import Connection
         from omnigraph.client.credentials import token_for
 
-        connection = Connection(place.url, token_for(place.url, self.config.servers))
+        connection = Connection(target.url, token_for(target.url, self.config.servers))
         click.get_current_context().call_on_close(connection.close)
         return connection
 
@@ -224,7 +224,7 @@ class Settings:
             print(f"omnigraph {verb} → {uri} ({_way(uri)})", file=sys.stderr)
 
     def confirm_destruction(self, verb: str, uri: str) -> None:
-        """Ask before something is destroyed in a place that is not this machine's disk."""
+        """Ask before something is destroyed in a target that is not this machine's disk."""
         if not is_local(uri):
             self.confirm(f"{verb} on {uri} destroys data")
 

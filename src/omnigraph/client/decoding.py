@@ -11,7 +11,7 @@ from omnigraph.errors import ServerUnavailable
 from omnigraph.history import MAIN, Commit, CommitRef
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.language.schema.merging import SchemaConflict, Statement
+from omnigraph.language.schema.merging import SchemaConflict, SchemaLine
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.step_json import step_from_json
 from omnigraph.maintenance.indexes import IndexState
@@ -127,7 +127,7 @@ def property_value(declared: EntityType, name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Schemas:
+class ChangeSchemas:
     """The schemas before and after some changes. The one before is looked at only where the one after does not say."""
 
     after: Catalog
@@ -145,7 +145,7 @@ def _type_in(catalog: Catalog, kind: str, name: str) -> EntityType | None:
     return catalog.nodes.get(name) if kind == "node" else catalog.edges.get(name)
 
 
-def change(value: Json, schemas: Schemas) -> EntityChange:
+def change(value: Json, schemas: ChangeSchemas) -> EntityChange:
     kind, name, id = value["kind"], value["type"]["name"], value["id"]
 
     def image(side: str) -> Entity | None:
@@ -156,7 +156,7 @@ def change(value: Json, schemas: Schemas) -> EntityChange:
     return EntityChange(kind, name, value["type"]["id"], id, value["op"], image("before"), image("after"))
 
 
-def commit_page(value: Json, of: Commit, schemas: Schemas) -> CommitPage:
+def commit_page(value: Json, of: Commit, schemas: ChangeSchemas) -> CommitPage:
     return CommitPage(of, _changes(value, schemas), value.get("next_page_token"), schema_steps=_steps(value))
 
 
@@ -164,11 +164,11 @@ def feed_page(value: Json, blocks: Iterable[CommitChanges]) -> FeedPage:
     return FeedPage(tuple(blocks), value.get("next_page_token"), value.get("cursor"), value.get("caught_up"))
 
 
-def block(value: Json, of: Commit, schemas: Schemas) -> CommitChanges:
+def block(value: Json, of: Commit, schemas: ChangeSchemas) -> CommitChanges:
     return CommitChanges(of, _changes(value, schemas), schema_steps=_steps(value))
 
 
-def _changes(value: Json, schemas: Schemas) -> tuple[EntityChange, ...]:
+def _changes(value: Json, schemas: ChangeSchemas) -> tuple[EntityChange, ...]:
     return tuple(change(each, schemas) for each in value["changes"])
 
 
@@ -255,5 +255,5 @@ def _property_conflict(value: Json, declared: EntityType | None) -> PropertyConf
 
 
 def schema_conflict(value: Json) -> SchemaConflict:
-    ours, theirs = (Statement(**value[side]) if side in value else None for side in ("ours", "theirs"))
+    ours, theirs = (SchemaLine(**value[side]) if side in value else None for side in ("ours", "theirs"))
     return SchemaConflict(value["kind"], value["entity"], value["message"], ours, theirs)

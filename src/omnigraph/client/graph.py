@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.client.branches import RemoteBranches, RemoteTags
 from omnigraph.client.calling import checked_methods
 from omnigraph.client.connection import Connection
-from omnigraph.client.histories import HistoryMethods
-from omnigraph.client.reading import ReadMethods
+from omnigraph.client.histories import RemoteHistoryMethods
+from omnigraph.client.reading import RemoteReadMethods
 from omnigraph.client.refusals import PROPERTIES, REFUSED, not_served
 from omnigraph.client.state import (
     RemoteState,
 )
 from omnigraph.client.stored_queries import RemoteStoredQueries
-from omnigraph.client.upkeep import UpkeepMethods
-from omnigraph.client.writing import WriteMethods
+from omnigraph.client.upkeep import RemoteUpkeepMethods
+from omnigraph.client.writing import RemoteWriteMethods
 from omnigraph.graph.arguments import checked
 from omnigraph.history import MAIN
 from omnigraph.language.catalog import Catalog
@@ -39,7 +39,7 @@ def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 
 
 
 @checked_methods
-class RemoteGraph(WriteMethods, ReadMethods, HistoryMethods, UpkeepMethods):
+class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, RemoteUpkeepMethods):
     """A graph of a server. Safe to share between threads.
 
     It has the methods of a graph that was opened, and gives the same values and raises the same errors; what takes storage is

@@ -24,7 +24,7 @@ MAX_COMMITS = 128
 """Commits that a poll of changes covers."""
 
 
-class HistoryMethods:
+class RemoteHistoryMethods:
     """The methods of a served graph that look at its history."""
 
     _state: RemoteState
@@ -111,8 +111,8 @@ class HistoryMethods:
             if token is None:
                 return
 
-    def _schemas(self, before: str | None, after: str) -> decoding.Schemas:
-        return decoding.Schemas(self._state.catalog(after), lambda: self._state.catalog(before or after))
+    def _schemas(self, before: str | None, after: str) -> decoding.ChangeSchemas:
+        return decoding.ChangeSchemas(self._state.catalog(after), lambda: self._state.catalog(before or after))
 
     def commit_changes(
         self,

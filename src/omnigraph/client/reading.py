@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.values.entities import Entity
 
 
-class ReadMethods:
+class RemoteReadMethods:
     """The methods of a served graph that read one state of it."""
 
     _state: RemoteState

@@ -28,7 +28,7 @@ MAX_WAIT_S = 60
 GRACE_S = 30.0
 
 
-class UpkeepMethods:
+class RemoteUpkeepMethods:
     """The methods of a served graph that look after it."""
 
     _state: RemoteState

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.write import Receipt
 
 
-class WriteMethods:
+class RemoteWriteMethods:
     """The methods of a served graph that change it."""
 
     _state: RemoteState

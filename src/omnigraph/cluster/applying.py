@@ -78,7 +78,7 @@ def apply(
         made = plan(config, _with_removals_finished(held, held.read()))
         if made.converged and made.ledger.is_there:
             return Applying(made.ledger, ())
-        work = _Work(made, held, actor)
+        work = _Apply(made, held, actor)
         work.run()
         ledger = _with_removals_finished(held, work.published(clock))
         return Applying(ledger, tuple(work.done), tuple(work.errors))
@@ -95,7 +95,7 @@ def _with_removals_finished(books: LedgerStore, ledger: Ledger) -> Ledger:
     return books.publish(replace(ledger, recoveries=()))
 
 
-class _Work:
+class _Apply:
     """One apply under way: what was done goes into `resources`, which the ledger gets in the end."""
 
     def __init__(self, made: Plan, books: LedgerStore, actor: str | None) -> None:

@@ -34,7 +34,7 @@ KINDS: tuple[str, ...] = get_args(ProviderKind)
 
 
 @dataclass(frozen=True)
-class Service:
+class HttpProvider:
     """A provider over HTTP: where it is, its usual model, and the variables that may hold its key."""
 
     base_url: str
@@ -47,15 +47,15 @@ def _bearer(key: str) -> tuple[str, str]:
     return "Authorization", f"Bearer {key}"
 
 
-SERVICES: Mapping[str, Service] = {
-    "openai": Service("https://api.openai.com/v1", "text-embedding-3-large", ("OPENAI_API_KEY",), _bearer),
-    "openai-compatible": Service(
+HTTP_PROVIDERS: Mapping[str, HttpProvider] = {
+    "openai": HttpProvider("https://api.openai.com/v1", "text-embedding-3-large", ("OPENAI_API_KEY",), _bearer),
+    "openai-compatible": HttpProvider(
         "https://openrouter.ai/api/v1",
         "openai/text-embedding-3-large",
         ("OPENROUTER_API_KEY", "OPENAI_API_KEY"),
         _bearer,
     ),
-    "gemini": Service(
+    "gemini": HttpProvider(
         "https://generativelanguage.googleapis.com/v1beta",
         "gemini-embedding-2",
         ("GEMINI_API_KEY",),
@@ -120,7 +120,7 @@ class EmbeddingSettings:
             from omnigraph.embedding.mock import Mock
 
             return Mock(declared or "mock")
-        usual = WORDLLAMA_MODEL if kind == "wordllama" else SERVICES[kind].model
+        usual = WORDLLAMA_MODEL if kind == "wordllama" else HTTP_PROVIDERS[kind].model
         chosen = _bare(kind, self.model or declared or usual)
         if (declared is not None and _bare(kind, declared) != chosen) or (
             kind == "wordllama" and chosen != WORDLLAMA_MODEL
@@ -150,13 +150,13 @@ class EmbeddingSettings:
     def _requests(self, kind: str) -> JsonRequests:
         from omnigraph.embedding.requests import JsonRequests
 
-        service = SERVICES[kind]
-        keys = service.key_variables if self.key_variable is None else (self.key_variable,)
+        provider = HTTP_PROVIDERS[kind]
+        keys = provider.key_variables if self.key_variable is None else (self.key_variable,)
         return JsonRequests(
             kind,
-            self.base_url or service.base_url,
+            self.base_url or provider.base_url,
             keys,
-            service.key_header,
+            provider.key_header,
             needs_key=self.base_url is None or self.key_variable is not None,
             per_minute=self.requests_per_minute,
         )

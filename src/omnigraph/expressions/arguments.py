@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.functions import evaluated
-from omnigraph.language.query.plan import Call, Constant, Expression, ListOf, Now, Parameter, children
+from omnigraph.language.query.plan import Constant, Expression, FunctionCall, ListOf, Now, Parameter, children
 from omnigraph.values.json_values import typed_value
 from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
@@ -37,7 +37,7 @@ class Arguments:
                 return utc_without_zone(self.now)
             case ListOf(items, _):
                 return [self.value(item) for item in items]
-            case Call():
+            case FunctionCall():
                 return evaluated(expression, [self.value(argument) for argument in expression.arguments])
         raise TypeError(f"{expression!r} depends on a row")
 
@@ -50,6 +50,6 @@ class Arguments:
 
 def is_known(expression: Expression) -> bool:
     """Does it have a value before any row is read?"""
-    if isinstance(expression, ListOf | Call):
+    if isinstance(expression, ListOf | FunctionCall):
         return all(is_known(item) for item in children(expression))
     return isinstance(expression, Constant | Parameter | Now)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.language.query.plan import Call
+from omnigraph.language.query.plan import FunctionCall
 from omnigraph.values.types import INTEGER_RANGES, PropertyType
 
 WHITE_SPACE = " \t\n\r"
 SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 
 
-def evaluated(call: Call, arguments: Sequence[Any]) -> Any:
+def evaluated(call: FunctionCall, arguments: Sequence[Any]) -> Any:
     """The value of a call. Raises ArithmeticOverflow."""
     if call.function == "coalesce":
         return next((in_type(value, call.type) for value in arguments if value is not None), None)

@@ -14,11 +14,11 @@ from omnigraph.expressions.arguments import Arguments, is_known
 from omnigraph.expressions.functions import evaluated, in_type
 from omnigraph.language.query.plan import (
     Binary,
-    Call,
     Choice,
     Constant,
     EntityRef,
     Expression,
+    FunctionCall,
     ItemRef,
     ListOf,
     Now,
@@ -70,7 +70,7 @@ def is_interpreted(expression: Expression) -> bool:
     match expression:
         case Constant() | Parameter() | Now() | PropertyRef() | EntityRef():
             return True
-        case Unary() | Binary() | ListOf() | Call() | Choice() | Quantified() | ItemRef():
+        case Unary() | Binary() | ListOf() | FunctionCall() | Choice() | Quantified() | ItemRef():
             return all(is_interpreted(inner) for inner in children(expression))
     return False
 
@@ -123,7 +123,7 @@ class Interpreter:
                 columns = [self._spread(self._cells(item)).to_pylist() for item in items]
                 listed = [[in_type(value, item_type(type_)) for value in row] for row in zip(*columns, strict=True)]
                 return pa.array(listed, arrow_type(type_))
-            case Call():
+            case FunctionCall():
                 return self._call(expression)
             case Choice():
                 return self._choice(expression)
@@ -156,7 +156,7 @@ class Interpreter:
 
     # ------------------------------------------------------------ functions and choices
 
-    def _call(self, call: Call) -> pa.Array:
+    def _call(self, call: FunctionCall) -> pa.Array:
         import pyarrow as pa
 
         columns = [self._spread(self._cells(argument)).to_pylist() for argument in call.arguments]

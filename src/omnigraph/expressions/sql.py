@@ -13,11 +13,11 @@ from omnigraph.expressions.functions import SECONDS
 from omnigraph.expressions.interpreter import item_type, type_of
 from omnigraph.language.query.plan import (
     Binary,
-    Call,
     Choice,
     Constant,
     EntityRef,
     Expression,
+    FunctionCall,
     ItemRef,
     ListOf,
     Now,
@@ -151,7 +151,7 @@ class ExpressionCompiler:
                 return self._binary(expression)
             case ListOf(items, _):
                 return exp.Array(expressions=[self._in_type(item, item_type(expression.type)) for item in items])
-            case Call():
+            case FunctionCall():
                 return self._call(expression)
             case Choice():
                 return self._choice(expression)
@@ -207,7 +207,7 @@ class ExpressionCompiler:
 
     # ------------------------------------------------------------ functions and choices
 
-    def _call(self, call: Call) -> exp.Expression:
+    def _call(self, call: FunctionCall) -> exp.Expression:
         if call.function == "coalesce":
             first, *others = (self._in_type(argument, call.type) for argument in call.arguments)
             return exp.Coalesce(this=first, expressions=others)
@@ -305,7 +305,7 @@ def _not_minus_one(divisor: exp.Expression, written: Expression) -> exp.Expressi
     return exp.Case(ifs=[exp.If(this=is_minus_one, true=exp.Literal.number(1))], default=divisor)
 
 
-def function_sql(call: Call, arguments: Sequence[exp.Expression]) -> exp.Expression:
+def function_sql(call: FunctionCall, arguments: Sequence[exp.Expression]) -> exp.Expression:
     """A function of values over compiled arguments; null when one of them is."""
     match call.function:
         case "replace":
@@ -334,13 +334,13 @@ def function_sql(call: Call, arguments: Sequence[exp.Expression]) -> exp.Express
     return neutral(call.function, *arguments)
 
 
-def _unit(call: Call, place: int) -> str:
+def _unit(call: FunctionCall, place: int) -> str:
     unit = call.arguments[place]
     assert isinstance(unit, Constant)
     return str(unit.value)
 
 
-def _rounded(call: Call, number: exp.Expression) -> exp.Expression:
+def _rounded(call: FunctionCall, number: exp.Expression) -> exp.Expression:
     """Whole numbers are round already."""
     if call.type.scalar.is_integer:
         return cast(number, call.type)

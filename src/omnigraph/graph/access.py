@@ -56,12 +56,12 @@ class Caller:
         if "actor" in arguments and asks not in (free, commits_asks):
             actor = arguments["actor"] = self.acting(arguments["actor"])
         if self.gate is not None:
-            for ask in asks(Call(target, arguments)):
+            for ask in asks(MethodCall(target, arguments)):
                 self.ask(ask, actor)
 
 
 @dataclass(frozen=True)
-class Call:
+class MethodCall:
     """A call of a public method."""
 
     target: Any
@@ -96,16 +96,16 @@ class Call:
         return None if types is None else frozenset(types)
 
 
-Asks = Callable[[Call], Iterator[Ask]]
+Asks = Callable[[MethodCall], Iterator[Ask]]
 
 
-def free(call: Call) -> Iterator[Ask]:
+def free(call: MethodCall) -> Iterator[Ask]:
     """Nothing of the graph's content is read or changed."""
     return iter(())
 
 
 def _revisions(action: Action, *names: str) -> Asks:
-    def asks(call: Call) -> Iterator[Ask]:
+    def asks(call: MethodCall) -> Iterator[Ask]:
         for name in names:
             if call.arguments[name] is not None:
                 types = call.types if action == "export" else None
@@ -115,7 +115,7 @@ def _revisions(action: Action, *names: str) -> Asks:
 
 
 def _branch(action: Action, name: str = "branch") -> Asks:
-    def asks(call: Call) -> Iterator[Ask]:
+    def asks(call: MethodCall) -> Iterator[Ask]:
         types = call.types if action == "export" else NO_TYPES if action == "change" else None
         yield Ask(action, branch=call.branch(name), types=types)
 
@@ -144,12 +144,12 @@ def _own_branch(action: Action) -> Asks:
     return lambda call: iter([Ask(action, branch=call.target.branch, types=types)])
 
 
-def _statement(call: Call) -> Iterator[Ask]:
+def _statement(call: MethodCall) -> Iterator[Ask]:
     """A statement of a transaction about one type."""
     yield Ask("change", branch=call.target.branch, types=frozenset([call.arguments["type_name"]]))
 
 
-def _deletion(call: Call) -> Iterator[Ask]:
+def _deletion(call: MethodCall) -> Iterator[Ask]:
     """A node goes with its edges."""
     type_name: str = call.arguments["type_name"]
     edges = call.target._writes.view.catalog.edges_of(type_name)
@@ -161,7 +161,7 @@ def touched(plan: MutationPlan) -> frozenset[str]:
     return frozenset(table_key.partition(":")[2] for table_key in plan.writes)
 
 
-def _load(call: Call) -> Iterator[Ask]:
+def _load(call: MethodCall) -> Iterator[Ask]:
     branch = call.branch()
     types = None if call.arguments["type"] is None else frozenset([call.arguments["type"]])
     yield Ask("change", branch=branch, types=types or NO_TYPES, mode=call.arguments["mode"])
@@ -169,7 +169,7 @@ def _load(call: Call) -> Iterator[Ask]:
         yield Ask("branch_create", branch=call.owner("from_"), target_branch=branch)
 
 
-def _embed(call: Call) -> Iterator[Ask]:
+def _embed(call: MethodCall) -> Iterator[Ask]:
     """Vectors are changes of the types that have them."""
     branch, types = call.branch(), call.types
     if types is None and _exists(call.target._repository, branch):
@@ -183,41 +183,41 @@ def _exists(repository: Any, branch: str) -> bool:
     return newest is not None and newest.alive
 
 
-def _apply_schema(call: Call) -> Iterator[Ask]:
+def _apply_schema(call: MethodCall) -> Iterator[Ask]:
     consent = call.arguments["allow_data_loss"]
     yield Ask("schema_apply", target_branch=call.branch(), allow_data_loss=consent)
 
 
-def _diff_schema(call: Call) -> Iterator[Ask]:
+def _diff_schema(call: MethodCall) -> Iterator[Ask]:
     yield Ask("read", branch=call.owner("a"))
     b = call.arguments["b"]
     if not isinstance(b, Path) and not b.endswith(".pg"):
         yield Ask("read", branch=call.owner("b"))
 
 
-def _create_branch(call: Call) -> Iterator[Ask]:
+def _create_branch(call: MethodCall) -> Iterator[Ask]:
     yield Ask("branch_create", branch=call.owner(), target_branch=call.branch("name"))
 
 
-def _merge(call: Call) -> Iterator[Ask]:
+def _merge(call: MethodCall) -> Iterator[Ask]:
     yield Ask("branch_merge", branch=call.branch("source"), target_branch=call.branch("into"))
 
 
-def _revert(call: Call) -> Iterator[Ask]:
+def _revert(call: MethodCall) -> Iterator[Ask]:
     """As a merge into the branch: it publishes changes of any type."""
     yield Ask("branch_merge", branch=call.owner("commit"), target_branch=call.branch())
 
 
-def _reset(call: Call) -> Iterator[Ask]:
+def _reset(call: MethodCall) -> Iterator[Ask]:
     yield Ask("admin")
     yield Ask("read", branch=call.owner("to"))
 
 
-def _create_tag(call: Call) -> Iterator[Ask]:
+def _create_tag(call: MethodCall) -> Iterator[Ask]:
     yield Ask("tag_create", target_branch=call.owner())
 
 
-def _delete_tag(call: Call) -> Iterator[Ask]:
+def _delete_tag(call: MethodCall) -> Iterator[Ask]:
     try:
         commit = call.target._repository.history.tags.find(call.arguments["name"])
     except OmnigraphError:

@@ -21,7 +21,7 @@ from omnigraph.views import Repository
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.replication import CopyReport
-    from omnigraph.storage.copying import Place
+    from omnigraph.storage.copying import StoreAddress
 
 
 @checked
@@ -123,9 +123,9 @@ class CopyMethods(GraphState):
 
 def place_of(
     repository: Repository, uri: str, options: Mapping[str, str] | None, durability: Durability = "disk"
-) -> Place:
+) -> StoreAddress:
     """Where another copy of the graph is; reached with the graph's own options where they fit and no others are given."""
-    from omnigraph.storage.copying import Place
+    from omnigraph.storage.copying import StoreAddress
 
     for address in (uri, repository.store.uri):
         if scheme_of(address) == "memory":
@@ -134,4 +134,6 @@ def place_of(
                 hint="export it, and load the export into a graph on disk or in an object store",
             )
     chosen = options_shared_with(uri, repository.tables.options) if options is None else dict(options)
-    return Place.of(open_store(uri, storage_options=chosen or None).uri, storage_options_for(uri, chosen), durability)
+    return StoreAddress.of(
+        open_store(uri, storage_options=chosen or None).uri, storage_options_for(uri, chosen), durability
+    )

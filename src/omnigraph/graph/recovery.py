@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from omnigraph.errors import Damaged
 from omnigraph.graph.access import RECOVERY, Caller
 from omnigraph.graph.boundary import names_damage
-from omnigraph.history import Commit, CommitKind, Prepared, from_microseconds
+from omnigraph.history import Commit, CommitKind, PreparedPlan, from_microseconds
 from omnigraph.views import Repository
 
 
@@ -30,7 +30,7 @@ class PreparedWrite:
         return f"<prepared {self.kind} {self.commit_id} on {self.branch}: {self.total_entities} entities>"
 
 
-def _prepared(prepared: Prepared) -> PreparedWrite:
+def _prepared(prepared: PreparedPlan) -> PreparedWrite:
     plan = prepared.plan
     at = from_microseconds(prepared.prepared_at)
     return PreparedWrite(plan.commit_id, plan.branch, plan.kind, at, prepared.receipt["total_entities"])

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.expressions.arguments import Arguments
     from omnigraph.language.query.plan import ReadPlan
     from omnigraph.read import Result
-    from omnigraph.write import GroupCommitter, Receipt
-    from omnigraph.write import Transaction as WriteTransaction
+    from omnigraph.write import GroupCommitter, Receipt, WriteTransaction
 
 State = Literal["open", "committed", "rolled back", "failed"]
 
@@ -55,7 +54,7 @@ class Transaction:
         once: Once | None,
         caller: Caller | None = None,
     ) -> None:
-        from omnigraph.write import Transaction as WriteTransaction
+        from omnigraph.write import WriteTransaction
 
         self._repository = repository
         self._caller = caller

@@ -6,7 +6,7 @@ from omnigraph.history.genesis import MAIN, Identity
 from omnigraph.history.history import History, new_ulid
 from omnigraph.history.plan import ChangeMode, PublishPlan, TableChange
 from omnigraph.history.publish import SCHEMA, Attempt
-from omnigraph.history.recovery import Prepared
+from omnigraph.history.recovery import PreparedPlan
 from omnigraph.history.times import from_microseconds, to_microseconds
 from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState, WriteKey
 from omnigraph.history.write_keys import KeyName, KeyOfChange, Once
@@ -25,7 +25,7 @@ __all__ = [
     "KeyName",
     "KeyOfChange",
     "Once",
-    "Prepared",
+    "PreparedPlan",
     "PublishPlan",
     "Snapshot",
     "TableChange",

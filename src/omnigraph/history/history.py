@@ -19,7 +19,7 @@ from omnigraph.history.publish import Publisher
 from omnigraph.history.recovery import Recovery
 from omnigraph.history.retention import Retention
 from omnigraph.history.revisions import Revisions
-from omnigraph.history.schemas import Schemas
+from omnigraph.history.schemas import SchemaTexts
 from omnigraph.history.tags import Tags
 from omnigraph.history.watching import Watch
 from omnigraph.history.write_keys import WriteKeys
@@ -60,7 +60,7 @@ class History:
         self.tags = Tags(store, self.chain, self.retention, new_id, identity.write_features)
         self.keys = WriteKeys(store, self.log, new_id, self._clock_us)
         self.branches = Branches(self.chain, self.log, self.lineage, self.tags, self.keys, self.retention, new_id)
-        self.schemas = Schemas(store)
+        self.schemas = SchemaTexts(store)
         self.recovery = Recovery(store)
         self.leases = Leases(store, self.retention, new_id, clock)
         self.revisions = Revisions(self.chain, self.log, self.lineage, self.tags)
@@ -89,7 +89,7 @@ class History:
         clock: Callable[[], float] = time.time,
     ) -> History:
         """A new graph with this schema and no rows."""
-        digest = Schemas(store).put(schema)
+        digest = SchemaTexts(store).put(schema)
         identity = genesis.create_graph(
             store, digest, new_id=new_id, clock_us=lambda: int(clock() * 1_000_000), actor=actor
         )

@@ -19,7 +19,7 @@ from omnigraph.storage import Store
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedPlan:
     """A stored plan and the receipt its writer would have given."""
 
     plan: PublishPlan
@@ -37,7 +37,7 @@ class Recovery:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def keep(self, prepared: Prepared, check: Callable[[], None]) -> None:
+    def keep(self, prepared: PreparedPlan, check: Callable[[], None]) -> None:
         """Store a plan, which protects what it names from cleanup from now on. `check` is called when it does so, and raises
         when a cleanup may have been there before. A plan that was not checked yet is provisional, and nobody publishes it."""
         key = recovery_key(prepared.commit_id)
@@ -65,7 +65,7 @@ class Recovery:
         reach(Failpoint.RECOVERY_BEFORE_REMOVE)
         self.store.delete(recovery_key(commit_id))
 
-    def get(self, commit_id: str) -> Prepared:
+    def get(self, commit_id: str) -> PreparedPlan:
         try:
             return self.read(recovery_key(commit_id))
         except ObjectMissing:
@@ -73,7 +73,7 @@ class Recovery:
                 f"there is no prepared write {commit_id}", hint="`omnigraph recovery list` shows those there are"
             ) from None
 
-    def read(self, key: str) -> Prepared:
+    def read(self, key: str) -> PreparedPlan:
         """The prepared write stored under a key; ObjectMissing when there is none."""
         data = self.store.get(key)
         commit_id = key.rsplit("/", 1)[1].removesuffix(".json")
@@ -81,7 +81,7 @@ class Recovery:
         value = unseal(key, data, affected)
         return read_as(
             key,
-            lambda: Prepared(
+            lambda: PreparedPlan(
                 PublishPlan.from_json(value["plan"]),
                 value["prepared_at"],
                 value["receipt"],
@@ -90,7 +90,7 @@ class Recovery:
             affected,
         )
 
-    def list(self) -> list[Prepared]:
+    def list(self) -> list[PreparedPlan]:
         """Oldest first."""
         found = []
         for info in self.store.list("recovery"):

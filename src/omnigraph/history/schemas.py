@@ -12,7 +12,7 @@ from omnigraph.history.envelope import required
 from omnigraph.storage import Store
 
 
-class Schemas:
+class SchemaTexts:
     """Stored schema texts, cached for ever: a hash has one meaning."""
 
     def __init__(self, store: Store) -> None:

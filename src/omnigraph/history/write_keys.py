@@ -97,7 +97,7 @@ def _digest(data: bytes, size: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Use:
+class _KeyUse:
     """Where a key was used: the commit's place along first parents and its time."""
 
     content: str
@@ -111,14 +111,14 @@ class _Sequence:
 
     first: int
     last: int
-    use: _Use
+    use: _KeyUse
 
 
 @dataclass(frozen=True)
 class RolledKeys:
     """What an object of keys holds: the uses of keys within the window, and every sequence."""
 
-    keys: Mapping[str, _Use] = field(default_factory=dict)
+    keys: Mapping[str, _KeyUse] = field(default_factory=dict)
     sequences: Mapping[str, _Sequence] = field(default_factory=dict)
 
 
@@ -185,7 +185,7 @@ class WriteKeys:
         numbers = (int(id.removeprefix(prefix)) for id in self._rolled(place).keys if id.startswith(prefix))
         return any(number < _number(key) for number in numbers)
 
-    def _commit(self, entry: Entry, use: _Use) -> Commit:
+    def _commit(self, entry: Entry, use: _KeyUse) -> Commit:
         commit = self.log.by_seq(entry, use.seq)
         assert commit is not None, "a log holds every commit from the branch's first to its head"
         return commit
@@ -197,7 +197,7 @@ class WriteKeys:
 
         Costs one put, where any of the records has a key (garbage if the next entry loses).
         """
-        uses = [(key, _Use(key.content, commit.ref.seq, commit._at_us)) for commit, key in _keyed(entry) if rolled][
+        uses = [(key, _KeyUse(key.content, commit.ref.seq, commit._at_us)) for commit, key in _keyed(entry) if rolled][
             ::-1
         ]
         if not uses:
@@ -216,7 +216,7 @@ class WriteKeys:
             self._store(RolledKeys(keys, sequences), uses[-1][1]),
         )
 
-    def _store(self, rolled: RolledKeys, last: _Use) -> KeyObject:
+    def _store(self, rolled: RolledKeys, last: _KeyUse) -> KeyObject:
         place = KeyObject(self.new_id(), last.seq, last.at_us)
         self.store.put(place.key, _encode_keys(rolled))
         self._hold(place.id, rolled)
@@ -241,14 +241,16 @@ class WriteKeys:
 def keys_of(commits: Iterable[Commit]) -> bytes:
     """The object of keys that holds those of all these commits, oldest first."""
     uses = [
-        (commit._write_key, _Use(commit._write_key.content, commit.ref.seq, commit._at_us))
+        (commit._write_key, _KeyUse(commit._write_key.content, commit.ref.seq, commit._at_us))
         for commit in commits
         if commit._write_key is not None
     ]
     return _encode_keys(RolledKeys({key.id: use for key, use in uses}, _sequences_after({}, uses)))
 
 
-def _sequences_after(before: Mapping[str, _Sequence], uses: Iterable[tuple[WriteKey, _Use]]) -> Mapping[str, _Sequence]:
+def _sequences_after(
+    before: Mapping[str, _Sequence], uses: Iterable[tuple[WriteKey, _KeyUse]]
+) -> Mapping[str, _Sequence]:
     """The sequences after some uses of keys, oldest first."""
     after = dict(before)
     for key, use in uses:
@@ -272,9 +274,9 @@ def decode_keys(data: bytes, key: str, affected: str | None = None) -> RolledKey
     value = unseal(key, data, affected)
 
     def decoded() -> RolledKeys:
-        keys = {id: _Use(*use) for id, use in value["keys"].items()}
+        keys = {id: _KeyUse(*use) for id, use in value["keys"].items()}
         sequences = {
-            name: _Sequence(first, last, _Use(*use)) for name, (first, last, *use) in value["sequences"].items()
+            name: _Sequence(first, last, _KeyUse(*use)) for name, (first, last, *use) in value["sequences"].items()
         }
         return RolledKeys(keys, sequences)
 

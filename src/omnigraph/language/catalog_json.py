@@ -32,7 +32,9 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     used = {EVOLVED: catalog.is_evolved, HARD_DROPS: bool(catalog.hard_dropped)}
     features = [BASE, *(feature for feature, is_used in used.items() if is_used)]
     stored = {"features": features, "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
-    return stored | _given(retired=list(catalog.retired) or None, hard_dropped=list(catalog.hard_dropped) or None)
+    return stored | _without_nulls(
+        retired=list(catalog.retired) or None, hard_dropped=list(catalog.hard_dropped) or None
+    )
 
 
 def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
@@ -102,18 +104,19 @@ def _shape(catalog: Catalog) -> dict[str, Any]:
         "next_id": catalog.next_id,
         "interfaces": [_interface_json(interface) for interface in catalog.interfaces.values()],
         "nodes": [
-            _entity_json(node) | _given(implements=list(node.implements) or None) for node in catalog.nodes.values()
+            _entity_json(node) | _without_nulls(implements=list(node.implements) or None)
+            for node in catalog.nodes.values()
         ],
         "edges": [
             _entity_json(edge)
             | {"source": edge.source, "target": edge.target}
-            | _given(min_out=edge.min_out or None, max_out=edge.max_out)
+            | _without_nulls(min_out=edge.min_out or None, max_out=edge.max_out)
             for edge in catalog.edges.values()
         ],
     }
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _without_nulls(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -122,7 +125,7 @@ def _interface_json(interface: InterfaceType) -> dict[str, Any]:
         "name": interface.name,
         "id": interface.id,
         "properties": [_property_json(p) for p in interface.properties.values()],
-    } | _given(
+    } | _without_nulls(
         description=interface.description, constraints=[constraint_json(c) for c in interface.constraints] or None
     )
 
@@ -133,7 +136,7 @@ def _entity_json(entity: EntityType) -> dict[str, Any]:
         "id": entity.id,
         "table_id": entity.table_id,
         "properties": [_property_json(property) for property in entity.properties.values()],
-    } | _given(
+    } | _without_nulls(
         constraints=[constraint_json(constraint) for constraint in entity.constraints] or None,
         description=entity.description,
         instruction=entity.instruction,
@@ -143,10 +146,10 @@ def _entity_json(entity: EntityType) -> dict[str, Any]:
 
 def _property_json(property: Property) -> dict[str, Any]:
     embed = property.embed
-    return {"name": property.name, "id": property.id, "type": property_type_json(property.type)} | _given(
+    return {"name": property.name, "id": property.id, "type": property_type_json(property.type)} | _without_nulls(
         default=property.default,
         description=property.description,
-        embed=None if embed is None else {"source": embed.source} | _given(model=embed.model),
+        embed=None if embed is None else {"source": embed.source} | _without_nulls(model=embed.model),
         metric=None if property.metric == "cosine" else property.metric,
         language=None if property.language == "english" else property.language,
         annotations=[annotation_json(annotation) for annotation in property.annotations] or None,
@@ -158,7 +161,7 @@ def _property_json(property: Property) -> dict[str, Any]:
 
 
 def property_type_json(type: PropertyType) -> dict[str, Any]:
-    return {"scalar": type.scalar.value} | _given(
+    return {"scalar": type.scalar.value} | _without_nulls(
         nullable=type.nullable or None,
         list=type.is_list or None,
         enum=list(type.enum) or None,
@@ -167,13 +170,13 @@ def property_type_json(type: PropertyType) -> dict[str, Any]:
 
 
 def annotation_json(annotation: Annotation) -> dict[str, Any]:
-    return {"name": annotation.name} | _given(
+    return {"name": annotation.name} | _without_nulls(
         value=annotation.value, options=[list(option) for option in annotation.options] or None
     )
 
 
 def constraint_json(constraint: Constraint) -> dict[str, Any]:
-    return {"kind": constraint.kind, "fields": list(constraint.fields)} | _given(
+    return {"kind": constraint.kind, "fields": list(constraint.fields)} | _without_nulls(
         minimum=constraint.minimum, maximum=constraint.maximum, pattern=constraint.pattern
     )
 
@@ -251,7 +254,7 @@ def property_type_from_json(value: Mapping[str, Any]) -> PropertyType:
 
 def _annotations(value: Mapping[str, Any]) -> tuple[Annotation, ...]:
     return tuple(
-        Annotation(item["name"], item.get("value"), tuple((name, given) for name, given in item.get("options", ())))
+        Annotation(item["name"], item.get("value"), tuple((name, option) for name, option in item.get("options", ())))
         for item in value.get("annotations", ())
     )
 

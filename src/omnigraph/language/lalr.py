@@ -48,7 +48,7 @@ class Token(str):
         return token
 
 
-class Tables(NamedTuple):
+class ParserTables(NamedTuple):
     """A compiled grammar, in plain values."""
 
     actions: list[dict[str, int]]
@@ -65,7 +65,7 @@ class Tables(NamedTuple):
     end: int
 
     @classmethod
-    def of(cls, lark: Lark) -> Tables:
+    def of(cls, lark: Lark) -> ParserTables:
         """Of a parser that keeps no placeholders and knows no priorities of rules."""
         from lark.parsers.lalr_analysis import Shift
 
@@ -110,7 +110,7 @@ class Parser:
     """Thread-safe, if the builder is. A method of the builder is called for each rule that has its name, with what its children
     were built to; rules without one are lists of their children, for the rules around them."""
 
-    def __init__(self, tables: Tables, builder: object) -> None:
+    def __init__(self, tables: ParserTables, builder: object) -> None:
         self._tables = tables
         self._builders: list[Callable[..., Any] | None] = [getattr(builder, rule[2], None) for rule in tables.rules]
         self._patterns = [(name, _Pattern(pattern)) for name, pattern in tables.terminals]
@@ -196,20 +196,20 @@ class _Pattern:
 # ---------------------------------------------------------------- between processes
 
 
-def kept_tables(name: str, grammar: str, compile: Callable[[], Lark]) -> Tables:
+def kept_tables(name: str, grammar: str, compile: Callable[[], Lark]) -> ParserTables:
     """The tables of a grammar, from the user's own cache folder if they are there; without a place to keep them they are made each
     time."""
     folder = user_cache()
     if folder is None:
-        return Tables.of(compile())
+        return ParserTables.of(compile())
     key = hashlib.sha256(f"{FORMAT} {sys.version_info[:2]} {grammar}".encode()).hexdigest()
     path = folder / f"{name}-{key[:16]}.tables"
     if is_own_file(path):
         try:
-            return Tables(*marshal.loads(path.read_bytes()))
+            return ParserTables(*marshal.loads(path.read_bytes()))
         except (OSError, ValueError, EOFError, TypeError):
             pass  # cut short, or not ours: made again
-    tables = Tables.of(compile())
+    tables = ParserTables.of(compile())
     _keep(path, marshal.dumps(tuple(tables)))
     return tables
 

@@ -16,14 +16,14 @@ from typing import Protocol
 from omnigraph.errors import Damaged, ObjectMissing, StoragePermanent
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
-from omnigraph.history import Entry, History, Prepared, TableState
+from omnigraph.history import Entry, History, PreparedPlan, TableState
 from omnigraph.history.leases import LEASES
 from omnigraph.history.recovery import recovery_key
 from omnigraph.history.retention import GRACE_S
 from omnigraph.maintenance.adjacency import needed_adjacency
 from omnigraph.maintenance.kinds import Kind, is_first_version, kind_of, table_of
 from omnigraph.maintenance.reachable import READ_THREADS, Reachable, side_by_side
-from omnigraph.maintenance.retained import Chains, Policy, References, Retained, listed_chains
+from omnigraph.maintenance.retained import Chains, References, Retained, RetentionPolicy, listed_chains
 from omnigraph.storage import ObjectInfo, Store
 from omnigraph.storage.local import LocalStore
 from omnigraph.tables import TableFiles
@@ -39,7 +39,7 @@ SCRATCH_FOLDERS = ("history", "staging", LEASES)
 _UNREADABLE = (Damaged, StoragePermanent)
 
 
-class Place(Protocol):
+class GraphObjects(Protocol):
     """Where the objects of a graph are, for tasks that may run elsewhere."""
 
     @property
@@ -63,12 +63,12 @@ class TableFacts(Protocol):
 class Survey:
     """What a look at the graph found. Nothing was changed."""
 
-    policy: Policy
+    policy: RetentionPolicy
     now: float
     cutoff: float
     chains: Chains
     references: References
-    expired: tuple[Prepared, ...]
+    expired: tuple[PreparedPlan, ...]
     retained: Retained
     reach: Reachable
     doomed: Mapping[str, tuple[int, ...]]
@@ -99,7 +99,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class ListTask:
-    place: Place
+    place: GraphObjects
     folder: str
 
 
@@ -109,7 +109,7 @@ def list_folder(task: ListTask) -> list[ObjectInfo]:
 
 @dataclass(frozen=True)
 class DeleteTask:
-    place: Place
+    place: GraphObjects
     keys: tuple[str, ...]
 
 
@@ -124,7 +124,7 @@ class Cleaner:
     """One cleanup of one graph. Any number may run at once, on any number of machines: each deletes only what nobody keeps."""
 
     history: History
-    place: Place
+    place: GraphObjects
     tables: TableFacts
     workers: Workers = IN_PROCESS
     threads: int = READ_THREADS
@@ -133,7 +133,7 @@ class Cleaner:
 
     # ------------------------------------------------------------ looking
 
-    def survey(self, policy: Policy) -> Survey:
+    def survey(self, policy: RetentionPolicy) -> Survey:
         history = self.history
         now = history.retention.store_now()
         chains = listed_chains(history.store.list("branches"))
@@ -187,12 +187,12 @@ class Cleaner:
             return ()
         return tuple(info for info in store.list_temporary() if info.modified.timestamp() < cutoff)
 
-    def _references(self, now: float) -> tuple[References, tuple[Prepared, ...]]:
+    def _references(self, now: float) -> tuple[References, tuple[PreparedPlan, ...]]:
         """What keeps commits now, and the prepared plans that keep nothing any more."""
         history = self.history
         newest = {name: history.chain.newest(name) for name in history.chain.branches()}
-        plans: list[Prepared] = []
-        expired: list[Prepared] = []
+        plans: list[PreparedPlan] = []
+        expired: list[PreparedPlan] = []
         for info in history.store.list("recovery"):
             # Somebody may publish or discard it meanwhile.
             with contextlib.suppress(ObjectMissing):

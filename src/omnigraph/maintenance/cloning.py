@@ -21,7 +21,7 @@ from omnigraph.history.genesis import GRAPH_KEY
 from omnigraph.history.tags import tag_key
 from omnigraph.maintenance.reachable import Reachable, history_objects
 from omnigraph.maintenance.replication import CopyReport, copy_all, files_of, sized_objects
-from omnigraph.storage.copying import COPY_THREADS, Copied, Place, Watch, unwatched
+from omnigraph.storage.copying import COPY_THREADS, Copied, CopyListener, StoreAddress, unwatched
 from omnigraph.storage.store import Store
 from omnigraph.views import Repository
 from omnigraph.workers import IN_PROCESS, Workers
@@ -42,12 +42,12 @@ class _Chosen:
 
 def clone(
     source: Repository,
-    place: Place,
+    place: StoreAddress,
     *,
     branches: Sequence[str] | None = None,
     depth: int | None = None,
     workers: Workers = IN_PROCESS,
-    watch: Watch = unwatched,
+    watch: CopyListener = unwatched,
 ) -> CopyReport:
     """Main and the branches named (None: all of them), with their newest `depth` commits (None: all), and the tags of these."""
     if depth is not None and depth < 1:
@@ -83,7 +83,7 @@ def _check_no_graph(target: Store) -> None:
     raise AlreadyExists(f"there is a graph at {target.uri} already", hint="'omnigraph pull' brings it up to date")
 
 
-def _choose(history: History, branches: Sequence[str] | None, depth: int | None, watch: Watch) -> _Chosen:
+def _choose(history: History, branches: Sequence[str] | None, depth: int | None, watch: CopyListener) -> _Chosen:
     names = history.chain.branches()
     wanted = set(names) if branches is None else {MAIN, *branches}
     for name in branches or ():
@@ -105,7 +105,12 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None,
 
 
 def _choose_branch(
-    history: History, newest: Entry, depth: int | None, tagged: Sequence[CommitRef], chosen: _Chosen, watch: Watch
+    history: History,
+    newest: Entry,
+    depth: int | None,
+    tagged: Sequence[CommitRef],
+    chosen: _Chosen,
+    watch: CopyListener,
 ) -> None:
     branch = newest.branch
     positions = sorted({position_of(info.key) for info in history.store.list(folder_of(branch))})
@@ -146,7 +151,7 @@ def _newest(entries: Sequence[Entry], depth: int) -> list[Entry]:
     return taken
 
 
-def _objects(source: Repository, chosen: _Chosen, watch: Watch) -> dict[str, int]:
+def _objects(source: Repository, chosen: _Chosen, watch: CopyListener) -> dict[str, int]:
     """Everything that the entries need, themselves and `graph.json` apart, with sizes where something tells."""
     reachable = Reachable(files_of(source))
     for number, run in enumerate(_batches(chosen.entries.values())):

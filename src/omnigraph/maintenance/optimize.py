@@ -68,7 +68,7 @@ class OptimizeReport:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _TableWork:
     """What is to be done for one table."""
 
     key: str
@@ -116,7 +116,7 @@ class _Work:
 class _Done:
     """A table after its work, as a version on its base, and what it takes to have the same on a later version."""
 
-    work: _Work
+    work: _TableWork
     rewrite: Rewrite | None
     lost: LostRows | None
     plans: tuple[SegmentPlan, ...]
@@ -181,7 +181,7 @@ def _done_and_published(
     repository: Repository,
     entry: Entry,
     view: View,
-    works: Sequence[_Work],
+    works: Sequence[_TableWork],
     workers: Workers,
     *,
     since: float,
@@ -212,13 +212,13 @@ def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Comm
     return publish(repository.history, plan, rebase)
 
 
-def _planned(view: View, key: str, rewrite: bool, purge: bool) -> _Work:
+def _planned(view: View, key: str, rewrite: bool, purge: bool) -> _TableWork:
     table = view.table(key)
     assert table is not None, "it is stored"
     return _planned_for(view.entity(key), table, rewrite, purge)
 
 
-def _planned_for(entity: EntityType, whole: Table, rewrite: bool, purge: bool) -> _Work:
+def _planned_for(entity: EntityType, whole: Table, rewrite: bool, purge: bool) -> _TableWork:
     key, table = entity.table_key, whole.stored
     cluster_by = "src" if isinstance(entity, EdgeType) else None
     share = 0.0 if purge else MAX_DELETED_SHARE
@@ -227,10 +227,10 @@ def _planned_for(entity: EntityType, whole: Table, rewrite: bool, purge: bool) -
     segments = plan_segments(table, specs, purge=purge)
     unneeded = unneeded_segments(table, specs, purge=purge) if rewrite else frozenset()
     inline = row_count(whole.inline) + masked_count(whole.inline)
-    return _Work(key, whole, cluster_by, rewrite, tuple(groups), tuple(segments), unneeded, purge, inline)
+    return _TableWork(key, whole, cluster_by, rewrite, tuple(groups), tuple(segments), unneeded, purge, inline)
 
 
-def _report(view: View, work: _Work, after: Table | None) -> TableReport:
+def _report(view: View, work: _TableWork, after: Table | None) -> TableReport:
     entity = view.entity(work.key)
     before = shape_of(entity, work.table)
     return TableReport(work.key, work.actions(), before, before if after is None else shape_of(entity, after))
@@ -260,7 +260,7 @@ def _build_segment(task: _SegmentTask) -> Any:
     return task.place.tables.build_segment(task.place.path, task.place.version, task.plan)
 
 
-def _do(repository: Repository, view: View, work: _Work, workers: Workers) -> _Done:
+def _do(repository: Repository, view: View, work: _TableWork, workers: Workers) -> _Done:
     """Groups of fragments and index segments, each a task; in this process when the table is small."""
     tables = repository.tables
     table, settled = tables.settle(work.table)

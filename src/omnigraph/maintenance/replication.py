@@ -33,9 +33,9 @@ from omnigraph.maintenance.reachable import FilesOf, Reachable
 from omnigraph.storage.copying import (
     MAX_AGE_S,
     Copied,
+    CopyListener,
     CopyTask,
-    Place,
-    Watch,
+    StoreAddress,
     copy_between,
     copy_objects,
     unwatched,
@@ -72,9 +72,9 @@ def push(
     source: Repository,
     target: History,
     branch: str,
-    place: Place,
+    place: StoreAddress,
     workers: Workers = IN_PROCESS,
-    watch: Watch = unwatched,
+    watch: CopyListener = unwatched,
 ) -> CopyReport:
     """Bring a branch of one graph to what another copy of it has. `place` is where the target is.
 
@@ -101,9 +101,9 @@ def push_as_one(
     target: History,
     branch: str,
     to: str,
-    place: Place,
+    place: StoreAddress,
     workers: Workers = IN_PROCESS,
-    watch: Watch = unwatched,
+    watch: CopyListener = unwatched,
     *,
     actor: str | None = None,
 ) -> CopyReport:
@@ -175,7 +175,7 @@ class _Travelling:
 class _Transfer:
     """One branch on its way from one graph to another."""
 
-    def __init__(self, source: Repository, target: History, branch: str, ours: Entry, watch: Watch) -> None:
+    def __init__(self, source: Repository, target: History, branch: str, ours: Entry, watch: CopyListener) -> None:
         self.watch = watch
         self.source = source
         self.target = target
@@ -252,7 +252,7 @@ class _Transfer:
 
     # ------------------------------------------------------------ files
 
-    def copy(self, commits: Sequence[_Travelling], place: Place, workers: Workers) -> Copied:
+    def copy(self, commits: Sequence[_Travelling], place: StoreAddress, workers: Workers) -> Copied:
         """Every object that the commits need and the commit before them does not."""
         source = self.source
         changed = {(key, state) for commit in commits for key, state in commit.step.tables.items() if state is not None}
@@ -352,9 +352,9 @@ def copy_all(
     source: Repository,
     target: Store,
     objects: dict[str, int],
-    place: Place,
+    place: StoreAddress,
     workers: Workers,
-    watch: Watch,
+    watch: CopyListener,
     *,
     old_before: float,
 ) -> Copied:
@@ -362,7 +362,7 @@ def copy_all(
     listed = sorted(objects.items())
     if isinstance(workers, InProcess) or len(listed) <= OBJECTS_PER_TASK:
         return copy_between(source.store, target, listed, old_before=old_before, watch=watch)
-    origin = Place.of(source.store.uri, source.tables.options)
+    origin = StoreAddress.of(source.store.uri, source.tables.options)
     tasks = [CopyTask(origin, place, tuple(run), old_before) for run in _runs(listed)]
     copied = sum(workers.map(f"copy {len(listed):,} objects", copy_objects, tasks), Copied())
     watch("copy", len(listed), len(listed), copied.bytes)

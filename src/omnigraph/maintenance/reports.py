@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from omnigraph.errors import UsageError
 from omnigraph.history import TableState
-from omnigraph.maintenance.cleanup import Cleaner, Place, Survey, Totals
+from omnigraph.maintenance.cleanup import Cleaner, GraphObjects, Survey, Totals
 from omnigraph.maintenance.indexes import IndexState, index_state
 from omnigraph.maintenance.kinds import Kind, is_first_version, kind_of, table_of
 from omnigraph.maintenance.reachable import entry_snapshots, index_folder
-from omnigraph.maintenance.retained import Policy
+from omnigraph.maintenance.retained import RetentionPolicy
 from omnigraph.storage import ObjectInfo, Store
 from omnigraph.tables import TableFiles
 from omnigraph.tables.staging import deleted_rows
@@ -149,12 +149,12 @@ class OpenedStore:
         return self.repository.store
 
 
-def cleaner_of(repository: Repository, place: Place | None = None, workers: Workers = IN_PROCESS) -> Cleaner:
+def cleaner_of(repository: Repository, place: GraphObjects | None = None, workers: Workers = IN_PROCESS) -> Cleaner:
     """`place`: where tasks that run elsewhere find the graph."""
     return Cleaner(repository.history, place or OpenedStore(repository), RepositoryTables(repository), workers)
 
 
-def clean_up(cleaner: Cleaner, policy: Policy, *, dry_run: bool) -> CleanupReport:
+def clean_up(cleaner: Cleaner, policy: RetentionPolicy, *, dry_run: bool) -> CleanupReport:
     """Remove what the policy does not keep; with `dry_run`, only say what that is."""
     survey = cleaner.survey(policy)
     kept = kept_by(cleaner, survey)
@@ -226,7 +226,7 @@ def _sizes(survey: Survey) -> dict[str, Totals]:
 
 
 def storage_of(cleaner: Cleaner, view: View, branch: str) -> StorageReport:
-    survey = cleaner.survey(Policy())
+    survey = cleaner.survey(RetentionPolicy())
     sizes = _sizes(survey)
     bytes_in: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key, totals in sizes.items():

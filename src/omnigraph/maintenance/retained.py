@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from omnigraph.errors import HistoryGap
-from omnigraph.history import Commit, CommitRef, Entry, History, Prepared
+from omnigraph.history import Commit, CommitRef, Entry, History, PreparedPlan
 from omnigraph.history.chain import position_of
 from omnigraph.history.leases import Lease
 from omnigraph.history.log import Log
@@ -22,7 +22,7 @@ Chains = Mapping[str, Mapping[int, ObjectInfo]]
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetentionPolicy:
     """How much of its own history a branch keeps: its `keep` newest commits, and those younger than `older_than` seconds.
 
     Without both, all of it. A branch that is not among `branches` (None: all are) keeps all of it too.
@@ -60,7 +60,7 @@ class References:
     newest: Mapping[str, Entry]
     """The newest entry of every branch, deleted ones included."""
     tags: Mapping[str, CommitRef]
-    plans: tuple[Prepared, ...]
+    plans: tuple[PreparedPlan, ...]
     leases: tuple[Lease, ...]
 
     @property
@@ -73,7 +73,7 @@ class Retained:
     """Entries that are kept, and by which branches and tags."""
 
     history: History
-    policy: Policy
+    policy: RetentionPolicy
     chains: Chains
     now: float
     cutoff: float

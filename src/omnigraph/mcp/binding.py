@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import UsageError
-from omnigraph.mcp.operations import Operation, Schema
+from omnigraph.mcp.operations import Schema, ToolOperation
 from omnigraph.mcp.stored import StoredTool
 from omnigraph.mcp.tools import MAX_ROWS, ToolFacts
 
@@ -35,10 +35,10 @@ _OWN: Mapping[str, Schema] = {
 
 
 @dataclass(frozen=True)
-class Request:
+class ToolRequest:
     """What a call of a tool asks of the server."""
 
-    operation: Operation
+    operation: ToolOperation
     arguments: Mapping[str, Any]
     headers: Mapping[str, str]
     limit: int
@@ -51,12 +51,12 @@ class BoundTool:
     name: str
     description: str
     hint: str
-    operation: Operation
+    operation: ToolOperation
     schemas: Mapping[str, Schema]
     required: tuple[str, ...]
     facts: ToolFacts | None = None
     stored: StoredTool | None = None
-    if_commit: Operation | None = None
+    if_commit: ToolOperation | None = None
 
     @property
     def rows(self) -> str | None:
@@ -77,9 +77,9 @@ class BoundTool:
         answer = self.operation.answer
         return None if answer is None else {"type": "object", **answer}
 
-    def request(self, given: Mapping[str, Any]) -> Request:
+    def request(self, spelled: Mapping[str, Any]) -> ToolRequest:
         """UsageError for an argument that is not the tool's, and without one that it needs."""
-        arguments = self._named(given)
+        arguments = self._named(spelled)
         limit = arguments.pop(LIMIT, None) if LIMIT not in self._parameters else None
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
             raise UsageError(f"'{LIMIT}' must be a positive integer")
@@ -92,20 +92,20 @@ class BoundTool:
             headers["Omnigraph-If-Graph-Commit"] = _header(IF_COMMIT, head)
         if self.is_paged:
             arguments[LIMIT] = limit or MAX_ROWS
-        return Request(operation, self._placed(arguments), headers, limit or MAX_ROWS)
+        return ToolRequest(operation, self._placed(arguments), headers, limit or MAX_ROWS)
 
     @property
     def _parameters(self) -> frozenset[str]:
         """Of a stored query: its parameters come before arguments of the same name."""
         return frozenset() if self.stored is None else frozenset(self.stored.input_schemas())
 
-    def _named(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _named(self, spelled: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments under their names; commitId is commit_id. null is the same as leaving one out."""
         arguments: dict[str, Any] = {}
-        for spelled, value in given.items():
-            name = spelled if spelled in self.schemas else CAMEL.sub("_", spelled).lower()
+        for word, value in spelled.items():
+            name = word if word in self.schemas else CAMEL.sub("_", word).lower()
             if name not in self.schemas:
-                raise UsageError(f"'{self.name}' takes no '{spelled}'", hint=f"it takes: {', '.join(self.schemas)}")
+                raise UsageError(f"'{self.name}' takes no '{word}'", hint=f"it takes: {', '.join(self.schemas)}")
             if name in arguments:
                 raise UsageError(f"'{name}' is given twice")
             if value is not None or name in self._parameters:
@@ -131,7 +131,7 @@ def _header(name: str, value: Any) -> str:
     return value
 
 
-def bind(facts: Iterable[ToolFacts], operations: Mapping[str, Operation]) -> list[BoundTool]:
+def bind(facts: Iterable[ToolFacts], operations: Mapping[str, ToolOperation]) -> list[BoundTool]:
     """The tools, in their order."""
     bound = []
     for fact in facts:
@@ -155,7 +155,7 @@ INVOKE = "cluster_invoke_query"
 INVOKE_IF = "cluster_invoke_query_if_graph_commit"
 
 
-def bind_stored(tool: StoredTool, operations: Mapping[str, Operation]) -> BoundTool:
+def bind_stored(tool: StoredTool, operations: Mapping[str, ToolOperation]) -> BoundTool:
     hint = "destroys" if tool.is_mutation else "reads"
     operation = operations[INVOKE]
     schemas = {name: operation.members[name] for name in tool.places}

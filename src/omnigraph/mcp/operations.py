@@ -16,7 +16,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Operation:
+class ToolOperation:
     """A route as tools see it. `members` are the arguments that it takes, by name, wherever they stand in the request."""
 
     id: str
@@ -37,7 +37,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Answer:
+class OperationResult:
     """The answer to an operation."""
 
     status: int
@@ -56,8 +56,8 @@ class Backend(Protocol):
     """Carries out operations on behalf of one caller, on one graph."""
 
     async def call(
-        self, operation: Operation, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
-    ) -> Answer: ...
+        self, operation: ToolOperation, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> OperationResult: ...
 
     async def may(self, action: str) -> bool:
         """Whether the caller may do this on some branch."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from omnigraph.errors import UsageError
-from omnigraph.mcp.operations import Answer, Operation
+from omnigraph.mcp.operations import OperationResult, ToolOperation
 
 if TYPE_CHECKING:
     import httpx
@@ -22,13 +22,13 @@ class HttpBackend:
     """
 
     client: httpx.AsyncClient
-    operations: Mapping[str, Operation]
+    operations: Mapping[str, ToolOperation]
     graph: str | None
     headers: Mapping[str, str] = field(repr=False)
 
     async def call(
-        self, operation: Operation, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
-    ) -> Answer:
+        self, operation: ToolOperation, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> OperationResult:
         response = await self.client.request(
             operation.method,
             self._path(operation, arguments),
@@ -38,9 +38,9 @@ class HttpBackend:
             else None,
             headers={**self.headers, **(headers or {})},
         )
-        return Answer(response.status_code, dict(response.headers), response.content)
+        return OperationResult(response.status_code, dict(response.headers), response.content)
 
-    def _path(self, operation: Operation, arguments: Mapping[str, Any]) -> str:
+    def _path(self, operation: ToolOperation, arguments: Mapping[str, Any]) -> str:
         path = operation.path.replace("{graph_id}", quote(self.graph or "", safe=""))
         for name in operation.in_path:
             value = arguments.get(name)

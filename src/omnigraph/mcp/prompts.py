@@ -21,15 +21,15 @@ class Prompt:
     arguments: Mapping[str, str] = field(default_factory=dict)
     """By name, with what each is. All of them must be given."""
 
-    def text(self, given: Mapping[str, str]) -> str:
+    def text(self, arguments: Mapping[str, str]) -> str:
         """The message. UsageError for an argument that is missing, unknown or too long."""
-        if given.keys() != self.arguments.keys():
+        if arguments.keys() != self.arguments.keys():
             wanted = ", ".join(self.arguments) or "no arguments"
             raise UsageError(f"the prompt '{self.name}' takes {wanted}")
-        for name, value in given.items():
+        for name, value in arguments.items():
             if len(value) > MAX_ARGUMENT:
                 raise UsageError(f"'{name}' has more than {MAX_ARGUMENT} characters")
-        return self.template.format(**{name: _quoted(value) for name, value in given.items()})
+        return self.template.format(**{name: _quoted(value) for name, value in arguments.items()})
 
 
 def _quoted(value: str) -> str:

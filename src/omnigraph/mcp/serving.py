@@ -11,8 +11,8 @@ from mcp import MCPError
 from mcp.server import Server
 
 from omnigraph.errors import OmnigraphError, UsageError
-from omnigraph.mcp.binding import LIMIT, BoundTool, Request, bind, bind_stored
-from omnigraph.mcp.operations import Answer, Backend, Operation
+from omnigraph.mcp.binding import LIMIT, BoundTool, ToolRequest, bind, bind_stored
+from omnigraph.mcp.operations import Backend, OperationResult, ToolOperation
 from omnigraph.mcp.prompts import PROMPTS, Prompt
 from omnigraph.mcp.resources import MARKDOWN, PAGES, PAGES_URI, RESOURCES, Resource, page_text
 from omnigraph.mcp.results import MAX_TEXT, Fitted, cut_text, fitted, json_text, size_of
@@ -41,7 +41,7 @@ class Desk:
     """The tools of one caller: a server's own, a graph's, or both."""
 
     backend: Backend
-    operations: Mapping[str, Operation]
+    operations: Mapping[str, ToolOperation]
     scopes: frozenset[Scope] = frozenset({"server", "graph"})
     allows_text: bool = True
     """Whether queries may be given as text; without it, only stored queries are tools."""
@@ -113,7 +113,7 @@ class Desk:
             return _failed(answer.status, _body_of(answer), answer.headers.get("x-request-id"))
         return await self._shown(tool, request, answer)
 
-    async def _shown(self, tool: BoundTool, request: Request, answer: Answer) -> protocol.CallToolResult:
+    async def _shown(self, tool: BoundTool, request: ToolRequest, answer: OperationResult) -> protocol.CallToolResult:
         value = answer.json()
         if tool.facts is not None and tool.facts.is_text:
             (text,) = value.values()
@@ -129,7 +129,7 @@ class Desk:
         whole = {**part.value, "truncated": note}
         return _result([json_text(part.value), note], whole)
 
-    async def _smaller_page(self, request: Request, value: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+    async def _smaller_page(self, request: ToolRequest, value: dict[str, Any]) -> tuple[ToolRequest, dict[str, Any]]:
         """A page that fits: what does not fit stays for the next one, so that no token skips it."""
         while (size := size_of(value)) > MAX_TEXT and request.limit > 1:
             limit = max(1, min(request.limit // 2, request.limit * MAX_TEXT // size))
@@ -259,7 +259,7 @@ def _failed(status: int, body: Mapping[str, Any], request_id: str | None) -> pro
     return protocol.CallToolResult(content=[text], is_error=True)
 
 
-def _body_of(answer: Answer) -> Mapping[str, Any]:
+def _body_of(answer: OperationResult) -> Mapping[str, Any]:
     try:
         body = answer.json()
     except ValueError:

@@ -1,6 +1,6 @@
 """The three-way merge of branches, with typed conflicts."""
 
-from omnigraph.language.schema.merging import SchemaConflict, Statement, Strategy
+from omnigraph.language.schema.merging import SchemaConflict, SchemaLine, Strategy
 from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, NoValue, PropertyConflict
 from omnigraph.merge.merge import merge_branches
 from omnigraph.merge.resolutions import Resolution, Take
@@ -18,7 +18,7 @@ __all__ = [
     "PropertyConflict",
     "Resolution",
     "SchemaConflict",
-    "Statement",
+    "SchemaLine",
     "Strategy",
     "Take",
     "TypeSummary",

@@ -79,7 +79,7 @@ def rounded(own: View, side: BranchChanges, moved: Iterable[EntityType], merge_o
             addresses = brought.column("after").drop_null().to_numpy()
             rows = columns_at(stored, addresses, stored.entity, ["id", before.name]).rename_columns(["id", after.name])
             check = exactness(replace(entity, properties={after.name: replace(after, type=before.type)}), after.name)
-            for violation in check.find(_Given(rows), complete=True):
+            for violation in check.find(_KnownRows(rows), complete=True):
                 conflicts.append(MergeConflict.of_violation(entity, check.error(violation)))
     return conflicts
 
@@ -91,7 +91,7 @@ def _rounded_properties(before: EntityType, after: EntityType) -> list[tuple[Pro
 
 
 @dataclass(frozen=True)
-class _Given:
+class _KnownRows:
     """Rows that are at hand, for a check that looks at nothing else."""
 
     rows: pa.Table

@@ -100,18 +100,18 @@ def _entity(image: object) -> dict[str, Any]:
     return {**properties, **ends}
 
 
-def check_resolutions(given: object) -> tuple[Resolution, ...]:
+def check_resolutions(resolutions: object) -> tuple[Resolution, ...]:
     """UsageError unless these are resolutions, one for each entity."""
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise UsageError(f"'resolutions' must be a list of Resolution, got {type(given).__name__}")
+    if not isinstance(resolutions, Sequence) or isinstance(resolutions, str):
+        raise UsageError(f"'resolutions' must be a list of Resolution, got {type(resolutions).__name__}")
     seen: set[tuple[str, str]] = set()
-    for each in given:
+    for each in resolutions:
         if not isinstance(each, Resolution):
             raise UsageError(f"'resolutions' must be a list of Resolution, got {type(each).__name__} in it")
         if (each.table_key, each.entity_id) in seen:
             raise UsageError(f"there are two resolutions of {each}")
         seen.add((each.table_key, each.entity_id))
-    return tuple(given)
+    return tuple(resolutions)
 
 
 def described(message: str | None, resolutions: Sequence[Resolution]) -> str | None:

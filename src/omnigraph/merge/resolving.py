@@ -14,7 +14,7 @@ from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.merge.conflicts import Sides, digest_of
 from omnigraph.merge.resolutions import Resolution
 from omnigraph.merge.three_way import open_schema
-from omnigraph.merge.type_merge import Counts, TypeMerge
+from omnigraph.merge.type_merge import MergeCounts, TypeMerge
 from omnigraph.records.rows import Row, edge_row, node_row
 from omnigraph.tables import Table
 from omnigraph.tables.table import ROW_ADDRESS
@@ -118,7 +118,7 @@ def _without(addresses: np.ndarray[Any, Any], rows: Placed) -> np.ndarray[Any, A
 
 def _counted(
     merge: TypeMerge, ids: frozenset[str], changed: Mapping[str, Row | None], current: Placed, incoming: Placed
-) -> Counts:
+) -> MergeCounts:
     """What the target gets, with these entities counted by what becomes of them."""
     puts = frozenset(merge.puts.tolist())
     inserted, updated, deleted = merge.counts
@@ -130,4 +130,4 @@ def _counted(
         inserted += id not in current
         updated += id in current and row is not None
         deleted += id in current and row is None
-    return Counts(inserted, updated, deleted)
+    return MergeCounts(inserted, updated, deleted)

@@ -136,11 +136,11 @@ class ThreeWay:
         if by == "property":
             theirs = [self.from_theirs(place, strategy) for place in self.places]
             ours = [~self.same[place] & ~flags for place, flags in zip(self.places, theirs, strict=True)]
-            clashes = _any([self.clash(place) for place in self.places], like=self.both)
+            clashes = _any([self.clash(place) for place in self.places], shape=self.both)
             fits = self.both & ~clashes if strategy == "fail" else self.both
             decided += [
-                (fits & ~_any(theirs, like=fits), OURS),
-                (fits & ~_any(ours, like=fits), THEIRS),
+                (fits & ~_any(theirs, shape=fits), OURS),
+                (fits & ~_any(ours, shape=fits), THEIRS),
                 (fits, COMBINED),
             ]
         conditions, words = zip(*decided, strict=True)
@@ -201,5 +201,5 @@ def _all(conditions: Sequence[Flags]) -> Flags:
     return reduce(lambda left, right: left & right, conditions)
 
 
-def _any(conditions: Sequence[Flags], *, like: Flags) -> Flags:
-    return reduce(lambda left, right: left | right, conditions, like & ~like)
+def _any(conditions: Sequence[Flags], *, shape: Flags) -> Flags:
+    return reduce(lambda left, right: left | right, conditions, shape & ~shape)

@@ -51,7 +51,7 @@ class MergeRule:
         return "ours" if self.current == "theirs" else "theirs"
 
 
-class Counts(NamedTuple):
+class MergeCounts(NamedTuple):
     """Entities, from the target's point of view."""
 
     inserted: int
@@ -77,7 +77,7 @@ class TypeMerge:
     gone: frozenset[str]
     replaced: frozenset[str]
     restored: frozenset[str]
-    counts: Counts
+    counts: MergeCounts
     conflicts: tuple[MergeConflict, ...] = ()
 
     @property
@@ -246,10 +246,10 @@ class _Outcome:
         if incoming is not None:
             self.puts.append(incoming)
 
-    def counts(self, alone: pa.Table) -> Counts:
+    def counts(self, alone: pa.Table) -> MergeCounts:
         """With the changes that the source made alone."""
         ops = Counter(alone.column("op").to_pylist())
-        return Counts(
+        return MergeCounts(
             inserted=ops[INSERT] + self.to_target[True, False],
             updated=ops[UPDATE] + self.to_target[True, True],
             deleted=ops[DELETE] + self.to_target[False, True],

@@ -16,7 +16,7 @@ from omnigraph.maintenance.reports import (
     parse_duration,
     storage_of,
 )
-from omnigraph.maintenance.retained import Policy
+from omnigraph.maintenance.retained import RetentionPolicy
 from omnigraph.pipeline.engines import Engine, runner_of
 from omnigraph.pipeline.progress import Silent, progress_for
 from omnigraph.pipeline.runner import LocalRunner
@@ -35,7 +35,7 @@ def cleanup(
     engine: Engine = "local",
     show_progress: bool = False,
 ) -> CleanupReport:
-    policy = Policy(_checked_keep(keep), _seconds(older_than), _checked_branches(repository, branches))
+    policy = RetentionPolicy(_checked_keep(keep), _seconds(older_than), _checked_branches(repository, branches))
     shown = progress_for(sys.stderr) if show_progress else Silent()
     try:
         runner = runner_of(engine, repository.store.uri, shown, "cleanup")
@@ -47,7 +47,7 @@ def cleanup(
         shown.close()
 
 
-def _purge(repository: Repository, policy: Policy, workers: Workers) -> None:
+def _purge(repository: Repository, policy: RetentionPolicy, workers: Workers) -> None:
     """A branch that keeps nothing of its past keeps no deleted rows either, which lie in files beside others that it needs."""
     for entry in repository.history.branches.list():
         if policy.concerns(entry.branch):

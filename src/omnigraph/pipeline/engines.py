@@ -135,7 +135,7 @@ def runner_of(
     from omnigraph.pipeline.progress import waiting_for
     from omnigraph.pipeline.task_settings import TaskSettings, settings_of_session
 
-    given = TaskSettings.of(conf or {})
+    task_settings = TaskSettings.of(conf or {})
     if isinstance(engine, str) and engine != "local":
         with waiting_for("starting Spark", progress):
             session = session_of(engine, graph, conf)
@@ -144,7 +144,7 @@ def runner_of(
     if session is None:
         from omnigraph.pipeline.runner import LocalRunner
 
-        return LocalRunner(progress, given)
+        return LocalRunner(progress, task_settings)
     from omnigraph.pipeline.spark.runner import SparkRunner
     from omnigraph.pipeline.spark.session import cores_of
 

@@ -13,7 +13,7 @@ from omnigraph.errors import ConfigurationError, PolicyFailed, Problem
 from omnigraph.policy import cedar as language
 from omnigraph.policy.ask import ACTIONS, Ask, described, refusal
 from omnigraph.policy.files import CODE, parse_policy
-from omnigraph.policy.rules import Kind, PolicyFile, Rule
+from omnigraph.policy.rules import Kind, PolicyFile, PolicyRule
 
 MAX_DECISIONS = 4_096
 MAX_REMEMBERED = 1_024
@@ -130,7 +130,7 @@ class Policy:
                     return f"{rule.id} allows {ask.action} {obstacle}"
         return f"no rule allows {ask.action} to '{actor}'"
 
-    def _rules_about(self, actor: str) -> list[Rule]:
+    def _rules_about(self, actor: str) -> list[PolicyRule]:
         return sorted((rule for rule in self.file.rules if self.file.is_about(rule, actor)), key=lambda rule: rule.id)
 
 

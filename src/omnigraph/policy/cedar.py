@@ -8,7 +8,7 @@ from typing import Any
 
 from omnigraph.errors import ConfigurationError, MissingExtra, Problem
 from omnigraph.policy.ask import ACTIONS, Action, Ask
-from omnigraph.policy.rules import PolicyFile, Rule
+from omnigraph.policy.rules import PolicyFile, PolicyRule
 
 SCHEMA = (
     """namespace Omnigraph {
@@ -50,7 +50,7 @@ def compiled(policy: PolicyFile, graph: str | None) -> Iterator[tuple[str, str]]
             yield f"{rule.id}:{action}", _permit(rule, action, resource)
 
 
-def _permit(rule: Rule, action: Action, resource: str) -> str:
+def _permit(rule: PolicyRule, action: Action, resource: str) -> str:
     if rule.group is not None:
         principal = f"principal in Omnigraph::Group::{quoted(rule.group)}"
     else:
@@ -60,7 +60,7 @@ def _permit(rule: Rule, action: Action, resource: str) -> str:
     return f"{head} when {{ {' && '.join(conditions)} }};" if conditions else f"{head};"
 
 
-def _conditions(rule: Rule, action: Action) -> Iterator[str]:
+def _conditions(rule: PolicyRule, action: Action) -> Iterator[str]:
     branch = ACTIONS[action]
     if rule.scope == "protected":
         yield f"context.has_{branch} && context.{branch}_is_protected"

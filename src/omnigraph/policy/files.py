@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from omnigraph.policy.ask import ACTIONS, Action, Scope
-from omnigraph.policy.rules import BranchScope, Kind, PolicyFile, Rule
+from omnigraph.policy.rules import BranchScope, Kind, PolicyFile, PolicyRule
 from omnigraph.yaml_text import Diagnostics, Node, parse_yaml, unknown_keys
 
 CODE = "invalid_policy"
@@ -23,13 +23,13 @@ def parse_policy(text: str, file: str = "policy.yaml") -> PolicyFile:
     root = parse_yaml(text, diagnostics, invalid=CODE, duplicate=CODE)
     diagnostics.raise_any()
     assert root is not None
-    reader = _Reader(diagnostics)
+    reader = _PolicyFileReader(diagnostics)
     policy = reader.policy(root)
     diagnostics.raise_any()
     return policy
 
 
-class _Reader:
+class _PolicyFileReader:
     """Reads the parts of a policy file; what is wrong is noted, and reading goes on."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
@@ -93,13 +93,13 @@ class _Reader:
             groups[name] = self.texts(members, f"group '{name}'", required=True)
         return groups
 
-    def rules(self, node: Node | None, groups: dict[str, tuple[str, ...]]) -> tuple[Rule, ...]:
+    def rules(self, node: Node | None, groups: dict[str, tuple[str, ...]]) -> tuple[PolicyRule, ...]:
         if node is None:
             return ()
         if not isinstance(node.value, tuple):
             self.refuse(f"'rules' must be a list, not {node.kind()}", node)
             return ()
-        rules: dict[str, Rule] = {}
+        rules: dict[str, PolicyRule] = {}
         for item in node.items():
             rule = self.rule(item, groups)
             if rule is not None:
@@ -108,7 +108,7 @@ class _Reader:
                 rules[rule.id] = rule
         return tuple(rules.values())
 
-    def rule(self, node: Node, groups: dict[str, tuple[str, ...]]) -> Rule | None:
+    def rule(self, node: Node, groups: dict[str, tuple[str, ...]]) -> PolicyRule | None:
         if not isinstance(node.value, dict):
             self.refuse(f"a rule is a mapping with 'id' and 'allow', not {node.kind()}", node)
             return None
@@ -125,7 +125,7 @@ class _Reader:
             return None
         return None if rule_id is None else self.allowed(rule_id, allow, groups)
 
-    def allowed(self, rule_id: str, allow: Node, groups: dict[str, tuple[str, ...]]) -> Rule | None:
+    def allowed(self, rule_id: str, allow: Node, groups: dict[str, tuple[str, ...]]) -> PolicyRule | None:
         what = f"rule '{rule_id}'"
         names = ("actors", "actions", "branch_scope", "target_branch_scope", "branches", "types", "queries")
         self.known(allow, names, what)
@@ -137,7 +137,7 @@ class _Reader:
         self.check_limits(what, parts, actions)
         if not actions or (group is None and actor is None):
             return None
-        return Rule(rule_id, actions, group, actor, scope, limits["branches"], limits["types"], limits["queries"])
+        return PolicyRule(rule_id, actions, group, actor, scope, limits["branches"], limits["types"], limits["queries"])
 
     def actors(self, what: str, allow: Node, groups: dict[str, tuple[str, ...]]) -> tuple[str | None, str | None]:
         node = allow.keys().get("actors")
@@ -198,7 +198,7 @@ class _Reader:
                 if key in parts and action not in fit:
                     self.refuse(f"{what}: '{key}' does not fit '{action}'; it is for {', '.join(fit)}", parts[key])
 
-    def kind(self, node: Node | None, rules: tuple[Rule, ...], at: Node | None) -> Kind:
+    def kind(self, node: Node | None, rules: tuple[PolicyRule, ...], at: Node | None) -> Kind:
         """What the file is about, as it says or as its actions say."""
         of_server = {ACTIONS[action] == "server" for rule in rules for action in rule.actions}
         if len(of_server) > 1 and at is not None:

@@ -14,7 +14,7 @@ Kind = Literal["graph", "server"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class PolicyRule:
     """Who may do what, where. Everything that is said must hold; what is not said does not matter."""
 
     id: str
@@ -55,7 +55,7 @@ class PolicyFile:
     kind: Kind
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     protected_branches: frozenset[str] = frozenset()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
 
     @property
     def actors(self) -> frozenset[str]:
@@ -63,7 +63,7 @@ class PolicyFile:
         named = {rule.actor for rule in self.rules if rule.actor is not None}
         return frozenset(named.union(*self.groups.values()))
 
-    def is_about(self, rule: Rule, actor: str) -> bool:
+    def is_about(self, rule: PolicyRule, actor: str) -> bool:
         return actor == rule.actor or (rule.group is not None and actor in self.groups[rule.group])
 
 

@@ -28,7 +28,7 @@ from omnigraph.views import View
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.read.sql.shapes import Output, RelationalQuery
+    from omnigraph.read.sql.shapes import OutputColumn, RelationalQuery
 
 MAX_MATCHED_ROWS = 1_000_000
 MAX_MATCHED_BYTES = 256 * 2**20
@@ -125,7 +125,7 @@ def finish(view: View, query: RelationalQuery, table: pa.Table) -> pa.Table:
     return pa.table(arrays, names=names)
 
 
-def _column(view: View, query: RelationalQuery, output: Output, table: pa.Table) -> pa.ChunkedArray | pa.Array:
+def _column(view: View, query: RelationalQuery, output: OutputColumn, table: pa.Table) -> pa.ChunkedArray | pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -47,15 +47,17 @@ class CsvReader:
         self._delimiter = delimiter
         self._quote = quote
         self._nulls = [""] if null is None else ["", null]
-        self._given = list(columns)
+        self._column_names = list(columns)
         start = file.read(MAX_HEADER_BYTES)
         if is_later_piece:
-            self.header = self._given
+            self.header = self._column_names
         else:
             start = start.removeprefix(BYTE_ORDER_MARK)
-            self.header = self._given if self._given and start.strip() else header_names(start, delimiter, quote)
+            self.header = (
+                self._column_names if self._column_names and start.strip() else header_names(start, delimiter, quote)
+            )
         self._source = _CsvBytes(start, file, QuoteTracker(delimiter, quote))
-        self._number = 1 if self._given else 2
+        self._number = 1 if self._column_names else 2
         self._newlines = 0
         """Newlines inside cells so far: how far physical lines are ahead of rows."""
         self._skipped: dict[int, tuple[int, str]] = {}
@@ -93,7 +95,7 @@ class CsvReader:
             yield from pv.open_csv(
                 self._source,
                 read_options=pv.ReadOptions(
-                    use_threads=False, block_size=BLOCK_BYTES, column_names=self._given or None
+                    use_threads=False, block_size=BLOCK_BYTES, column_names=self._column_names or None
                 ),
                 parse_options=pv.ParseOptions(
                     delimiter=self._delimiter,

@@ -22,7 +22,7 @@ class GatheredRows:
         self._is_partial = form.kind == "partial"
         self._rows: list[Row] = []
         self._lines: list[int] = []
-        self._given: list[frozenset[str]] = []
+        self._value_columns: list[frozenset[str]] = []
         self._named: list[str] = []
         self._named_lines: list[int] = []
         self._explicit_ids = 0
@@ -32,8 +32,8 @@ class GatheredRows:
         self._lines.append(line)
         self._explicit_ids += has_id
 
-    def add_partial(self, row: Row, given: frozenset[str], line: int) -> None:
-        self._given.append(given)
+    def add_partial(self, row: Row, columns: frozenset[str], line: int) -> None:
+        self._value_columns.append(columns)
         self.add(row, line, has_id=True)
 
     def name(self, id: str, line: int) -> None:
@@ -47,19 +47,23 @@ class GatheredRows:
         if self._rows:
             rows = pa.Table.from_pylist(self._rows, schema=self._schema)
             lines = pa.array(self._lines, pa.int64())
-            yield TypedRows(key, rows, lines, self._explicit_ids, self._given_columns() if self._is_partial else None)
+            yield TypedRows(
+                key, rows, lines, self._explicit_ids, self._columns_with_values() if self._is_partial else None
+            )
         if self._named:
             yield NamedRows(key, pa.array(self._named, pa.string()), pa.array(self._named_lines, pa.int64()))
 
-    def _given_columns(self) -> pa.Table:
+    def _columns_with_values(self) -> pa.Table:
         import pyarrow as pa
 
         names = [name for name in self._schema.names if name != "id"]
-        return pa.table({name: pa.array([name in given for given in self._given], pa.bool_()) for name in names})
+        return pa.table(
+            {name: pa.array([name in columns for columns in self._value_columns], pa.bool_()) for name in names}
+        )
 
 
-def given_columns(schema: pa.Schema, given: frozenset[str], rows: int) -> pa.Table:
+def columns_with_values(schema: pa.Schema, columns: frozenset[str], rows: int) -> pa.Table:
     """The same columns for every row."""
     import pyarrow as pa
 
-    return pa.table({name: pa.repeat(name in given, rows) for name in schema.names if name != "id"})
+    return pa.table({name: pa.repeat(name in columns, rows) for name in schema.names if name != "id"})

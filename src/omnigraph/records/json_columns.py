@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.gathering import given_columns
+from omnigraph.records.gathering import columns_with_values
 from omnigraph.records.ids import end_column, id_column, named_id_column
 from omnigraph.records.plain_lines import plain_pattern
 from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, TypedRows, open_schema
@@ -164,11 +164,11 @@ class TypeColumns:
                 raw = parsed.column(member).combine_chunks()
                 if raw.null_count < len(raw):
                     columns[end] = end_column(node, raw)
-        given = given_columns(self.schema, frozenset(columns), len(lines))
+        has_value = columns_with_values(self.schema, frozenset(columns), len(lines))
         columns["id"] = ids
         ordered = [columns.get(field.name, pa.nulls(len(lines), field.type)) for field in self.schema]
         rows = pa.Table.from_arrays(ordered, schema=self.schema)
-        return TypedRows(self.entity.table_key, rows, lines, len(lines), given)
+        return TypedRows(self.entity.table_key, rows, lines, len(lines), has_value)
 
 
 _CHANGED = re.compile(r"Column\(([^)]*)\) changed from")

@@ -60,15 +60,15 @@ def edge_row(
     return {"id": _explicit_id(edge, data) or new_id(), **ends, **row}
 
 
-def _ends(catalog: Catalog, edge: EdgeType, given: Mapping[str, object]) -> Row:
+def _ends(catalog: Catalog, edge: EdgeType, references: Mapping[str, object]) -> Row:
     ends: Row = {}
     for column, word, node in catalog.ends(edge):
-        if column not in given:
+        if column not in references:
             continue
-        reference = referenced_id(node, given[column])
+        reference = referenced_id(node, references[column])
         if not isinstance(reference, str) or not reference:
             raise RecordError(
-                f"{edge.name} needs '{word}', the id of a node; got {shown(given[column])}",
+                f"{edge.name} needs '{word}', the id of a node; got {shown(references[column])}",
                 type_name=edge.name,
                 property=word,
             )
@@ -102,11 +102,11 @@ def partial_row(catalog: Catalog, entity: EntityType, data: Mapping[str, object]
     own = {name: value for name, value in data.items() if name not in ends}
     refuse_unknown_properties(entity, own)
     key = entity.key if isinstance(entity, NodeType) else ()
-    given = {name for name, value in own.items() if name != "id" and (value is not None or name not in key)}
+    names = {name for name, value in own.items() if name != "id" and (value is not None or name not in key)}
     row: Row = {"id": named_id(entity, own)}
     if isinstance(entity, EdgeType):
         row |= _ends(catalog, entity, {name: value for name, value in ends.items() if value is not None})
-    for name in given:
+    for name in names:
         row[name] = property_value(entity, entity.properties[name], own[name], row["id"])
     return row, frozenset(row) - {"id"}
 
@@ -193,5 +193,5 @@ def _id_in(entity: EntityType, data: Mapping[str, object]) -> str | None:
             )
         except (InputError, Unfit):
             return None
-    given = data.get("id")
-    return given if isinstance(given, str) else None
+    id = data.get("id")
+    return id if isinstance(id, str) else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InputError, UnreadableInput
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, Property
 from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.gathering import GatheredRows, given_columns
+from omnigraph.records.gathering import GatheredRows, columns_with_values
 from omnigraph.records.ids import end_column, id_column, named_id_column
 from omnigraph.records.plain_lines import plain_cell
 from omnigraph.records.rows import Row, edge_row, named_id, node_row, partial_row, property_value, wanted_name
@@ -204,11 +204,11 @@ class TabularReader:
                 if end in named:
                     columns[end] = end_column(node, arrow_column(named[end], _TEXT))
         ids = named_id_column(self.entity, self._explicit(named, lines), columns)
-        given = given_columns(self.schema, frozenset(columns), len(lines))
+        has_value = columns_with_values(self.schema, frozenset(columns), len(lines))
         columns["id"] = ids
         ordered = [columns.get(field.name, pa.nulls(len(lines), field.type)) for field in self.schema]
         rows = pa.Table.from_arrays(ordered, schema=self.schema)
-        return TypedRows(self.entity.table_key, rows, lines, len(lines), given)
+        return TypedRows(self.entity.table_key, rows, lines, len(lines), has_value)
 
     # ------------------------------------------------------------ by columns
 
@@ -351,8 +351,8 @@ def _missing_columns(entity: EntityType, matched: Collection[str], form: RecordF
 def required_columns(entity: EntityType) -> dict[str, str]:
     """Columns that a source must have, by the name they have outside, and the table's name for them."""
     ends = {"from": "src", "to": "dst"} if isinstance(entity, EdgeType) else {}
-    given = [property.name for property in entity.required if property.default is None and property.embed is None]
-    return ends | {name: name for name in given}
+    required = [property.name for property in entity.required if property.default is None and property.embed is None]
+    return ends | {name: name for name in required}
 
 
 def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -> UnreadableInput:

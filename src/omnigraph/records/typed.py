@@ -39,7 +39,7 @@ class TypedRows:
     """Rows of one table. `lines` has the line (or row number) of each in its source; `explicit_ids`: how many ids
     the source gave itself.
 
-    Nulls may stand in required columns: that is a rule of the data, checked with the other rules. `given`: for every column
+    Nulls may stand in required columns: that is a rule of the data, checked with the other rules. `has_value`: for every column
     but the id, which rows have a value (or a null) of their own there; None: all rows everywhere.
     """
 
@@ -47,7 +47,7 @@ class TypedRows:
     rows: pa.Table
     lines: pa.Int64Array
     explicit_ids: int
-    given: pa.Table | None = None
+    has_value: pa.Table | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from omnigraph.errors import CardinalityViolation, InputError
 from omnigraph.language.catalog import EdgeType
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import Check, Need, Query, Record, Risk, Rows, Violation, absent, same, violation
+from omnigraph.rules.check import Check, Need, Query, Record, Risk, RowSource, Violation, absent, same, violation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ class CardinalityCheck(Check):
     def _node_table(self) -> str:
         return f"node:{self.edge.source}"
 
-    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+    def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         import pyarrow as pa
 
         sources = self._counted(rows, complete)
@@ -87,7 +87,7 @@ class CardinalityCheck(Check):
         query = _out_of_bounds(self.edge.min_out, self.edge.max_out)
         return query.run({"sources": pa.table({"src": sources}), "edges": edges}, complete=complete)
 
-    def _counted(self, rows: Rows, complete: bool) -> pa.Array:
+    def _counted(self, rows: RowSource, complete: bool) -> pa.Array:
         """The sources to count. A node that is not there owes no edges; a new edge of one is an error of its own, which
         has ended the checks by now unless all of them are wanted."""
         import pyarrow as pa
@@ -101,7 +101,7 @@ class CardinalityCheck(Check):
         losing = rows.all(self._lost).column("src").unique()
         return pa.concat_arrays([sources, self._existing(absent(losing, pa.chunked_array([sources])), rows)])
 
-    def _existing(self, sources: pa.Array, rows: Rows) -> pa.Array:
+    def _existing(self, sources: pa.Array, rows: RowSource) -> pa.Array:
         import pyarrow.compute as pc
 
         if not len(sources):

@@ -45,7 +45,7 @@ class Need:
     """How other writers can break the check: by more of these rows or by fewer. None: not at all."""
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """The rows of one write. Rows that cannot break the check may be left out."""
 
     def all(self, need: Need) -> pa.Table: ...
@@ -107,7 +107,7 @@ class Check(ABC):
         return False
 
     @abstractmethod
-    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+    def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         """The first violations in the order of their ids, or all of them."""
 
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import EndpointMissing, InputError
 from omnigraph.language.catalog import EdgeType
-from omnigraph.rules.check import MAX_VIOLATIONS, Check, Need, Record, Risk, Rows, RowState, Violation, absent
+from omnigraph.rules.check import MAX_VIOLATIONS, Check, Need, Record, Risk, RowSource, RowState, Violation, absent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ class EndpointCheck(_EndCheck):
     def details(self) -> tuple[Need, ...]:
         return (self._edges("new"),)
 
-    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+    def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         ends = rows.all(self.own[0]).column(self.end).unique()
         if not len(ends):
             return []
@@ -103,7 +103,7 @@ class DanglingCheck(_EndCheck):
     def others(self) -> tuple[Need, ...]:
         return (self._edges("staying", "more"),)
 
-    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+    def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         lost, result = self.own
         ids = rows.all(lost).column("id").unique()
         gone = absent(ids, rows.matching(result, ids).column("id")) if len(ids) else ids

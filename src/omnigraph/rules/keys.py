@@ -11,7 +11,7 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import MAX_ROWS_ON_ONE_CORE, Check, Need, Query, Rows, Violation, same, violation
+from omnigraph.rules.check import MAX_ROWS_ON_ONE_CORE, Check, Need, Query, RowSource, Violation, same, violation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ class KeyCheck(Check):
     def others(self) -> tuple[Need, ...]:
         return (Need("lost", self.table, ("id",), ("id",), "more"),) if self.inserts else ()
 
-    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+    def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         new = rows.all(self.own[0])
         duplicates = _twice().run({"new": new}, complete=complete) if _may_have_duplicates(new) else []
         if duplicates or not self.inserts:

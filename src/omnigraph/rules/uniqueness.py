@@ -9,7 +9,7 @@ from omnigraph.errors import InputError, UniqueViolation
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import Check, Need, Query, Record, Rows, Violation, same, violation, with_values
+from omnigraph.rules.check import Check, Need, Query, Record, RowSource, Violation, same, violation, with_values
 
 QUERIES_KEPT = 1_024
 
@@ -38,7 +38,7 @@ class UniqueCheck(Check):
     def others(self) -> tuple[Need, ...]:
         return (Need("staying", self.table, self._columns, self.fields, "more"),)
 
-    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+    def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         new = with_values(rows.all(self.own[0]), self.fields)
         violations = _in_write(self.fields).run({"new": new}, complete=complete) if new.num_rows > 1 else []
         if not new.num_rows or (violations and not complete):

@@ -11,7 +11,7 @@ from omnigraph.errors import InputError, ValueViolation
 from omnigraph.language.catalog import Constraint, EntityType
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import Check, Need, Query, Rows, Violation, violation
+from omnigraph.rules.check import Check, Need, Query, RowSource, Violation, violation
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ValueCheck(Check):
     def others(self) -> tuple[Need, ...]:
         return ()
 
-    def find(self, rows: Rows, *, complete: bool = False) -> list[Violation]:
+    def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         new = rows.all(self.own[0])
         if not may_break(self.entity, new):
             return []

@@ -27,10 +27,10 @@ from omnigraph.history.history import new_ulid
 from omnigraph.policy import Ask
 from omnigraph.server import headers as checked
 from omnigraph.server.auth import Actor, authenticate
-from omnigraph.server.calls import REPLAYED, Answer, Call, encoded
+from omnigraph.server.calls import REPLAYED, HandlerResult, RouteCall, encoded
 from omnigraph.server.handlers import Handler, all_handlers
 from omnigraph.server.limits import too_large
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.problems import DEFECT, error_json, row_of
 from omnigraph.server.registry import Served, ServedSource
 from omnigraph.server.route import JSON, Route
@@ -55,10 +55,10 @@ class Application:
         source: ServedSource,
         served: Served,
         settings: ServerSettings | None = None,
-        log: Log | None = None,
+        log: RequestLog | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        self._log = log or Log()
+        self._log = log or RequestLog()
         self.service = Service(source, served, settings or ServerSettings(), tracer, self._log)
         self.service.application = self
         self._handlers = all_handlers()
@@ -112,13 +112,13 @@ class Application:
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
         route, path = self._router.find(request.method, raw_path)
         exchange.route = route
-        call = Call(service, service.served, route, request, exchange.request_id, path=trimmed(route, dict(path)))
+        call = RouteCall(service, service.served, route, request, exchange.request_id, path=trimmed(route, dict(path)))
         exchange.call = call
         with call.held:
             answer = await self._handled(call, self._handlers[route.operation_id])
             return exchange.response(answer, call.held.pop_all())
 
-    async def _handled(self, call: Call, handler: Handler) -> Answer:
+    async def _handled(self, call: RouteCall, handler: Handler) -> HandlerResult:
         """In the order of the contract: size, token, graph, headers and body, policy, admission, work."""
         route, request, limits = call.route, call.request, call.service.settings.limits
         declared = checked.declared_size(request.headers)
@@ -136,8 +136,8 @@ class Application:
         call.expected_head = checked.expected_head(route, request.headers)
         call.idempotency_key = checked.idempotency_key(route, request.headers)
         call.message = checked.commit_message(route, request.headers, limits)
-        given = request.query_params.multi_items() if request.scope["query_string"] else []
-        call.query = checked_parameters(route, [pair for pair in given if pair[0] != TICKET])
+        query = request.query_params.multi_items() if request.scope["query_string"] else []
+        call.query = checked_parameters(route, [pair for pair in query if pair[0] != TICKET])
         size = declared or 0
         if route.body is not None and not route.is_streamed_in:
             data = await _read_body(request, limit)
@@ -152,20 +152,20 @@ class Application:
             call.admit(size)
         if not route.remembers_answers or call.idempotency_key is None:
             return await self._run(call, handler)
-        key = call.write_key(str(call.given(route.branch_from) or ""))
+        key = call.write_key(str(call.value(route.branch_from) or ""))
         work = partial(self._run, call, handler)
         answer, is_replayed = await call.service.replays.once(str(key), call.digest, work)
         return replace(answer, headers={**answer.headers, **REPLAYED}, made=None) if is_replayed else answer
 
-    async def _run(self, call: Call, handler: Handler) -> Answer:
+    async def _run(self, call: RouteCall, handler: Handler) -> HandlerResult:
         if call.route.operation_id not in self._asynchronous:
             return await call.run(call.route.pool, partial(_called, handler, call))
         answer = handler(call)
-        assert not isinstance(answer, Answer), "a handler that is awaited"
+        assert not isinstance(answer, HandlerResult), "a handler that is awaited"
         return await answer
 
 
-def _actor_of(call: Call) -> Actor | None:
+def _actor_of(call: RouteCall) -> Actor | None:
     """Whose token it is, or who asked for the ticket that a link carries."""
     request = call.request
     ticket, token = request.query_params.get(TICKET), request.headers.get("authorization")
@@ -176,10 +176,10 @@ def _actor_of(call: Call) -> Actor | None:
     return call.service.tickets.redeem(ticket, target)
 
 
-def _called(handler: Handler, call: Call) -> Answer:
+def _called(handler: Handler, call: RouteCall) -> HandlerResult:
     """In a thread of a pool, where JSON is written too: a large body would hold up the event loop."""
     answer = handler(call)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HandlerResult)
     return replace(answer, body=encoded(answer.body)) if isinstance(answer.body, dict) else answer
 
 
@@ -194,7 +194,7 @@ async def _read_body(request: Request, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def _ask_server(call: Call) -> None:
+def _ask_server(call: RouteCall) -> None:
     action: Any = call.route.action
     call.served.server_gate.check(call.actor_id, Ask(action))
 
@@ -202,15 +202,15 @@ def _ask_server(call: Call) -> None:
 class _Exchange:
     """One request and what is answered, for the log."""
 
-    def __init__(self, service: Service, request: Request, log: Log) -> None:
+    def __init__(self, service: Service, request: Request, log: RequestLog) -> None:
         self.service = service
         self.log = log
         self.request = request
         self.request_id = checked.given_request_id(request.headers) or new_ulid()
         self.started = time.time()
         self.route: Route | None = None
-        self.call: Call | None = None
-        self.answer: Answer | None = None
+        self.call: RouteCall | None = None
+        self.answer: HandlerResult | None = None
         self.bytes = 0
 
     def counting(self, send: Send) -> Send:
@@ -222,7 +222,7 @@ class _Exchange:
 
         return counted
 
-    def response(self, answer: Answer, held: contextlib.ExitStack) -> Response:
+    def response(self, answer: HandlerResult, held: contextlib.ExitStack) -> Response:
         """`held` is let go when the answer is complete: at the end of a stream, or now."""
         self.answer = answer
         headers = {**checked.EVERY_ANSWER, **self._context_headers(answer), **answer.headers}
@@ -241,7 +241,7 @@ class _Exchange:
         stream = self._pulled(body) if isinstance(body, Iterator) else body
         return StreamingResponse(_holding(stream, held), answer.status, headers, answer.media_type)
 
-    def _context_headers(self, answer: Answer) -> dict[str, str]:
+    def _context_headers(self, answer: HandlerResult) -> dict[str, str]:
         headers = {}
         if answer.commit is not None:
             headers["Omnigraph-Graph-Commit"] = answer.commit
@@ -272,7 +272,7 @@ class _Exchange:
         self._note(error)
         headers = {**checked.EVERY_ANSWER, **row.headers(error)}
         if self.call is not None:
-            headers |= self._context_headers(Answer({}))
+            headers |= self._context_headers(HandlerResult({}))
         return Response(encoded(error_json(error)), row.status, headers, JSON)
 
     def _note(self, error: OmnigraphError) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from omnigraph.server.calls import Answer
+from omnigraph.server.calls import HandlerResult
 from omnigraph.server.sinks import ByteSink
 
 if TYPE_CHECKING:
@@ -19,18 +19,18 @@ _CODECS = {"lz4": "lz4", "zstd": "zstd"}
 MAX_BATCH_ROWS = 65_536
 
 
-def arrow_answer(result: Result, headers: Mapping[str, str]) -> Answer:
+def arrow_answer(result: Result, headers: Mapping[str, str]) -> HandlerResult:
     """The rows as they are, in pieces; their buffers are compressed if the client can read that."""
     return table_answer(result.to_arrow(), result.query_name, result.commit.id, headers)
 
 
 def table_answer(
     table: pa.Table, name: str, commit: str, headers: Mapping[str, str], extra: Mapping[str, str] | None = None
-) -> Answer:
+) -> HandlerResult:
     """Rows of a query, or of a part of one."""
     known = {"Omnigraph-Query-Name": quote(name), "Omnigraph-Row-Count": str(table.num_rows), **(extra or {})}
     pieces = _pieces(table, codec_of(headers.get("accept-encoding", "")))
-    return Answer(pieces, media_type=ARROW, headers=known, commit=commit, rows=table.num_rows)
+    return HandlerResult(pieces, media_type=ARROW, headers=known, commit=commit, rows=table.num_rows)
 
 
 def codec_of(accepted: str) -> str | None:

@@ -42,7 +42,7 @@ WATCHED_AFTER_S = 0.1
 
 
 @dataclass
-class Call:
+class RouteCall:
     """What a handler is given. `headers` and `timings` go into the answer."""
 
     service: Service
@@ -94,7 +94,7 @@ class Call:
         parts = (self.actor_id or "", self.of_graph.id, branch, self.route.operation_id, self.idempotency_key)
         return KeyOfChange(hashlib.sha256("\0".join(parts).encode()).hexdigest())
 
-    def given(self, name: str) -> Any:
+    def value(self, name: str) -> Any:
         """A value by its name: of the path, of the body, or of the query string; None when it is not there."""
         for values in (self.path, self.body, self.query):
             if name in values:
@@ -109,13 +109,13 @@ class Call:
     @property
     def branch(self) -> str:
         """The branch that the request names, or main."""
-        return self.given("branch") or MAIN
+        return self.value("branch") or MAIN
 
     def revision(self) -> str:
         """The branch or the snapshot that a read is about. UsageError for both, BranchNotFound for a branch that is none."""
-        snapshot = self.given("snapshot")
+        snapshot = self.value("snapshot")
         if snapshot is not None:
-            if self.given("branch") is not None:
+            if self.value("branch") is not None:
                 raise UsageError("branch and snapshot exclude each other")
             return str(snapshot)
         return self.existing_branch()
@@ -138,7 +138,7 @@ class Call:
         if gate is None:
             return
         action: Any = self.route.action
-        branch = self.given(self.route.branch_from) or MAIN
+        branch = self.value(self.route.branch_from) or MAIN
         ask = ask_on(action, branch)
         with self.timed("policy"):
             gate.check(self.actor_id, ask)
@@ -179,7 +179,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HandlerResult:
     """What a handler gives. A body is a JSON object, bytes, or a stream of bytes: an iterator is asked in the route's pool."""
 
     body: JsonObject | bytes | Iterator[bytes] | AsyncIterator[bytes]

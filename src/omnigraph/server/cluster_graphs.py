@@ -54,13 +54,13 @@ class ClusterGraphs:
             tuple(applied.server.get("load_sources", ())),
         )
 
-    def settings(self, given: ServerSettings) -> ServerSettings:
+    def settings(self, command_line: ServerSettings) -> ServerSettings:
         """What the cluster file says of the server, added to what the command line says."""
         declared = read_applied(root_of(self.place)).server
         return replace(
-            given,
-            cors_origins=given.cors_origins | frozenset(declared.get("cors", ())),
-            limits=replace(given.limits, **declared.get("limits", {})),
+            command_line,
+            cors_origins=command_line.cors_origins | frozenset(declared.get("cors", ())),
+            limits=replace(command_line.limits, **declared.get("limits", {})),
         )
 
 

@@ -65,9 +65,9 @@ def chosen(accepted: str) -> str | None:
     weights: dict[str, float] = {}
     for item in accepted.split(","):
         name, *options = (part.strip().lower() for part in item.split(";"))
-        given = [option[2:] for option in options if option.startswith("q=")]
+        qualities = [option[2:] for option in options if option.startswith("q=")]
         try:
-            weights[name] = float(given[0]) if given else 1.0
+            weights[name] = float(qualities[0]) if qualities else 1.0
         except ValueError:
             weights[name] = 0.0
     wanted = [name for name in _CODECS if 0.0 < weights.get(name, 0.0) >= weights.get("identity", 0.0)]

@@ -96,15 +96,15 @@ def _host_name(host: str) -> str:
 
 def expected_head(route: Route, headers: Headers) -> str | None:
     """The commit that the branch must be at: Omnigraph-If-Graph-Commit where the route needs it, If-Match on any write."""
-    given = headers.getlist(IF_HEAD)
-    if given and not route.needs_head:
+    values = headers.getlist(IF_HEAD)
+    if values and not route.needs_head:
         raise UsageError(
             "Omnigraph-If-Graph-Commit is not for this route", hint="use the route that ends in /if-graph-commit"
         )
     if route.needs_head:
-        if len(given) != 1 or not _COMMIT_ID.fullmatch(given[0]):
+        if len(values) != 1 or not _COMMIT_ID.fullmatch(values[0]):
             raise UsageError("Omnigraph-If-Graph-Commit must be given once, and be a bare commit id")
-        return given[0]
+        return values[0]
     tags = headers.getlist("if-match") if route.is_write else []
     if not tags:
         return None
@@ -116,21 +116,21 @@ def expected_head(route: Route, headers: Headers) -> str | None:
 
 
 def idempotency_key(route: Route, headers: Headers) -> str | None:
-    given = headers.getlist("idempotency-key")
-    if not given or not route.takes_write_headers:
+    values = headers.getlist("idempotency-key")
+    if not values or not route.takes_write_headers:
         return None
-    if len(given) != 1 or not KEY.fullmatch(given[0]):
+    if len(values) != 1 or not KEY.fullmatch(values[0]):
         raise UsageError("Idempotency-Key must be given once, as 1 to 128 visible ASCII characters")
-    return given[0]
+    return values[0]
 
 
 def commit_message(route: Route, headers: Headers, limits: Limits) -> str | None:
     """Omnigraph-Message, percent-encoded UTF-8."""
-    given = headers.get("omnigraph-message")
-    if given is None or not route.takes_write_headers:
+    message = headers.get("omnigraph-message")
+    if message is None or not route.takes_write_headers:
         return None
     try:
-        data = unquote_to_bytes(given.encode("latin-1"))
+        data = unquote_to_bytes(message.encode("latin-1"))
         text = data.decode("utf-8")
     except UnicodeError:
         raise UsageError("Omnigraph-Message is not percent-encoded UTF-8") from None
@@ -146,10 +146,10 @@ def check_content_type(route: Route, headers: Headers, *, has_body: bool) -> Non
     assert route.body is not None, "a route with a body"
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedMediaType("a compressed body is not taken", hint="send it as it is")
-    given = headers.get("content-type")
-    if given is None and not has_body:
+    content_type = headers.get("content-type")
+    if content_type is None and not has_body:
         return
-    media_type, _, options = (given or "").partition(";")
+    media_type, _, options = (content_type or "").partition(";")
     charset = re.search(r"charset=\"?([^\s;\"]+)", options, re.IGNORECASE)
     if media_type.strip().lower() != route.body.media_type or (charset and charset[1].lower() not in ("utf-8", "utf8")):
         raise UnsupportedMediaType(
@@ -159,16 +159,16 @@ def check_content_type(route: Route, headers: Headers, *, has_body: bool) -> Non
 
 def declared_size(headers: Headers) -> int | None:
     """Content-Length, if there is one."""
-    given = headers.get("content-length")
-    return int(given) if given is not None and given.isdigit() and len(given) <= 18 else None
+    length = headers.get("content-length")
+    return int(length) if length is not None and length.isdigit() and len(length) <= 18 else None
 
 
 def fits_tag(headers: Headers, etag: str) -> bool:
     """Whether If-None-Match names this state: the client has it already."""
-    given = headers.get("if-none-match")
-    if given is None:
+    header = headers.get("if-none-match")
+    if header is None:
         return False
-    tags = {tag.strip().removeprefix("W/") for tag in given.split(",")}
+    tags = {tag.strip().removeprefix("W/") for tag in header.split(",")}
     return "*" in tags or f'"{etag}"' in tags
 
 

@@ -64,7 +64,7 @@ def _routes(tag: str) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for route in ROUTES:
         if route.tag == tag:
-            cells = (_name(route), f"`{route.action}`" if route.action else "open", _taken(route), _given(route))
+            cells = (_name(route), f"`{route.action}`" if route.action else "open", _taken(route), _returned(route))
             yield f"| {' | '.join(cells)} | {' '.join(map(str, route.statuses))} |"
 
 
@@ -84,7 +84,7 @@ def _taken(route: Route) -> str:
     return ", ".join(parts) or "–"
 
 
-def _given(route: Route) -> str:
+def _returned(route: Route) -> str:
     shown = []
     for status, answer in route.responses.items():
         what = answer.component or ("nothing" if answer.media_type == NOTHING else f"`{answer.media_type}`")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnigraph.deadlines import Cancellation
 from omnigraph.errors import Cancelled, OmnigraphError, TooManyRequests
 from omnigraph.history.history import new_ulid
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.problems import DEFECT, error_json
 from omnigraph.wire.members import JsonObject, present
 
@@ -117,7 +117,7 @@ class Job:
 class Jobs:
     """The jobs of a process. Asked on the event loop only."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: RequestLog) -> None:
         self._log = log
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._running: set[asyncio.Task[None]] = set()

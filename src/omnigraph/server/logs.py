@@ -14,7 +14,7 @@ from omnigraph.wire.members import present
 
 
 @dataclass(frozen=True)
-class Log:
+class RequestLog:
     """Lines as text (`name=value`) or as JSON."""
 
     format: str = "text"

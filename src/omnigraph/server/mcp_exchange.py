@@ -13,11 +13,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message
 
 from omnigraph.errors import PolicyDenied
-from omnigraph.mcp.operations import Operation
+from omnigraph.mcp.operations import ToolOperation
 from omnigraph.mcp.over_http import HttpBackend
 from omnigraph.mcp.serving import Desk
 from omnigraph.policy import ACTIONS, Action, Ask, ask_on, is_allowed
-from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.operations import operations
 from omnigraph.server.route import JSON
 from omnigraph.wire.queries import query_json
@@ -28,11 +28,11 @@ _PASSED_ON = ("authorization", "host", "x-request-id", "traceparent")
 
 
 @lru_cache(1)
-def _operations() -> Mapping[str, Operation]:
+def _operations() -> Mapping[str, ToolOperation]:
     return operations()
 
 
-async def exchange(call: Call) -> Answer:
+async def exchange(call: RouteCall) -> HandlerResult:
     """One exchange. Every tool is carried out by its own route, with the caller's token: it answers as the route does."""
     headers = {name: value for name in _PASSED_ON if (value := call.request.headers.get(name)) is not None}
     assert call.service.application is not None, "a request has come through it"
@@ -55,7 +55,7 @@ async def exchange(call: Call) -> Answer:
 class _InProcess(HttpBackend):
     """Asks the policies themselves what the caller may."""
 
-    request: Call
+    request: RouteCall
 
     async def may(self, action: str, query: str | None = None) -> bool:
         call, named = self.request, _action(action)
@@ -92,7 +92,7 @@ def _action(text: str) -> Action:
     return next(action for action in ACTIONS if action == text)
 
 
-async def _exchanged(desk: Desk, call: Call) -> Answer:
+async def _exchanged(desk: Desk, call: RouteCall) -> HandlerResult:
     """The protocol's own answer to one message: status, headers and JSON."""
     status = 500
     headers: dict[str, str] = {}
@@ -119,4 +119,4 @@ async def _exchanged(desk: Desk, call: Call) -> Answer:
     async with manager.run():
         await manager.handle_request(call.request.scope, receive, send)
     kept = {name: value for name, value in headers.items() if name.lower().startswith("mcp-")}
-    return Answer(b"".join(pieces), status, headers.get("content-type", JSON), kept)
+    return HandlerResult(b"".join(pieces), status, headers.get("content-type", JSON), kept)

@@ -9,7 +9,7 @@ from typing import Any
 
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.json_schemas import TEXT, array, ref
-from omnigraph.server.route import EVENTS, JSON, NOTHING, Parameter, Response, Route
+from omnigraph.server.route import EVENTS, JSON, NOTHING, RequestParameter, Response, Route
 from omnigraph.server.routes import ROUTES
 
 CONTRACT_VERSION = "0.10.0"
@@ -39,9 +39,13 @@ STATUS_TEXTS = {
 }
 
 _WRITE_HEADERS = (
-    Parameter("If-Match", place="header", description="The commit id that the branch must be at, in double quotes."),
-    Parameter("Idempotency-Key", place="header", description="A write that comes again under its key changes nothing."),
-    Parameter("Omnigraph-Message", place="header", description="The commit's message, percent-encoded UTF-8."),
+    RequestParameter(
+        "If-Match", place="header", description="The commit id that the branch must be at, in double quotes."
+    ),
+    RequestParameter(
+        "Idempotency-Key", place="header", description="A write that comes again under its key changes nothing."
+    ),
+    RequestParameter("Omnigraph-Message", place="header", description="The commit's message, percent-encoded UTF-8."),
 )
 
 
@@ -106,7 +110,7 @@ def _path_schema(name: str) -> dict[str, Any]:
     return {"type": "string", "pattern": "^[a-zA-Z0-9-]{1,64}$"} if name == "graph_id" else TEXT
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: RequestParameter) -> dict[str, Any]:
     schema = array(parameter.schema) if parameter.repeated else parameter.schema
     value: dict[str, Any] = {"name": parameter.name, "in": parameter.place, "schema": schema}
     if parameter.required:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from omnigraph.mcp.operations import Operation, Schema
+from omnigraph.mcp.operations import Schema, ToolOperation
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.route import JSON, Route
 from omnigraph.server.routes import ROUTES
@@ -15,12 +15,12 @@ _SEGMENT = re.compile(r"\{(\w+)\}")
 _REFERENCE = "#/components/schemas/"
 
 
-def operations(routes: Iterable[Route] = ROUTES) -> dict[str, Operation]:
+def operations(routes: Iterable[Route] = ROUTES) -> dict[str, ToolOperation]:
     """Every route by its operationId."""
     return {route.operation_id: _operation(route) for route in routes}
 
 
-def _operation(route: Route) -> Operation:
+def _operation(route: Route) -> ToolOperation:
     in_path = tuple(name for name in _SEGMENT.findall(route.path) if name != "graph_id")
     parameters = {parameter.name: parameter for parameter in route.parameters if parameter.place == "query"}
     body: Schema = {}
@@ -38,7 +38,7 @@ def _operation(route: Route) -> Operation:
         if answer is None or answer.component is None or answer.media_type != JSON
         else COMPONENTS[answer.component]
     )
-    return Operation(
+    return ToolOperation(
         id=route.operation_id,
         method=route.method,
         path=route.path,

@@ -13,32 +13,32 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import LimitExceeded, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.server.calls import Call
+    from omnigraph.server.calls import RouteCall
 
 _DIGEST_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
-class Place:
+class PagePosition:
     """Where a page begins: so many items in, of what these commits hold."""
 
     commits: tuple[str, ...]
     offset: int
 
-    def token(self, call: Call, items: int) -> str:
+    def token(self, call: RouteCall, items: int) -> str:
         """Of the page after one with so many items."""
         value = [list(self.commits), self.offset + items, _asked(call)]
         return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def place_of(call: Call) -> Place | None:
+def place_of(call: RouteCall) -> PagePosition | None:
     """What the request's page token says; None without one. UsageError for one of another graph, route or question."""
     token = call.query.get("page_token")
     if token is None:
         return None
     try:
         commits, offset, asked = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        place = Place(tuple(map(str, commits)), int(offset))
+        place = PagePosition(tuple(map(str, commits)), int(offset))
     except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
         raise _rejected("it is none") from None
     if asked != _asked(call) or not 0 <= place.offset < 2**53:
@@ -50,14 +50,14 @@ def _rejected(why: str) -> UsageError:
     return UsageError(f"page token rejected: {why}", hint="repeat the request that gave it, and change nothing else")
 
 
-def _asked(call: Call) -> str:
+def _asked(call: RouteCall) -> str:
     """What a page is of: the graph, the route and every other parameter."""
     rest = {name: value for name, value in call.query.items() if name not in ("page_token", "limit")}
     asked = json.dumps([call.route.operation_id, dict(call.path), rest], sort_keys=True, default=list)
     return hashlib.sha256(asked.encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
-def limit_of(call: Call, default: int, most: int) -> int:
+def limit_of(call: RouteCall, default: int, most: int) -> int:
     """How many items a page may have."""
     limit: int = call.query.get("limit", default)
     if limit < 1:
@@ -67,7 +67,7 @@ def limit_of(call: Call, default: int, most: int) -> int:
     return limit
 
 
-def pinned(call: Call, revisions: Sequence[str]) -> Place:
+def pinned(call: RouteCall, revisions: Sequence[str]) -> PagePosition:
     """Where the page begins: as the token says, or at the first item of what these revisions are now."""
     place = place_of(call)
     if place is not None and len(place.commits) == len(revisions):
@@ -75,4 +75,4 @@ def pinned(call: Call, revisions: Sequence[str]) -> Place:
     if place is not None:
         raise _rejected("it is of another request")
     at = call.query.get("at")
-    return Place(tuple(call.graph.commit(revision, as_of=at).id for revision in revisions), 0)
+    return PagePosition(tuple(call.graph.commit(revision, as_of=at).id for revision in revisions), 0)

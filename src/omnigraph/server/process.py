@@ -22,7 +22,7 @@ import uvicorn
 
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.server.app import Application
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Served, ServedSource
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.tracing import tracer_of
@@ -138,10 +138,10 @@ class _Worker:
     settings: ServerSettings
     bound: socket.socket
     announce: Callable[[str], None]
-    log: Log = field(init=False)
+    log: RequestLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self.log = Log(self.settings.log_format)
+        self.log = RequestLog(self.settings.log_format)
 
     async def run(self) -> int:
         try:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from omnigraph.errors import WriteKeyReused
-from omnigraph.server.calls import Answer
+from omnigraph.server.calls import HandlerResult
 
 KEPT_SECONDS = 24 * 3600
 MAX_KEPT = 10_000
@@ -21,7 +21,7 @@ MAX_KEPT = 10_000
 @dataclass(frozen=True)
 class _Kept:
     digest: str
-    answer: asyncio.Future[Answer]
+    answer: asyncio.Future[HandlerResult]
     at: float
 
 
@@ -32,7 +32,9 @@ class Replays:
         self._clock = clock
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    async def once(self, identity: str, digest: str, work: Callable[[], Awaitable[Answer]]) -> tuple[Answer, bool]:
+    async def once(
+        self, identity: str, digest: str, work: Callable[[], Awaitable[HandlerResult]]
+    ) -> tuple[HandlerResult, bool]:
         """The answer of the work, and whether it is one from before. One that failed may be tried again."""
         known = self._kept.get(identity)
         if known is not None and self._clock() - known.at < KEPT_SECONDS:

@@ -26,7 +26,7 @@ TARGET_ACTIONS = frozenset(
 
 
 @dataclass(frozen=True)
-class Parameter:
+class RequestParameter:
     """A query parameter or a header of a request."""
 
     name: str
@@ -70,7 +70,7 @@ class Route:
     errors: tuple[int, ...] = ()
     """Statuses of its own; those that every route has are added by `statuses`."""
     body: Body | None = None
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[RequestParameter, ...] = ()
     pool: Pool = "read"
     branch_from: str = "branch"
     """The member, parameter or path segment that names the branch a policy is asked for; main when it is not given."""

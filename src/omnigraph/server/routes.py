@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.server.json_schemas import COUNT, FLAG, ref
-from omnigraph.server.route import BYTES, NDJSON, PLAIN, Body, Parameter, Response, Route, json_answer, of_graph
+from omnigraph.server.route import BYTES, NDJSON, PLAIN, Body, RequestParameter, Response, Route, json_answer, of_graph
 from omnigraph.server.routes_mcp import MCP
 from omnigraph.server.routes_ours import OURS
 
@@ -12,31 +12,31 @@ def _ndjson(description: str) -> dict[int, Response]:
     return {200: Response(None, description, NDJSON)}
 
 
-_BRANCH = Parameter("branch", description="A branch; main when it is left out.")
-_SNAPSHOT = Parameter("snapshot", description="A commit id.")
-_IF_HEAD = Parameter(
+_BRANCH = RequestParameter("branch", description="A branch; main when it is left out.")
+_SNAPSHOT = RequestParameter("snapshot", description="A commit id.")
+_IF_HEAD = RequestParameter(
     "Omnigraph-If-Graph-Commit",
     required=True,
     place="header",
     description="The commit id that the branch must be at.",
 )
-_PAGE = (Parameter("page_token"), Parameter("limit", COUNT))
+_PAGE = (RequestParameter("page_token"), RequestParameter("limit", COUNT))
 _FILTERS = (
-    Parameter("kind", ref("EntityKindOutput"), repeated=True),
-    Parameter("type", repeated=True),
-    Parameter("op", ref("ChangeOpOutput"), repeated=True),
+    RequestParameter("kind", ref("EntityKindOutput"), repeated=True),
+    RequestParameter("type", repeated=True),
+    RequestParameter("op", ref("ChangeOpOutput"), repeated=True),
 )
 _BLOB = (
-    Parameter("entity", ref("BlobEntityKind"), required=True),
-    Parameter("type", required=True),
-    Parameter("id", required=True),
-    Parameter("property", required=True),
+    RequestParameter("entity", ref("BlobEntityKind"), required=True),
+    RequestParameter("type", required=True),
+    RequestParameter("id", required=True),
+    RequestParameter("property", required=True),
     _BRANCH,
     _SNAPSHOT,
 )
 _CHANGE_BODY = Body("ChangeRequest", aliases={"query_source": "query", "query_name": "name"})
 _CHANGE = json_answer("Change", "What the mutation changed, and its commit.")
-_MODE = Parameter("mode", ref("LoadMode"), description="merge when it is left out.")
+_MODE = RequestParameter("mode", ref("LoadMode"), description="merge when it is left out.")
 _BLOB_RESPONSES = {
     200: Response(None, "The whole value.", BYTES),
     206: Response(None, "The range that was asked for.", BYTES),
@@ -87,7 +87,7 @@ CONTRACT: tuple[Route, ...] = (
           json_answer("Ingest", "What was loaded."), body=Body("LoadRequest"), pool="bulk", is_write=True, takes_large_body=True),
     Route("POST", of_graph("/load/ndjson"), "cluster_loadNdjson", "Load a stream of records as one commit.", "change",
           json_answer("Load", "What was loaded."), body=Body(None, media_type=NDJSON),
-          parameters=(_BRANCH, Parameter("from"), _MODE), pool="bulk", is_write=True, takes_large_body=True,
+          parameters=(_BRANCH, RequestParameter("from"), _MODE), pool="bulk", is_write=True, takes_large_body=True,
           is_streamed_in=True),
     Route("POST", of_graph("/ingest"), "cluster_ingest", "Load records as one commit.", "change",
           json_answer("Ingest", "What was loaded."), body=Body("LoadRequest"), pool="bulk", is_write=True,
@@ -100,20 +100,20 @@ CONTRACT: tuple[Route, ...] = (
           {200: Response(None, "Its headers.", BYTES)}, errors=(302, 304, 412), parameters=_BLOB),
     Route("GET", of_graph("/branches"), "cluster_listBranches", "The branches.", "read",
           json_answer("BranchList", "By name; with `detail`, the head of each and how far it is from main."),
-          parameters=(Parameter("detail", FLAG),)),
+          parameters=(RequestParameter("detail", FLAG),)),
     Route("POST", of_graph("/branches"), "cluster_createBranch", "Make a branch.", "branch_create",
           json_answer("BranchCreate", "It is there."), body=Body("BranchCreateRequest"), pool="write", is_write=True, remembers_answers=True,
           branch_from="name", branch_names=("name", "from")),
     Route("DELETE", of_graph("/branches/{branch}"), "cluster_deleteBranch", "Delete a branch.", "branch_delete",
           json_answer("BranchDelete", "It is gone."), pool="write", is_write=True,
-          parameters=(Parameter("force", FLAG, description="false refuses a branch with commits that nothing else reaches."),), remembers_answers=True),
+          parameters=(RequestParameter("force", FLAG, description="false refuses a branch with commits that nothing else reaches."),), remembers_answers=True),
     Route("POST", of_graph("/branches/merge"), "cluster_mergeBranches", "Bring a branch's changes into another.",
           "branch_merge", json_answer("MergeOrReview", "What came of it, or would come of it."), body=Body("BranchMergeRequest"), pool="bulk",
           is_write=True, remembers_answers=True, branch_from="target"),
     Route("GET", of_graph("/commits"), "cluster_listCommits", "The commits of a branch, newest first.", "read",
           json_answer("CommitList", "A page of them."), errors=(400,),
-          parameters=(_BRANCH, Parameter("limit", COUNT), Parameter("before"), Parameter("page_token"),
-                      Parameter("actor"), Parameter("kind"), Parameter("since"), Parameter("until"))),
+          parameters=(_BRANCH, RequestParameter("limit", COUNT), RequestParameter("before"), RequestParameter("page_token"),
+                      RequestParameter("actor"), RequestParameter("kind"), RequestParameter("since"), RequestParameter("until"))),
     Route("GET", of_graph("/commits/{commit_id}"), "cluster_getCommit", "One commit.", "read",
           json_answer("Commit", "As the receipt of its write showed it.")),
     Route("GET", of_graph("/commits/{commit_id}/changes"), "cluster_getCommitChanges", "What a commit changed.", "read",
@@ -121,8 +121,8 @@ CONTRACT: tuple[Route, ...] = (
           parameters=(*_PAGE, *_FILTERS), refuses_unknown_parameters=True),
     Route("GET", of_graph("/changes"), "cluster_pollChanges", "What the commits of a branch changed, in order.", "read",
           json_answer("ChangeFeed", "A page of changes."), errors=(409, 410, 413),
-          parameters=(_BRANCH, Parameter("cursor"), Parameter("start"), *_PAGE, *_FILTERS,
-                      Parameter("wait", COUNT, description="Seconds to wait for a change when there is none, up to 60.")),
+          parameters=(_BRANCH, RequestParameter("cursor"), RequestParameter("start"), *_PAGE, *_FILTERS,
+                      RequestParameter("wait", COUNT, description="Seconds to wait for a change when there is none, up to 60.")),
           refuses_unknown_parameters=True),
     Route("POST", of_graph("/changes/baseline"), "cluster_captureChangeBaseline",
           "A whole snapshot, and the cursor from which changes continue.", "export",

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from omnigraph.server.json_schemas import COUNT, FLAG, enum, ref
-from omnigraph.server.route import EVENTS, NDJSON, Body, Parameter, Response, Route, json_answer, of_graph
+from omnigraph.server.route import EVENTS, NDJSON, Body, RequestParameter, Response, Route, json_answer, of_graph
 
 ARROW = "application/vnd.apache.arrow.stream"
 
-_REVISION = Parameter("rev", description="A branch, a tag, a commit id or branch~N; main when it is left out.")
-_AT = Parameter("at", description="A time: the branch as it was then.")
+_REVISION = RequestParameter("rev", description="A branch, a tag, a commit id or branch~N; main when it is left out.")
+_AT = RequestParameter("at", description="A time: the branch as it was then.")
 _STATE = (_REVISION, _AT)
 _PAGE = (
-    Parameter("limit", COUNT),
-    Parameter("page_token", description="The page after that one, of the same commits."),
+    RequestParameter("limit", COUNT),
+    RequestParameter("page_token", description="The page after that one, of the same commits."),
 )
-_TYPE = Parameter("type", required=True, description="A type's name; node:Name or edge:Name where both have it.")
-_ID = Parameter("id", required=True)
-_BRANCH = Parameter("branch", description="A branch; main when it is left out.")
+_TYPE = RequestParameter("type", required=True, description="A type's name; node:Name or edge:Name where both have it.")
+_ID = RequestParameter("id", required=True)
+_BRANCH = RequestParameter("branch", description="A branch; main when it is left out.")
 _FILTERS = (
-    Parameter("kind", ref("EntityKindOutput"), repeated=True),
-    Parameter("type", repeated=True),
-    Parameter("op", ref("ChangeOpOutput"), repeated=True),
+    RequestParameter("kind", ref("EntityKindOutput"), repeated=True),
+    RequestParameter("type", repeated=True),
+    RequestParameter("op", ref("ChangeOpOutput"), repeated=True),
 )
 
 _READS: tuple[Route, ...] = (
@@ -29,8 +29,8 @@ _READS: tuple[Route, ...] = (
     Route("GET", of_graph("/entities/{type}"), "listEntities", "One type as a table.", "read",
           json_answer("EntityPage", "A page of its entities."), errors=(413,),
           parameters=(*_STATE, *_PAGE,
-                      Parameter("order", description="A property, or property:desc."),
-                      Parameter("filter", repeated=True, description="property.op:value; op is eq, ne, lt, le, gt, ge, "
+                      RequestParameter("order", description="A property, or property:desc."),
+                      RequestParameter("filter", repeated=True, description="property.op:value; op is eq, ne, lt, le, gt, ge, "
                                 "contains, prefix, in, isnull or notnull.")),
           branch_from="rev", tag="ours"),
     Route("GET", of_graph("/entity"), "getEntity", "One entity.", "read",
@@ -41,15 +41,15 @@ _READS: tuple[Route, ...] = (
           parameters=(_TYPE, _ID, _BRANCH, *_PAGE), tag="ours"),
     Route("GET", of_graph("/entity/neighbours"), "getNeighbours", "The edges of one node, and the nodes they lead to.", "read",
           json_answer("Neighbours", "Counts are complete; edges come in pages."), errors=(413,),
-          parameters=(_TYPE, _ID, *_STATE, *_PAGE, Parameter("edge", repeated=True),
-                      Parameter("direction", enum("out", "in", "both"))), branch_from="rev", tag="ours"),
+          parameters=(_TYPE, _ID, *_STATE, *_PAGE, RequestParameter("edge", repeated=True),
+                      RequestParameter("direction", enum("out", "in", "both"))), branch_from="rev", tag="ours"),
     Route("GET", of_graph("/diff"), "getDiff", "What changed from one revision to another.", "read",
           json_answer("Diff", "A page of changes, or their numbers."), errors=(413,),
-          parameters=(Parameter("from", required=True), Parameter("to", required=True), *_FILTERS, *_PAGE,
-                      Parameter("summary", FLAG)), branch_from="from", branch_names=(), tag="ours"),
+          parameters=(RequestParameter("from", required=True), RequestParameter("to", required=True), *_FILTERS, *_PAGE,
+                      RequestParameter("summary", FLAG)), branch_from="from", branch_names=(), tag="ours"),
     Route("GET", of_graph("/log"), "getLog", "The commits of several branches in one order, newest first.", "read",
           json_answer("Log", "A page of them, with the branches and tags at each."), errors=(413,),
-          parameters=(Parameter("ref", repeated=True, description="Revisions; every branch when none is given."), *_PAGE),
+          parameters=(RequestParameter("ref", repeated=True, description="Revisions; every branch when none is given."), *_PAGE),
           branch_from="", tag="ours"),
     Route("GET", of_graph("/tags"), "listTags", "The tags.", "read", json_answer("TagList", "By name."), tag="ours"),
     Route("POST", of_graph("/tags"), "createTag", "Name a commit.", "tag_create",
@@ -93,8 +93,8 @@ _UPKEEP: tuple[Route, ...] = (
 _STREAMS: tuple[Route, ...] = (
     Route("GET", of_graph("/changes/stream"), "streamChanges", "Changes as they come, as server-sent events.", "read",
           {200: Response(None, "block, caught_up, gap; an id is the cursor after it.", EVENTS)}, errors=(409, 410),
-          parameters=(_BRANCH, Parameter("cursor"), Parameter("start"), *_FILTERS,
-                      Parameter("Last-Event-ID", place="header", description="The cursor to go on from.")),
+          parameters=(_BRANCH, RequestParameter("cursor"), RequestParameter("start"), *_FILTERS,
+                      RequestParameter("Last-Event-ID", place="header", description="The cursor to go on from.")),
           refuses_unknown_parameters=True, tag="ours"),
     Route("POST", of_graph("/tickets"), "createTicket", "A link that works once, for a minute, without a token.", "read",
           json_answer("Ticket", "To be added to the path as ?ticket=..."), errors=(429,), body=Body("TicketRequest"),
@@ -102,8 +102,8 @@ _STREAMS: tuple[Route, ...] = (
 )  # fmt: skip
 
 _LOAD_OPTIONS = (
-    _BRANCH, Parameter("from"), Parameter("mode", ref("LoadMode")), Parameter("type"),
-    Parameter("format", enum("jsonl", "csv", "parquet")), Parameter("keep_rejects", FLAG),
+    _BRANCH, RequestParameter("from"), RequestParameter("mode", ref("LoadMode")), RequestParameter("type"),
+    RequestParameter("format", enum("jsonl", "csv", "parquet")), RequestParameter("keep_rejects", FLAG),
 )  # fmt: skip
 _STARTED = {202: Response("JobStarted", "The job was started.")}
 
@@ -115,14 +115,14 @@ _JOBS: tuple[Route, ...] = (
           takes_large_body=True, is_streamed_in=True, tag="ours"),
     Route("POST", of_graph("/load/arrow"), "loadArrow", "Load an Arrow stream of one type as one commit.", "change",
           json_answer("Load", "What was loaded."), body=Body(None, media_type=ARROW),
-          parameters=(_TYPE, _BRANCH, Parameter("from"), Parameter("mode", ref("LoadMode"))), pool="bulk", is_write=True,
+          parameters=(_TYPE, _BRANCH, RequestParameter("from"), RequestParameter("mode", ref("LoadMode"))), pool="bulk", is_write=True,
           takes_large_body=True, is_streamed_in=True, tag="ours"),
     Route("POST", of_graph("/load/files"), "loadFiles", "Load the files of a form as one commit.", "change",
           json_answer("Load", "What was loaded."), body=Body(None, media_type="multipart/form-data"),
-          parameters=(_BRANCH, Parameter("from"), Parameter("mode", ref("LoadMode")), Parameter("type"),
-                      Parameter("format", enum("jsonl", "csv", "parquet")),
-                      Parameter("encoding", description="Of JSON lines and CSV; UTF-8 when it is left out."),
-                      Parameter("delimiter", description="Of CSV; a comma when it is left out.")),
+          parameters=(_BRANCH, RequestParameter("from"), RequestParameter("mode", ref("LoadMode")), RequestParameter("type"),
+                      RequestParameter("format", enum("jsonl", "csv", "parquet")),
+                      RequestParameter("encoding", description="Of JSON lines and CSV; UTF-8 when it is left out."),
+                      RequestParameter("delimiter", description="Of CSV; a comma when it is left out.")),
           pool="bulk", is_write=True, takes_large_body=True, is_streamed_in=True, tag="ours"),
     Route("GET", of_graph("/jobs"), "listJobs", "The caller's jobs in this process, newest first.", "read",
           json_answer("JobList", "And, for who may see them, loads that were prepared and not published."), tag="ours"),

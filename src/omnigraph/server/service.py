@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from omnigraph.errors import TooManyRequests
 from omnigraph.server.jobs import Jobs
-from omnigraph.server.logs import Log
+from omnigraph.server.logs import RequestLog
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.pools import Pools
 from omnigraph.server.registry import Served, ServedSource
@@ -55,7 +55,7 @@ class Admission:
 
 class Service:
     def __init__(
-        self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer | None, log: Log
+        self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer | None, log: RequestLog
     ) -> None:
         self.settings = settings
         self.tracer = tracer

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.server.calls import Call
+from omnigraph.server.calls import RouteCall
 from omnigraph.server.limits import too_large
 
 _WRITE_BYTES = 1024 * 1024
@@ -62,7 +62,7 @@ def _replaced(value: Any, place: str, called: str) -> Any:
     return value
 
 
-async def receive_into(place: Path, call: Call, limit: int) -> int:
+async def receive_into(place: Path, call: RouteCall, limit: int) -> int:
     """Write the body into a file, a megabyte at a time; its size. LimitExceeded when it has more than `limit` bytes."""
     size = held = 0
     pieces: list[bytes] = []

@@ -9,7 +9,7 @@ from typing import Any
 from omnigraph.errors import UsageError
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.json_schemas import Schema
-from omnigraph.server.route import Parameter, Route
+from omnigraph.server.route import RequestParameter, Route
 
 _WORDS = {
     "string": "text",
@@ -131,11 +131,11 @@ def checked_body(route: Route, data: bytes) -> dict[str, Any]:
     return trimmed(route, {name: member for name, member in value.items() if member is not None})
 
 
-def checked_parameters(route: Route, given: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def checked_parameters(route: Route, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Query parameters by name: text, a number where the table says so, a tuple where it may be repeated."""
     known = {each.name: each for each in route.parameters if each.place == "query"}
     values: dict[str, Any] = {}
-    for name, text in given:
+    for name, text in query:
         parameter = known.get(name)
         if parameter is None:
             if route.refuses_unknown_parameters:
@@ -154,7 +154,7 @@ def checked_parameters(route: Route, given: Sequence[tuple[str, str]]) -> dict[s
     return trimmed(route, values)
 
 
-def _parameter_value(parameter: Parameter, text: str) -> Any:
+def _parameter_value(parameter: RequestParameter, text: str) -> Any:
     where = f"the query parameter '{parameter.name}'"
     value: Any = text
     kind = parameter.schema.get("type")

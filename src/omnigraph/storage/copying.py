@@ -37,7 +37,7 @@ class Copied:
         return Copied(self.objects + other.objects, self.bytes + other.bytes, self.present + other.present)
 
 
-class Watch(Protocol):
+class CopyListener(Protocol):
     """Hears how far a copy is: the number of objects that are done in this stage, and the bytes that were copied."""
 
     def __call__(self, stage: str, done: int, objects: int, bytes: int = 0) -> None: ...
@@ -106,7 +106,7 @@ def _is_there(target: Store, key: str, size: int, old_before: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreAddress:
     """A store as a value that travels."""
 
     uri: str
@@ -114,7 +114,7 @@ class Place:
     durability: Durability = "disk"
 
     @classmethod
-    def of(cls, uri: str, options: Mapping[str, str], durability: Durability = "disk") -> Place:
+    def of(cls, uri: str, options: Mapping[str, str], durability: Durability = "disk") -> StoreAddress:
         return cls(uri, tuple(sorted(options.items())), durability)
 
     def open(self) -> Store:
@@ -125,8 +125,8 @@ class Place:
 class CopyTask:
     """Objects to copy, with their sizes."""
 
-    source: Place
-    target: Place
+    source: StoreAddress
+    target: StoreAddress
     objects: tuple[tuple[str, int], ...]
     old_before: float
 
@@ -142,7 +142,7 @@ def copy_between(
     objects: Sequence[tuple[str, int]],
     *,
     old_before: float,
-    watch: Watch = unwatched,
+    watch: CopyListener = unwatched,
 ) -> Copied:
     if not objects:
         return Copied()
@@ -158,7 +158,9 @@ def copy_between(
             raise
 
 
-def _total(ended: queue.SimpleQueue[Future[Copied]], objects: int, travelled: _Travelled, watch: Watch) -> Copied:
+def _total(
+    ended: queue.SimpleQueue[Future[Copied]], objects: int, travelled: _Travelled, watch: CopyListener
+) -> Copied:
     """What all copies came to, in the order in which they end."""
     total, done = Copied(), 0
     while done < objects:

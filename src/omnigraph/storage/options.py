@@ -123,12 +123,12 @@ def storage_options_for(uri: str, options: Mapping[str, str] | None = None) -> d
             place = "local disk" if scheme == "file" else f"{scheme}://"
             raise UsageError(f"{place} takes no storage options, and '{next(iter(options))}' was given")
         return {}
-    given = _given(scheme, options or {})
+    explicit = _explicit(scheme, options or {})
     inherited = _inherited(scheme)
-    if given.keys() & set(_S3_CREDENTIALS):
+    if explicit.keys() & set(_S3_CREDENTIALS):
         # A half-given pair must not be completed from the environment: key and secret belong together.
         inherited = {name: value for name, value in inherited.items() if name not in _S3_CREDENTIALS}
-    resolved = inherited | given
+    resolved = inherited | explicit
     if any(resolved.get(name, "").startswith("http://") for name in _endpoints(scheme)):
         resolved.setdefault("allow_http", "true")
     return resolved
@@ -170,7 +170,7 @@ def _full_name(scheme: str, spelled: str) -> str | None:
     return _spellings(scheme).get(_short_name(scheme, spelled))
 
 
-def _given(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
+def _explicit(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
     _, table = _SCHEMES[scheme]
     spellings = _spellings(scheme)
     order = {short: rank for rank, short in enumerate(spellings)}

@@ -35,7 +35,7 @@ _KINDS = {stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket", stat.S_IFDI
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 
 
-class Output(Protocol):
+class OutputFile(Protocol):
     """One file to write: look whether it may be, open it, and give it its name at the end."""
 
     def check(self, *, replace: bool) -> None: ...
@@ -48,7 +48,7 @@ class Output(Protocol):
 
 
 @contextlib.contextmanager
-def outputs(targets: list[Target], options: Mapping[str, str], *, replace: bool) -> Iterator[list[Output]]:
+def outputs(targets: list[Target], options: Mapping[str, str], *, replace: bool) -> Iterator[list[OutputFile]]:
     """The files to write, in order. They get their names when the block ends without an error; otherwise nothing is left.
 
     `options` are the storage options of addresses. AlreadyExists, before anything is written, when one is there.
@@ -84,7 +84,7 @@ def local_path(text: str) -> str:
     return text.removeprefix("file://")
 
 
-def output_at(target: Target, options: Mapping[str, str]) -> Output:
+def output_at(target: Target, options: Mapping[str, str]) -> OutputFile:
     """What to write at a target. UsageError when it is nothing that can be written."""
     if not isinstance(target, str | Path):
         return _Stream("the stream", target)

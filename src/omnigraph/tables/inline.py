@@ -10,7 +10,7 @@ import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.tables.layout import ColumnMap, Layout
+from omnigraph.tables.layout import Layout, VersionColumns
 from omnigraph.values.inline_rows import Inline, InlineChange
 from omnigraph.values.types import MAX_SAFE_INTEGER
 
@@ -53,7 +53,7 @@ def _made(layout: Layout, change: InlineChange) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
     held = frozenset(change.columns)
     stored = pa.RecordBatch.from_arrays(arrays, names=names)
-    return ColumnMap(layout, held, held, held).batch(stored, layout.schema.names, ())
+    return VersionColumns(layout, held, held, held).batch(stored, layout.schema.names, ())
 
 
 def _to_json(column: Any) -> list[Any]:

@@ -7,7 +7,7 @@ table has the columns that were known when it was written. So the value of a pro
     the first of its columns that has one there, cast to its type; else the value that stands for all rows from before it
     was required; else null.
 
-A row is always written whole, into the newest columns, so at most one of them has a value. `ColumnMap` says this of one
+A row is always written whole, into the newest columns, so at most one of them has a value. `VersionColumns` says this of one
 version: as columns to read and what to make of them, and as text for a filter. `grown_schema` is what a version needs
 before rows can be added to it.
 """
@@ -34,7 +34,7 @@ _BEFORE_TEXT = re.compile(r"\s*['(]")
 
 
 @dataclass(frozen=True)
-class Column:
+class LayoutColumn:
     """One column as a reader sees it. `stored`: the columns that may hold its values, newest first."""
 
     name: str
@@ -54,7 +54,7 @@ class Column:
 class Layout:
     """The columns of a type in the order of its schema. A small value that travels."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[LayoutColumn, ...]
 
     @classmethod
     def of(cls, entity: EntityType) -> Layout:
@@ -62,11 +62,11 @@ class Layout:
         for field in arrow_schema(entity):
             property = entity.properties.get(field.name)
             if property is None:
-                columns.append(Column(field.name, field.type, False, ((field.name, field.type),)))
+                columns.append(LayoutColumn(field.name, field.type, False, ((field.name, field.type),)))
                 continue
             stored = tuple((each.name, arrow_type(each.type)) for each in stored_columns(property))
             fill = None if property.fill is None else filled_value(property.fill, property.type)
-            columns.append(Column(field.name, field.type, field.nullable, stored, fill))
+            columns.append(LayoutColumn(field.name, field.type, field.nullable, stored, fill))
         return cls(tuple(columns))
 
     @cached_property
@@ -77,7 +77,7 @@ class Layout:
         return self._hash
 
     @cached_property
-    def by_name(self) -> dict[str, Column]:
+    def by_name(self) -> dict[str, LayoutColumn]:
         return {column.name: column for column in self.columns}
 
     @cached_property
@@ -119,7 +119,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class ColumnMap:
+class VersionColumns:
     """A layout over the columns that one version has."""
 
     layout: Layout
@@ -136,7 +136,7 @@ class ColumnMap:
         known = [newest] if newest[0] in self.stored else []
         return [*known, *(each for each in older if each[0] in self.held)]
 
-    def _fill(self, column: Column) -> object:
+    def _fill(self, column: LayoutColumn) -> object:
         """What stands for a null; None where no row is older than the newest column."""
         return None if column.stored[0][0] in self.complete else column.fill
 

@@ -108,8 +108,8 @@ def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
     """Each fragment with the offsets in it, ascending and each once (NumPy)."""
     import numpy as np
 
-    given = addresses if isinstance(addresses, np.ndarray) else np.fromiter(addresses, dtype=np.uint64)
-    unique = distinct(given)
+    positions = addresses if isinstance(addresses, np.ndarray) else np.fromiter(addresses, dtype=np.uint64)
+    unique = distinct(positions)
     offsets = (unique & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32)
     return [(fragment, offsets[places]) for fragment, places in runs(unique >> np.uint64(OFFSET_BITS))]
 

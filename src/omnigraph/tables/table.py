@@ -12,7 +12,7 @@ from omnigraph.tables.digests import deletion_path, local_folder
 from omnigraph.tables.fragment_columns import OFFSET
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.layout import KEY_COLUMNS, ColumnMap, Layout
+from omnigraph.tables.layout import KEY_COLUMNS, Layout, VersionColumns
 from omnigraph.values.arrow import are_among
 from omnigraph.values.inline_rows import Inline
 
@@ -99,14 +99,14 @@ class Table:
         return self.dataset.schema if self.layout is None else self.layout.schema
 
     @cached_property
-    def columns(self) -> ColumnMap | None:
+    def columns(self) -> VersionColumns | None:
         """How the columns that a reader sees are stored; None when they are stored as they are."""
         stored = self.dataset.schema
         if self.layout is None or self.layout.is_stored_in(stored):
             return None
         held = list(self.held_columns.values())
         every = frozenset(stored.names)
-        return ColumnMap(self.layout, every, frozenset().union(*held), every.intersection(*held))
+        return VersionColumns(self.layout, every, frozenset().union(*held), every.intersection(*held))
 
     @cached_property
     def held_columns(self) -> dict[int, frozenset[str]]:

@@ -13,7 +13,7 @@ from omnigraph.testing.wrapping import Operation, T, WrappedStore
 
 
 @dataclass(frozen=True)
-class Request:
+class CountedRequest:
     """One call, from when it started to when it ended, failed ones included."""
 
     kind: Operation
@@ -25,7 +25,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Counts:
+class RequestCounts:
     """What happened since the last reset. `bytes_in` went into the store, `bytes_out` came out of it."""
 
     by_kind: Mapping[Operation, int]
@@ -59,20 +59,20 @@ class CountingStore(WrappedStore):
         super().__init__(inner)
         self._clock = clock
         self._lock = threading.Lock()
-        self._log: list[Request] = []
+        self._log: list[CountedRequest] = []
 
     def reset(self) -> None:
         with self._lock:
             self._log = []
 
-    def requests(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[CountedRequest, ...]:
         """Every request since the last reset, in the order in which they ended."""
         with self._lock:
             return tuple(self._log)
 
-    def snapshot(self) -> Counts:
+    def snapshot(self) -> RequestCounts:
         log = self.requests()
-        return Counts(
+        return RequestCounts(
             by_kind=dict(Counter(each.kind for each in log)),
             bytes_in=sum(each.bytes_in for each in log),
             bytes_out=sum(each.bytes_out for each in log),
@@ -87,6 +87,6 @@ class CountingStore(WrappedStore):
             bytes_out = len(result) if isinstance(result, bytes) else 0
             return result
         finally:
-            request = Request(operation, key, start, self._clock(), len(data), bytes_out)
+            request = CountedRequest(operation, key, start, self._clock(), len(data), bytes_out)
             with self._lock:
                 self._log.append(request)

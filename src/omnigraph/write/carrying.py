@@ -61,17 +61,17 @@ class Carrying:
     def delta(self, delta: Delta) -> Delta:
         """What a write changes in one table, as rows of the type as it is now."""
         entity = self._now(delta.entity)
-        self.check_values(delta.entity, delta.given)
+        self.check_values(delta.entity, delta.assigned)
         try:
             rows = project(delta.rows, delta.entity, entity)
         except ValueError as error:
             raise self.mismatch(f"values of {entity.name} do not fit it any more: {error}") from None
         return replace(delta, entity=entity, rows=rows)
 
-    def check_values(self, before: EntityType, given: frozenset[str]) -> None:
+    def check_values(self, before: EntityType, names: frozenset[str]) -> None:
         """Every property that values were given to is still there."""
         known = {property.id for property in self._now(before).properties.values()}
-        for name in sorted(given):
+        for name in sorted(names):
             if before.properties[name].id not in known:
                 raise self.mismatch(f"{before.name}.{name} was dropped")
 

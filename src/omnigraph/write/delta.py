@@ -44,7 +44,7 @@ class Delta:
         return frozenset(self.ids) | frozenset(self.removed)
 
     @cached_property
-    def given(self) -> frozenset[str]:
+    def assigned(self) -> frozenset[str]:
         """Properties that this write gives values to: other ones than the rows it replaces had, as far as it has read them."""
         return frozenset(
             name

@@ -19,14 +19,14 @@ from omnigraph.language.query.plan import (
 )
 from omnigraph.views import View
 from omnigraph.write.matching import Matcher, Row
-from omnigraph.write.transaction import Transaction
+from omnigraph.write.transaction import WriteTransaction
 
 Reading = Callable[[View, ReadPlan, Arguments], Sequence[Row]]
 """Runs the read that the `match` of an insert is: its rows, by column."""
 
 
 def run_mutation(
-    transaction: Transaction, plan: MutationPlan, parameters: Mapping[str, object], reading: Reading
+    transaction: WriteTransaction, plan: MutationPlan, parameters: Mapping[str, object], reading: Reading
 ) -> None:
     """`parameters` are bound values. Nothing is published: the transaction decides when."""
     matcher = transaction.matcher(parameters)
@@ -54,7 +54,7 @@ def adds_only(plan: MutationPlan) -> bool:
 
 
 def _insert(
-    transaction: Transaction, insert: InsertNode | InsertEdge, matcher: Matcher, matched: Row | None = None
+    transaction: WriteTransaction, insert: InsertNode | InsertEdge, matcher: Matcher, matched: Row | None = None
 ) -> None:
     values = {name: matcher.value(expression, matched) for name, expression in insert.values}
     if isinstance(insert, InsertEdge):
@@ -67,7 +67,7 @@ def _insert(
 
 
 def _update(
-    transaction: Transaction,
+    transaction: WriteTransaction,
     node: NodeType,
     values: tuple[tuple[str, Expression], ...],
     where: Expression,
@@ -79,6 +79,6 @@ def _update(
             transaction.apply_update(node, row, assigned, is_pending=is_pending)
 
 
-def _delete(transaction: Transaction, entity: EntityType, where: Expression, matcher: Matcher) -> None:
+def _delete(transaction: WriteTransaction, entity: EntityType, where: Expression, matcher: Matcher) -> None:
     committed, own = transaction.matches(entity, where, matcher)
     transaction.apply_delete(entity, committed, own)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Transaction:
+class WriteTransaction:
     """Pins the branch's head when it is made, or the state it is made `at`. Not for sharing between threads.
 
     A head that this process has seen lately is taken as it is, without asking: whoever only adds learns from the create whether

@@ -14,12 +14,12 @@ from hypothesis.strategies import SearchStrategy
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
+from omnigraph.language.position import Position
 from omnigraph.language.query import syntax
 from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.lint import lint_queries
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.printer import format_queries
-from omnigraph.language.query.syntax import Position
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.wire.queries import lint_json
 

@@ -14,7 +14,7 @@ from lark import Token as LarkToken
 from lark import Tree, UnexpectedInput
 
 from omnigraph.language import lalr
-from omnigraph.language.lalr import NoParseError, Parser, Tables, Token, kept_tables
+from omnigraph.language.lalr import NoParseError, Parser, ParserTables, Token, kept_tables
 from omnigraph.language.query.keywords import grammar
 from omnigraph.language.query.parser import _compiled
 
@@ -63,7 +63,7 @@ def parsed(parse: Callable[[str], Any], text: str) -> Any:
 
 @pytest.fixture(scope="module")
 def ours() -> Parser:
-    return Parser(Tables.of(_compiled()), Shape())
+    return Parser(ParserTables.of(_compiled()), Shape())
 
 
 def test_every_text_has_the_same_tree(ours: Parser) -> None:
@@ -104,4 +104,4 @@ def test_tables_are_kept_and_made_again_when_they_are_damaged(tmp_path: Path, mo
 
 def test_without_a_folder_tables_are_made_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lalr, "user_cache", lambda: None)
-    assert kept_tables("query", grammar(), _compiled) == Tables.of(_compiled())
+    assert kept_tables("query", grammar(), _compiled) == ParserTables.of(_compiled())

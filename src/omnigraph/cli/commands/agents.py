@@ -8,7 +8,7 @@ import click
 
 from omnigraph.cli.options import command
 from omnigraph.cli.output import Output
-from omnigraph.cli.settings import Server, Settings
+from omnigraph.cli.settings import ServerTarget, Settings
 from omnigraph.errors import UsageError
 
 
@@ -32,26 +32,26 @@ def register(cli: click.Group) -> None:
         from omnigraph.extras import load_extra
 
         load_extra("mcp", "mcp", extra="server")
-        place = settings.place()
-        if isinstance(place, Server):
-            _relay(settings, place, queries)
+        target = settings.target()
+        if isinstance(target, ServerTarget):
+            _relay(settings, target, queries)
             return
         from omnigraph.mcp.serving import Desk
         from omnigraph.mcp.stdio import serve_stdio
         from omnigraph.server.in_process import store_backend
 
-        backend = store_backend(place.uri, None if queries is None else Path(queries), settings.actor)
+        backend = store_backend(target.uri, None if queries is None else Path(queries), settings.actor)
         serve_stdio(Desk(backend, backend.operations))
 
 
-def _relay(settings: Settings, place: Server, queries: str | None) -> None:
+def _relay(settings: Settings, target: ServerTarget, queries: str | None) -> None:
     if queries is not None:
         raise UsageError("--queries is for storage", hint="a server has its own stored queries")
     if settings.as_actor is not None:
         raise UsageError("--as is for storage", hint="a server knows the actor by the token")
-    if place.graph is None:
+    if target.graph is None:
         raise UsageError("no graph of the server was named", hint="pass --graph ID")
     from omnigraph.client.credentials import token_for
     from omnigraph.mcp.relay import relay_stdio
 
-    relay_stdio(f"{place.uri}/mcp", token_for(place.url, settings.config.servers))
+    relay_stdio(f"{target.uri}/mcp", token_for(target.url, settings.config.servers))

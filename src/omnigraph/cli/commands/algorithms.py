@@ -55,7 +55,7 @@ def register(cli: click.Group) -> None:
         message: str | None,
         once: str | tuple[str, int] | None,
         uri: str | None,
-        **given: object,
+        **values: object,
     ) -> None:
         """Run a graph algorithm on a state of the graph, and write the result as a property, in one commit.
 
@@ -73,7 +73,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.algorithms import run_json
 
-        options = {name: value for name, value in given.items() if value is not None}
+        options = {name: value for name, value in values.items() if value is not None}
         if sources:
             options["sources"] = list(sources)
         for name in options:

@@ -292,13 +292,13 @@ def _register_alias(cli: click.Group) -> None:
             usage = " ".join([name, *(arg.upper() for arg in found.args)])
             raise UsageError(f"alias '{name}' takes {counted(len(found.args), 'argument', 'arguments')}", hint=usage)
         source = _source(settings, found.query, None, None, found.queries)
-        given = dict(zip(found.args, arguments, strict=True))
+        values = dict(zip(found.args, arguments, strict=True))
         graph = _at_alias(settings, found).graph_at()
         if source is None:
             stored, stored_name = Asked(None, {}, found.query).stored_in(graph)
-            result = stored.query(stored_name, {**found.params, **given}, revision=revision, as_of=as_of)
+            result = stored.query(stored_name, {**found.params, **values}, revision=revision, as_of=as_of)
         else:
-            asked = _asked(source, found.query, found.params, given)
+            asked = _asked(source, found.query, found.params, values)
             result = graph.query(source, asked.values, name=asked.name, revision=revision, as_of=as_of)
         _show(settings, out, result, format or found.format, revision, as_of)
 

@@ -48,7 +48,7 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.client.connection import listed_graphs
 
-        found = listed_graphs(settings.connect(settings.server_place()))
+        found = listed_graphs(settings.connect(settings.server_target()))
         out.show({"graphs": found}, "\n".join(f"{each['graph_id']}\t{each['uri']}" for each in found))
 
 
@@ -99,8 +99,8 @@ def _register_login(cli: click.Group) -> None:
 def _token() -> str:
     if sys.stdin.isatty():
         return str(click.prompt("Token", hide_input=True, err=True)).strip()
-    with open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False) as given:
-        return given.read(MAX_TOKEN_INPUT).strip()
+    with open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False) as stdin:
+        return stdin.read(MAX_TOKEN_INPUT).strip()
 
 
 def _register_profile(group: click.Group) -> None:

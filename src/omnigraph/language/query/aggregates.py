@@ -26,8 +26,8 @@ def check_aggregate(checker: ExpressionChecker, aggregate: syntax.AggregateCall)
     if function in ("collect", "first", "last") and not isinstance(operand, plan.EntityRef) and is_plain(type_):
         argument = None if aggregate.argument is None else _ordering(checker, aggregate, aggregate.argument)
         collected = PropertyType(type_.scalar, is_list=True)
-        given = collected if function == "collect" else replace(type_, nullable=True)
-        return plan.Aggregate(function, operand, aggregate.distinct, given, argument)
+        result_type = collected if function == "collect" else replace(type_, nullable=True)
+        return plan.Aggregate(function, operand, aggregate.distinct, result_type, argument)
     allowed = type_.scalar.is_numeric
     if function in ("min", "max"):
         allowed = allowed or type_.scalar in (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)

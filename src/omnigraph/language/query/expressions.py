@@ -9,12 +9,12 @@ from typing import Literal as OneOf
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import EntityType
+from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.aggregates import check_aggregate
 from omnigraph.language.query.functions import FUNCTIONS, NAMES, OTHER_NAMES, check_function, common_type, make_call
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope, is_plain, type_of
 from omnigraph.language.query.search import check_ranking, check_text_match
-from omnigraph.language.query.syntax import Position
 from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import compared, fitted, temporal_constant, untyped_constant
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
@@ -551,23 +551,23 @@ class ExpressionChecker:
                 return fitted(checked, target)
             except Unfit as unfit:
                 raise self.checking.refuse("T3", f"{where}: {unfit}", value.at) from None
-        given = type_of(checked)
+        source = type_of(checked)
         if isinstance(checked, plan.EntityRef):
             hint = f"write ${checked.variable}.id"
             raise self.checking.refuse("T3", f"{where}: an entity is not a value of {target}", value.at, hint)
-        if not _storable(given, target):
-            raise self.checking.refuse("T3", f"{where}: {given} is not a value of {target}", value.at)
+        if not _storable(source, target):
+            raise self.checking.refuse("T3", f"{where}: {source} is not a value of {target}", value.at)
         return checked
 
 
-def _storable(given: PropertyType, target: PropertyType) -> bool:
+def _storable(source: PropertyType, target: PropertyType) -> bool:
     """May a value of the given type be written to the target? Ranges and enums are checked when the value is known."""
-    if given.is_list != target.is_list or given.dimension != target.dimension:
+    if source.is_list != target.is_list or source.dimension != target.dimension:
         return False
-    if given.scalar is target.scalar:
+    if source.scalar is target.scalar:
         return True
-    if given.scalar.is_integer:
+    if source.scalar.is_integer:
         return target.scalar.is_numeric
-    if given.scalar.is_float:
+    if source.scalar.is_float:
         return target.scalar.is_float
-    return given.scalar is Scalar.STRING and target.scalar is Scalar.BLOB
+    return source.scalar is Scalar.STRING and target.scalar is Scalar.BLOB

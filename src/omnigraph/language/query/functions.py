@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
+from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import fitted
@@ -167,7 +168,7 @@ OTHER_NAMES = {
 NAMES = (*FUNCTIONS, COALESCE.name)
 
 
-def check_function(checker: ExpressionChecker, call: syntax.FunctionCall) -> plan.Call:
+def check_function(checker: ExpressionChecker, call: syntax.FunctionCall) -> plan.FunctionCall:
     """A call with its arguments checked (rule T43)."""
     _check_nesting(checker, call)
     if call.function == COALESCE.name:
@@ -191,8 +192,8 @@ def check_function(checker: ExpressionChecker, call: syntax.FunctionCall) -> pla
 
 
 def make_call(
-    checker: ExpressionChecker, function: Function, arguments: tuple[plan.Expression, ...], at: syntax.Position
-) -> plan.Call:
+    checker: ExpressionChecker, function: Function, arguments: tuple[plan.Expression, ...], at: Position
+) -> plan.FunctionCall:
     """The call of arguments that are what the function takes."""
     types = [_type(argument) for argument in arguments]
     nullable = function.can_be_null or any(type_.nullable for type_ in types)
@@ -216,7 +217,7 @@ def make_call(
         case "time":
             assert time is not None, "a function that gives a time takes one"
             result = PropertyType(time.scalar, nullable)
-    return plan.Call(function.name, arguments, result)
+    return plan.FunctionCall(function.name, arguments, result)
 
 
 def _type(expression: plan.Expression) -> PropertyType:
@@ -311,12 +312,12 @@ def _unit(checker: ExpressionChecker, function: Function, kind: Kind, written: s
 # ---------------------------------------------------------------- values of one type
 
 
-def _coalesce(checker: ExpressionChecker, call: syntax.FunctionCall) -> plan.Call:
+def _coalesce(checker: ExpressionChecker, call: syntax.FunctionCall) -> plan.FunctionCall:
     if len(call.arguments) < 2:
         raise checker.checking.refuse("T43", "coalesce takes two values or more", call.at, f"write {COALESCE.shape}")
     values, type_ = common_type(checker, call.arguments)
     nullable = all(_type(value).nullable for value in values)
-    return plan.Call("coalesce", values, replace(type_, nullable=nullable))
+    return plan.FunctionCall("coalesce", values, replace(type_, nullable=nullable))
 
 
 def common_type(

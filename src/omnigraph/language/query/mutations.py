@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
+from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.reads import check_matched, with_columns
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope, type_of
-from omnigraph.language.query.syntax import Position
 from omnigraph.values.types import PropertyType, Scalar
 
 

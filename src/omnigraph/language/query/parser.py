@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 from omnigraph.errors import QueryError
 from omnigraph.language.lalr import END, NoParseError, Parser, Token, kept_tables
 from omnigraph.language.parser_cache import parser_cache
+from omnigraph.language.position import Position
 from omnigraph.language.query import syntax
 from omnigraph.language.query.habits import habit
 from omnigraph.language.query.keywords import grammar
-from omnigraph.language.query.syntax import Position
 
 if TYPE_CHECKING:
     from lark import Lark, UnexpectedInput
@@ -69,7 +69,7 @@ def parse_queries(text: str, file: str | None = None) -> syntax.QueryFile:
         return cast(syntax.QueryFile, _parser().parse(text))
     except NoParseError:
         raise _unexpected(_mistake(text), text, file) from None
-    except _Refused as refused:
+    except _RefusedQuery as refused:
         raise refusal("Q000", refused.message, refused.at, text, file, refused.hint) from None
 
 
@@ -80,7 +80,7 @@ def ends_early(text: str) -> bool:
     except NoParseError:
         error = _mistake(text)
         return _kind(error) == END or text.startswith("/*", error.pos_in_stream or 0)
-    except _Refused:
+    except _RefusedQuery:
         return False
     return False
 
@@ -172,7 +172,7 @@ def _at(token: Token) -> Position:
     return Position(token.line, token.column)
 
 
-class _Refused(Exception):
+class _RefusedQuery(Exception):
     """Raised while the tree is built; the text that shows the line is added by parse_queries."""
 
     def __init__(self, message: str, at: Position, hint: str | None = None) -> None:
@@ -194,7 +194,7 @@ def _unquoted(token: Token) -> str:
             continue
         escape = next(characters)
         if escape not in _ESCAPES:
-            raise _Refused(f"unknown escape '\\{escape}' in a string", _at(token), r"use \" \\ \n \r or \t")
+            raise _RefusedQuery(f"unknown escape '\\{escape}' in a string", _at(token), r"use \" \\ \n \r or \t")
         out.append(_ESCAPES[escape])
     return "".join(out)
 
@@ -219,7 +219,7 @@ def _plain(token: Token) -> syntax.Literal:
         return syntax.Literal("integer", _integer(token), _at(token))
     number = float(token)
     if math.isinf(number):
-        raise _Refused("the number is too large", _at(token))
+        raise _RefusedQuery("the number is too large", _at(token))
     return syntax.Literal("float", number, _at(token))
 
 
@@ -232,12 +232,12 @@ def _check_depth(query: syntax.QueryDecl) -> None:
     for node, depth in chain.from_iterable(map(syntax.walk, (query.body, *defaults))):
         if depth > MAX_DEPTH:
             at = getattr(node, "at", query.at)
-            raise _Refused(f"nested more than {MAX_DEPTH} levels deep", at, "use `in [..]`, or split the query")
+            raise _RefusedQuery(f"nested more than {MAX_DEPTH} levels deep", at, "use `in [..]`, or split the query")
 
 
 def _integer(token: Token) -> int:
     if len(token) > 25:
-        raise _Refused("the number has too many digits", _at(token))
+        raise _RefusedQuery("the number has too many digits", _at(token))
     return int(token)
 
 
@@ -256,7 +256,7 @@ class _Builder:
         texts: dict[str, str] = {}
         for kind, token in annotations:
             if kind in texts:
-                raise _Refused(f"{kind} is given twice", _at(token))
+                raise _RefusedQuery(f"{kind} is given twice", _at(token))
             texts[kind] = _unquoted(token)
         description, instruction = texts.get("@description"), texts.get("@instruction")
         return syntax.QueryDecl(str(name), parameters, description, instruction, body, _at(name))
@@ -289,7 +289,7 @@ class _Builder:
         kinds = [part for part in rest if isinstance(part, list)]
         for keeps_all, at in kinds:
             if keeps_all != kinds[0][0]:
-                raise _Refused(
+                raise _RefusedQuery(
                     "`union` and `union all` cannot be mixed", at, "write two queries, or one of the two throughout"
                 )
         tail: dict[str, Any] = dict(part for part in rest if isinstance(part, tuple))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnigraph.language.catalog import EdgeType
+from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.scope import NodeVariable, Scope
-from omnigraph.language.query.syntax import Position
 from omnigraph.values.types import PropertyType, Scalar
 
 MAX_PATH_HOPS = 32

@@ -84,7 +84,7 @@ class ListOf(Frozen):
     type: PropertyType
 
 
-class Call(Frozen):
+class FunctionCall(Frozen):
     """A function of values (`language.query.functions`). Null when an argument is, except for `coalesce`, whose arguments are
     taken in the type of the call."""
 
@@ -199,7 +199,7 @@ Expression = (
     | Unary
     | Binary
     | ListOf
-    | Call
+    | FunctionCall
     | Choice
     | ItemRef
     | Quantified
@@ -222,7 +222,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (expression.operand,) if expression.argument is None else (expression.operand, expression.argument)
         case Binary(_, left, right, _):
             return (left, right)
-        case ListOf(items, _) | Call(_, items, _):
+        case ListOf(items, _) | FunctionCall(_, items, _):
             return items
         case Choice(branches, otherwise, _):
             inside = tuple(part for branch in branches for part in branch)

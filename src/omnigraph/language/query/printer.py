@@ -29,7 +29,7 @@ def column_name(expression: syntax.Expr) -> str:
 
 
 def format_expression(expression: syntax.Expr, sigil: str = "$") -> str:
-    return _Expressions(sigil).text(expression)
+    return _ExpressionText(sigil).text(expression)
 
 
 def _query(query: syntax.QueryDecl) -> str:
@@ -52,7 +52,7 @@ def format_type(type_: syntax.TypeExpr) -> str:
 
 
 def _read(body: syntax.ReadBody) -> str:
-    expressions = _Expressions("$")
+    expressions = _ExpressionText("$")
     lines = _part(body, expressions)
     for other in body.others:
         lines += ["  union all" if body.keeps_all else "  union", *_part(other, expressions)]
@@ -68,7 +68,7 @@ def _read(body: syntax.ReadBody) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _part(body: syntax.ReadBody, expressions: _Expressions) -> list[str]:
+def _part(body: syntax.ReadBody, expressions: _ExpressionText) -> list[str]:
     lines = ["  match {", *expressions.clauses(body.clauses, "    "), "  }"]
     lines.append("  return distinct {" if body.distinct else "  return {")
     for item in body.items:
@@ -85,7 +85,7 @@ def _mutation(body: syntax.MutationBody) -> str:
 
 
 def _statement(statement: syntax.StatementSyntax) -> str:
-    expressions = _Expressions("$")
+    expressions = _ExpressionText("$")
     match statement:
         case syntax.InsertStatement():
             text = f"insert {statement.type_name} {expressions.assignments(statement.assignments)}"
@@ -99,7 +99,7 @@ def _statement(statement: syntax.StatementSyntax) -> str:
             return f"delete {statement.type_name} where {expressions.text(statement.where)}"
 
 
-class _Expressions:
+class _ExpressionText:
     """Prints expressions and clauses; `sigil` stands before variables.
 
     Clauses follow each other without a comma. With `beside_clauses` a bare name is put in parentheses, so that it cannot
@@ -127,7 +127,7 @@ class _Expressions:
             case syntax.UnnestClause():
                 return f"unnest {self._inside(clause.items, _SUM)} as {self._sigil}{clause.variable}"
             case syntax.FilterClause():
-                text = _Expressions(self._sigil, beside_clauses=True).text(clause.condition)
+                text = _ExpressionText(self._sigil, beside_clauses=True).text(clause.condition)
                 # Beside another clause, a leading minus would be taken as subtraction and a bare variable as a traversal.
                 if text.startswith("-") or isinstance(clause.condition, syntax.Variable):
                     return f"({text})"

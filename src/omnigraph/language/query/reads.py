@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker
 from omnigraph.language.query.functions import common_value_type
@@ -86,7 +87,7 @@ def _is_ranking(expression: plan.Expression) -> bool:
     return isinstance(expression, plan.Nearest | plan.Bm25 | plan.Rrf)
 
 
-def _place_of(expression: syntax.Expr, kind: type[syntax.AggregateCall | syntax.Call]) -> syntax.Position:
+def _place_of(expression: syntax.Expr, kind: type[syntax.AggregateCall | syntax.Call]) -> Position:
     """Where something of this kind is written inside, or the alias behind which it stands."""
     found = [node for node, depth in syntax.walk(expression) if depth > 1 and isinstance(node, kind | syntax.Word)]
     return next((node.at for node in found if isinstance(node, kind)), found[0].at)
@@ -318,15 +319,15 @@ class _UnionChecker(_ReadChecker):
                 if isinstance(projection.expression, plan.EntityRef):
                     hint = f"return its properties, such as ${projection.expression.variable}.id"
                     raise self._checking.refuse("T48", "a union returns values, not whole entities", item.at, hint)
-                given = replace(projection.expression.type, enum=())
+                own_type = replace(projection.expression.type, enum=())
                 if len(types) <= place:
-                    types.append(given)
+                    types.append(own_type)
                     continue
-                common = common_value_type([replace(types[place], nullable=False), replace(given, nullable=False)])
+                common = common_value_type([replace(types[place], nullable=False), replace(own_type, nullable=False)])
                 if common is None:
-                    message = f"'{projection.name}' is {types[place]} before and {given} here"
+                    message = f"'{projection.name}' is {types[place]} before and {own_type} here"
                     raise self._checking.refuse("T48", message, item.at, "a column of a union has one type")
-                types[place] = replace(common, nullable=types[place].nullable or given.nullable)
+                types[place] = replace(common, nullable=types[place].nullable or own_type.nullable)
         pairs = zip(names, types, strict=True)
         return tuple(plan.Projection(name, plan.PropertyRef("", name, type_)) for name, type_ in pairs)
 

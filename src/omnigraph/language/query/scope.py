@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog, EdgeType, Property
+from omnigraph.language.position import Position
 from omnigraph.language.query import plan
 from omnigraph.language.query.parser import refusal
-from omnigraph.language.query.syntax import Position
 from omnigraph.values.types import PropertyType, Scalar
 
 ID = PropertyType(Scalar.STRING)

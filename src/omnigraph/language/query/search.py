@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.language.catalog import Language, Metric, Property
+from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import fitted
@@ -64,15 +65,15 @@ def check_ranking(checker: ExpressionChecker, call: syntax.Call) -> plan.Ranking
     return _rrf(checker, call)
 
 
-def _wrong(checker: ExpressionChecker, call: syntax.Call, message: str, at: syntax.Position) -> Exception:
+def _wrong(checker: ExpressionChecker, call: syntax.Call, message: str, at: Position) -> Exception:
     return checker.checking.refuse(_RULES[call.function], message, at, f"write {_SHAPES[call.function]}")
 
 
 def _arity(checker: ExpressionChecker, call: syntax.Call, least: int, most: int) -> None:
     if not least <= len(call.arguments) <= most:
         counts = str(least) if least == most else f"{least} or {most}"
-        given = len(call.arguments)
-        raise _wrong(checker, call, f"{call.function} takes {counts} arguments, not {given}", call.at)
+        count = len(call.arguments)
+        raise _wrong(checker, call, f"{call.function} takes {counts} arguments, not {count}", call.at)
 
 
 def _node_property(checker: ExpressionChecker, call: syntax.Call) -> plan.PropertyRef:

@@ -10,14 +10,7 @@ from dataclasses import field
 from typing import Literal as OneOf
 
 from omnigraph.frozen import Frozen
-
-
-class Position(Frozen):
-    """Line and column, both counted from 1."""
-
-    line: int
-    column: int
-
+from omnigraph.language.position import Position
 
 # ---------------------------------------------------------------- expressions
 

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from omnigraph.language.catalog import Constraint, ConstraintKind, Property
+from omnigraph.language.position import Position
 from omnigraph.language.regex import pattern_fault, python_pattern
 from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
 from omnigraph.language.schema.properties import check_member
@@ -15,7 +16,6 @@ from omnigraph.language.schema.syntax import (
     ArgumentSyntax,
     ConstraintSyntax,
     MemberSyntax,
-    Place,
     PropertySyntax,
     RangeSyntax,
 )
@@ -53,7 +53,7 @@ class _ConstraintRules:
         self.constraints: list[Constraint] = []
         self.properties: Mapping[str, Property] = {name: p.property for name, p in draft.properties.items()}
 
-    def take(self, constraints: Sequence[Constraint], place: Place) -> None:
+    def take(self, constraints: Sequence[Constraint], place: Position) -> None:
         for constraint in constraints:
             if constraint.kind == "key" and any(known.kind == "key" for known in self.constraints):
                 raise self.source.error("S408", place, owner=self.draft.name)
@@ -90,7 +90,7 @@ class _ConstraintRules:
             raise self.source.error("S401", syntax.place, name=kind)
         return Constraint(kind, tuple(names))
 
-    def _property(self, kind: str, name: str, place: Place) -> Property:
+    def _property(self, kind: str, name: str, place: Position) -> Property:
         property = self.properties.get(name)
         if property is None:
             owner = self.draft.name

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from omnigraph.language.catalog import Annotation, Constraint, Property
-from omnigraph.language.schema.syntax import DeclarationKind, NameSyntax, Place
+from omnigraph.language.position import Position
+from omnigraph.language.schema.syntax import DeclarationKind, NameSyntax
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class PropertyDraft:
     """`property.id` is 0 until ids are given. `constraints` are what its own annotations say."""
 
     property: Property
-    place: Place
+    place: Position
     constraints: tuple[Constraint, ...] = ()
     rename_from: NameSyntax | None = None
 
@@ -22,7 +23,7 @@ class PropertyDraft:
 class TypeDraft:
     kind: DeclarationKind
     name: str
-    place: Place
+    place: Position
     properties: dict[str, PropertyDraft] = field(default_factory=dict)
     constraints: tuple[Constraint, ...] = ()
     description: str | None = None

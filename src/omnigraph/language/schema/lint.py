@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from omnigraph.language.position import Position
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     ConstraintSyntax,
     DeclarationSyntax,
     InterfaceSyntax,
-    Place,
     PropertySyntax,
 )
 
@@ -56,7 +56,7 @@ def lint_schema(text: str, file: str | None = None, *, is_first: bool = False) -
     return tuple(sorted(findings, key=lambda finding: (finding.line, finding.column)))
 
 
-def _finding(code: str, place: Place, message: str) -> SchemaFinding:
+def _finding(code: str, place: Position, message: str) -> SchemaFinding:
     return SchemaFinding(code, message, place.line, place.column)
 
 

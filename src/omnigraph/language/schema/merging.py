@@ -39,10 +39,10 @@ _MISSING: Any = object()
 
 
 @dataclass(frozen=True)
-class Statement:
+class SchemaLine:
     """A line of a branch's schema.
 
-    >>> statement = og.Statement("age: I32?", 2)
+    >>> statement = og.SchemaLine("age: I32?", 2)
     >>> assert str(statement) == "line 2: age: I32?"
     """
 
@@ -66,8 +66,8 @@ class SchemaConflict:
     entity: str
     """`node:Person`, `node:Person.age`, `edge:Knows`, `interface:Named`, or `schema`."""
     message: str
-    ours: Statement | None = None
-    theirs: Statement | None = None
+    ours: SchemaLine | None = None
+    theirs: SchemaLine | None = None
     is_settled_by_strategy: bool = False
     """Whether a strategy decides it; not where entities of one branch may not fit what the other declares."""
 
@@ -360,7 +360,7 @@ class _Merge:
                 return name if where.property_id is None else f"{name}.{declared.properties[where.property_id]['name']}"
         raise AssertionError("what is named is declared somewhere")
 
-    def _statement(self, side: Side, where: _Where) -> Statement | None:
+    def _statement(self, side: Side, where: _Where) -> SchemaLine | None:
         declared = self.sides[side].get(where.type_id)
         if declared is None or (where.property_id is not None and where.property_id not in declared.properties):
             return None
@@ -387,7 +387,7 @@ def _merged_sets(bases: Sequence[frozenset[Any]], ours: frozenset[Any], theirs: 
     return (ours & theirs) | ((ours | theirs) - base)
 
 
-def _statement(source: str, declared: Declared, where: _Where) -> Statement | None:
+def _statement(source: str, declared: Declared, where: _Where) -> SchemaLine | None:
     """The line of a schema's text that declares something; for what comes from an interface, that of the type."""
     for declaration in parse_schema(source).declarations:
         kind = type(declaration).__name__.removesuffix("Syntax").lower()
@@ -397,7 +397,7 @@ def _statement(source: str, declared: Declared, where: _Where) -> Statement | No
         for member in declaration.members:
             if _is_about(member, declared, where):
                 place = member.place
-        return Statement(source.splitlines()[place.line - 1].strip(), place.line)
+        return SchemaLine(source.splitlines()[place.line - 1].strip(), place.line)
     return None
 
 

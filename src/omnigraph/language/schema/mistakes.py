@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import SchemaError
+from omnigraph.language.position import Position
 from omnigraph.language.schema.rules import SchemaText
-from omnigraph.language.schema.syntax import Place
 from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class _Mistake:
             position = len(source.text.rstrip())
         self.position = position
         before = source.text[:position]
-        self.place = Place(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
+        self.place = Position(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
         declared = list(_DECLARATION.finditer(_STRING_OR_COMMENT.sub(" ", before)))
         self.kind, self.name = declared[-1].groups() if declared else ("", "")
 
@@ -95,9 +95,9 @@ class _Mistake:
         found = "the end of the text" if self.token_type == "$END" else f"'{_clip(self.found)}'"
         return self.source.error("S001", self.place, expected=self._expectation(), found=found, advice=self._advice())
 
-    def _place_of(self, position: int) -> Place:
+    def _place_of(self, position: int) -> Position:
         before = self.source.text[:position]
-        return Place(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
+        return Position(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
 
     def _expectation(self) -> str:
         words = sorted({_WORDS.get(name, name) for name in self.expected})

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from omnigraph.language.parser_cache import parser_cache
+from omnigraph.language.position import NOWHERE, Position
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import (
-    NOWHERE,
     AnnotationSyntax,
     ArgumentSyntax,
     CardinalitySyntax,
@@ -21,7 +21,6 @@ from omnigraph.language.schema.syntax import (
     NameSyntax,
     NodeSyntax,
     OptionSyntax,
-    Place,
     PropertySyntax,
     RangeSyntax,
     SchemaSyntax,
@@ -50,7 +49,7 @@ def parse_schema(text: str, file: str | None = None) -> SchemaSyntax:
         tree = _parser().parse(text)
     except UnexpectedInput as mistake:
         raise explain(mistake, source) from None
-    except _Refused as refused:
+    except _RefusedSchema as refused:
         raise source.error(refused.code, refused.place, **refused.fields) from None
     assert isinstance(tree, SchemaSyntax)
     return tree
@@ -77,15 +76,15 @@ def _check_unicode(source: SchemaText) -> None:
         source.text.encode()
     except UnicodeEncodeError as error:
         before = source.text[: error.start]
-        place = Place(before.count("\n") + 1, error.start - (before.rfind("\n") + 1) + 1)
+        place = Position(before.count("\n") + 1, error.start - (before.rfind("\n") + 1) + 1)
         shown = SchemaText(source.text.encode("utf-8", "replace").decode(), source.file)
         raise shown.error("S010", place) from None
 
 
-class _Refused(Exception):
+class _RefusedSchema(Exception):
     """A text that the grammar accepts and the tree cannot hold."""
 
-    def __init__(self, code: str, place: Place, **fields: object) -> None:
+    def __init__(self, code: str, place: Position, **fields: object) -> None:
         super().__init__(code)
         self.code = code
         self.place = place
@@ -93,11 +92,11 @@ class _Refused(Exception):
 
 
 def _refuse(code: str, token: Token, **fields: object) -> NoReturn:
-    raise _Refused(code, _place(token), **fields)
+    raise _RefusedSchema(code, _place(token), **fields)
 
 
-def _place(token: Token) -> Place:
-    return Place(token.line or 1, token.column or 1)
+def _place(token: Token) -> Position:
+    return Position(token.line or 1, token.column or 1)
 
 
 def _shorten(text: str) -> str:
@@ -144,7 +143,7 @@ def unquote(quoted: str) -> str:
 @dataclass(frozen=True)
 class _Body:
     members: tuple[MemberSyntax, ...]
-    end: Place
+    end: Position
 
 
 def _tree_builder() -> Any:
@@ -242,7 +241,7 @@ def _tree_builder() -> Any:
             name = word[1:].strip()
             for value in (*([argument] if argument else ()), *options):
                 if name != "default" and _is_signed(value.value):
-                    raise _Refused("S011", value.place, found=str(value.value))
+                    raise _RefusedSchema("S011", value.place, found=str(value.value))
             return AnnotationSyntax(name, argument, options, _place(word))
 
         def option(self, children: Children) -> OptionSyntax:

@@ -18,6 +18,7 @@ from omnigraph.language.catalog import (
     NodeType,
     Property,
 )
+from omnigraph.language.position import Position
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
@@ -31,7 +32,6 @@ from omnigraph.language.schema.syntax import (
     NameSyntax,
     NodeSyntax,
     OptionSyntax,
-    Place,
     PropertySyntax,
     RangeSyntax,
     SchemaSyntax,
@@ -49,18 +49,18 @@ def format_schema(schema: str | Catalog) -> str:
     """The canonical text of a schema. A text keeps its comments and order; a catalog prints what it knows."""
     if isinstance(schema, Catalog):
         return print_schema(catalog_syntax(schema))
-    return _Layout(_comments(schema)).schema(parse_schema(schema))
+    return _SchemaText(_comments(schema)).schema(parse_schema(schema))
 
 
 def print_schema(schema: SchemaSyntax) -> str:
     """The text of a tree; parsing it gives the same tree."""
-    return _Layout(()).schema(schema)
+    return _SchemaText(()).schema(schema)
 
 
 @dataclass(frozen=True)
 class _Comment:
     text: str
-    place: Place
+    place: Position
     follows_code: bool
     stands_alone: bool
     """A blank line follows, so it does not belong to what comes next."""
@@ -72,14 +72,14 @@ def _comments(text: str) -> tuple[_Comment, ...]:
         if match.group().startswith('"'):
             continue
         start = text.rfind("\n", 0, match.start()) + 1
-        place = Place(text.count("\n", 0, match.start()) + 1, match.start() - start + 1)
+        place = Position(text.count("\n", 0, match.start()) + 1, match.start() - start + 1)
         follows_code = bool(text[start : match.start()].strip())
         stands_alone = not follows_code and _BLANK_LINE.match(text, match.end()) is not None
         found.append(_Comment(match.group().rstrip(), place, follows_code, stands_alone))
     return tuple(found)
 
 
-class _Layout:
+class _SchemaText:
     def __init__(self, comments: Sequence[_Comment]) -> None:
         self.lines: list[str] = []
         self.waiting = list(comments)
@@ -119,12 +119,12 @@ class _Layout:
         self._drop_blank_line()
         self.lines.append("}")
 
-    def _finish_line(self, place: Place) -> None:
+    def _finish_line(self, place: Position) -> None:
         """Comments that stand behind the declaration just printed belong to its last line."""
         while self.waiting and self.waiting[0].follows_code and _is_before(self.waiting[0].place, place) and self.lines:
             self._append(self.waiting.pop(0), "")
 
-    def _comments_before(self, place: Place | None, indent: str) -> None:
+    def _comments_before(self, place: Position | None, indent: str) -> None:
         while self.waiting and (place is None or _is_before(self.waiting[0].place, place)):
             self._append(self.waiting.pop(0), indent)
 
@@ -144,7 +144,7 @@ class _Layout:
             self.lines.pop()
 
 
-def _is_before(place: Place, other: Place) -> bool:
+def _is_before(place: Position, other: Position) -> bool:
     return (place.line, place.column) < (other.line, other.column)
 
 

@@ -73,10 +73,10 @@ class _PropertyRules:
         for annotation in self.syntax.annotations:
             match annotation.name:
                 case "key" | "unique" | "index":
-                    given = annotation
+                    constraint = annotation
                     if annotation.name == "index" and annotation.options:
-                        language, given = self._language(annotation, type), replace(annotation, options=())
-                    constraints.append(self._constraint(annotation.name, given, type, constraints))
+                        language, constraint = self._language(annotation, type), replace(annotation, options=())
+                    constraints.append(self._constraint(annotation.name, constraint, type, constraints))
                 case "range":
                     raise self.source.error("S402", annotation.place)
                 case "check":

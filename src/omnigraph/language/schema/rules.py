@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema.syntax import Place
+from omnigraph.language.position import Position
 
 
 @dataclass(frozen=True)
-class Rule:
+class SchemaRule:
     """`message` and `advice` are format templates over the same named fields."""
 
     code: str
@@ -110,7 +110,7 @@ _TABLE = (
     ("S704", "@rename_from on {target} names '{old}', which {reason}", "remove @rename_from, or remove the other use of '{old}'"),
 )  # fmt: skip
 
-RULES: dict[str, Rule] = {code: Rule(code, message, advice) for code, message, advice in _TABLE}
+RULES: dict[str, SchemaRule] = {code: SchemaRule(code, message, advice) for code, message, advice in _TABLE}
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class SchemaText:
         lines = self.text.split("\n")
         return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
 
-    def error(self, code: str, place: Place, **fields: object) -> SchemaError:
+    def error(self, code: str, place: Position, **fields: object) -> SchemaError:
         rule = RULES[code]
         return SchemaError(
             rule.message.format(**fields),

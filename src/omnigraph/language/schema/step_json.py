@@ -40,12 +40,12 @@ def _content(content: Any) -> Any:
 def step_from_json(value: Mapping[str, Any]) -> MigrationStep:
     """The step that `step_json` wrote."""
     kind = _STEPS[value["kind"]]
-    given = {}
+    arguments = {}
     for field in fields(kind):
         name = field.name.rstrip("_")
         if name in value:
-            given[field.name] = _from_content(value[name], str(field.type))
-    return cast(MigrationStep, kind(**given))
+            arguments[field.name] = _from_content(value[name], str(field.type))
+    return cast(MigrationStep, kind(**arguments))
 
 
 def _from_content(content: Any, annotation: str) -> Any:

@@ -1,6 +1,6 @@
-"""The syntax tree of a `.pg` schema: what was written, with places, before any check of meaning.
+"""The syntax tree of a `.pg` schema: what was written, with positions, before any check of meaning.
 
-Places do not take part in comparison: two trees are equal when they say the same.
+Positions do not take part in comparison: two trees are equal when they say the same.
 """
 
 from __future__ import annotations
@@ -9,17 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from omnigraph.language.catalog import ConstraintKind, LiteralValue
-
-
-@dataclass(frozen=True)
-class Place:
-    """Line and column, both from 1."""
-
-    line: int
-    column: int
-
-
-NOWHERE = Place(0, 0)
+from omnigraph.language.position import NOWHERE, Position
 
 
 @dataclass(frozen=True)
@@ -28,7 +18,7 @@ class ArgumentSyntax:
 
     value: LiteralValue
     is_word: bool = False
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -37,14 +27,14 @@ class RangeSyntax:
 
     minimum: int | float | None
     maximum: int | float | None
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class OptionSyntax:
     name: str
     value: LiteralValue
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -52,14 +42,14 @@ class AnnotationSyntax:
     name: str
     argument: ArgumentSyntax | None = None
     options: tuple[OptionSyntax, ...] = ()
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class ConstraintSyntax:
     kind: ConstraintKind
     arguments: tuple[ArgumentSyntax | RangeSyntax, ...]
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -71,7 +61,7 @@ class TypeSyntax:
     is_list: bool = False
     values: tuple[str, ...] = ()
     dimension: int | None = None
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -79,7 +69,7 @@ class PropertySyntax:
     name: str
     type: TypeSyntax
     annotations: tuple[AnnotationSyntax, ...] = ()
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 MemberSyntax = PropertySyntax | ConstraintSyntax
@@ -90,14 +80,14 @@ class NameSyntax:
     """The name of another declaration, where it is used."""
 
     name: str
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class CardinalitySyntax:
     minimum: int
     maximum: int | None
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -105,8 +95,8 @@ class _Declaration:
     """`end` is the place of the closing brace, if there is one."""
 
     name: str
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
-    end: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: Position = field(default=NOWHERE, compare=False, repr=False)
+    end: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

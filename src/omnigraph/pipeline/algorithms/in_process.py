@@ -17,20 +17,20 @@ from omnigraph.pipeline.algorithms.definitions import (
     ShortestPaths,
     TriangleCount,
 )
-from omnigraph.pipeline.algorithms.projection import Projection, component_names, weights
+from omnigraph.pipeline.algorithms.projection import EdgeProjection, component_names, weights
 from omnigraph.read.inputs.adjacency import Compact, despite_lost_segments
 from omnigraph.read.inputs.scans import read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.pipeline.algorithms.kernels import Array, Block
+    from omnigraph.pipeline.algorithms.kernels import Array, Neighbours
 
 WEDGES_AT_ONCE = 16_000_000
 
 
 @dataclass(frozen=True)
-class Arrays:
+class EdgeArrays:
     """A projection as arrays: both ends of each edge as ordinals, and its weight."""
 
     nodes: int
@@ -38,27 +38,27 @@ class Arrays:
     dst: Array
     weights: Array | None
 
-    def block(self, *, both_ways: bool = False) -> Block:
+    def block(self, *, both_ways: bool = False) -> Neighbours:
         """What each node gathers from: the sources of its edges, or its neighbours."""
         import numpy as np
 
-        from omnigraph.pipeline.algorithms.kernels import Block
+        from omnigraph.pipeline.algorithms.kernels import Neighbours
 
         near, far, values = self.dst, self.src, self.weights
         if both_ways:
             near, far = np.concatenate([self.dst, self.src]), np.concatenate([self.src, self.dst])
             values = None if values is None else np.concatenate([values, values])
-        block = Block.of(near, far, values, self.nodes, self.nodes)
+        block = Neighbours.of(near, far, values, self.nodes, self.nodes)
         # All nodes are at hand: a neighbour's place is its ordinal.
-        return Block(block.starts, block.far[block.neighbours], block.values, np.arange(self.nodes))
+        return Neighbours(block.starts, block.far[block.neighbours], block.values, np.arange(self.nodes))
 
 
-def run_in_process(projection: Projection, algorithm: Algorithm) -> tuple[pa.Table, int]:
+def run_in_process(projection: EdgeProjection, algorithm: Algorithm) -> tuple[pa.Table, int]:
     """Rows of (type, id, value), by type and id, and the number of steps it took."""
     return despite_lost_segments(projection.view, lambda: _run(projection, algorithm))
 
 
-def _run(projection: Projection, algorithm: Algorithm) -> tuple[pa.Table, int]:
+def _run(projection: EdgeProjection, algorithm: Algorithm) -> tuple[pa.Table, int]:
     import numpy as np
     import pyarrow as pa
 
@@ -66,7 +66,7 @@ def _run(projection: Projection, algorithm: Algorithm) -> tuple[pa.Table, int]:
     indexes = [compact.nodes(name) for name in projection.types]
     offsets = np.cumsum([0, *(index.rows for index in indexes)])
     src, dst = compact.ordinal_ends(projection.edge)
-    graph = Arrays(
+    graph = EdgeArrays(
         int(offsets[-1]),
         src.astype(np.int64) + offsets[projection.source],
         dst.astype(np.int64) + offsets[projection.target],
@@ -102,7 +102,7 @@ def _run(projection: Projection, algorithm: Algorithm) -> tuple[pa.Table, int]:
     return pa.table({"type": types, "id": pa.concat_arrays(ids), algorithm.column: column}), steps
 
 
-def check_sources(algorithm: ShortestPaths, projection: Projection, missing: list[str]) -> None:
+def check_sources(algorithm: ShortestPaths, projection: EdgeProjection, missing: list[str]) -> None:
     if missing:
         raise NotFound(f"there is no {projection.types[projection.source]} '{missing[0]}' to start from")
 
@@ -118,7 +118,7 @@ def distance_column(distances: Array, *, is_hops: bool) -> pa.Array:
     return pa.array(np.where(unreached, 0, distances).astype(np.int64), mask=unreached)
 
 
-def _weights(projection: Projection) -> Array | None:
+def _weights(projection: EdgeProjection) -> Array | None:
     table = projection.view.table(projection.edge_key)
     if projection.weight is None or table is None:
         return None
@@ -129,7 +129,7 @@ def _sparse() -> Any:
     return load_extra("scipy.sparse", "running an algorithm in this process", extra="algorithms")
 
 
-def _pagerank(graph: Arrays, algorithm: PageRank) -> tuple[Array, int]:
+def _pagerank(graph: EdgeArrays, algorithm: PageRank) -> tuple[Array, int]:
     import numpy as np
 
     from omnigraph.pipeline.algorithms.kernels import shares
@@ -149,7 +149,7 @@ def _pagerank(graph: Arrays, algorithm: PageRank) -> tuple[Array, int]:
             return algorithm.damping * share + algorithm.rest(total, graph.nodes), steps
 
 
-def _components(graph: Arrays) -> Array:
+def _components(graph: EdgeArrays) -> Array:
     import numpy as np
 
     sparse = _sparse()
@@ -162,7 +162,7 @@ def _components(graph: Arrays) -> Array:
     return np.asarray(firsts[places], np.int64)
 
 
-def _labels(graph: Arrays, algorithm: LabelPropagation) -> tuple[Array, int]:
+def _labels(graph: EdgeArrays, algorithm: LabelPropagation) -> tuple[Array, int]:
     import numpy as np
 
     from omnigraph.pipeline.algorithms.kernels import voted
@@ -177,7 +177,7 @@ def _labels(graph: Arrays, algorithm: LabelPropagation) -> tuple[Array, int]:
     return labels, algorithm.rounds
 
 
-def _distances(graph: Arrays, sources: Array) -> tuple[Array, int]:
+def _distances(graph: EdgeArrays, sources: Array) -> tuple[Array, int]:
     """From the nearest source: level by level when every edge counts 1, by Dijkstra otherwise."""
     import numpy as np
 
@@ -199,7 +199,7 @@ def _distances(graph: Arrays, sources: Array) -> tuple[Array, int]:
     return distances, step
 
 
-def _lightest(graph: Arrays) -> Any:
+def _lightest(graph: EdgeArrays) -> Any:
     """The edges as a matrix. SciPy would add parallel ones up: of those the lightest is kept."""
     import numpy as np
 
@@ -213,7 +213,7 @@ def _lightest(graph: Arrays) -> Any:
     return _sparse().csr_matrix(matrix, shape=(graph.nodes, graph.nodes))
 
 
-def _triangles(graph: Arrays) -> Array:
+def _triangles(graph: EdgeArrays) -> Array:
     """Every edge points to the end with more neighbours, which leaves few for each node; then pairs of them are matched."""
     import numpy as np
 

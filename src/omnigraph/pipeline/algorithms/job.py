@@ -15,7 +15,7 @@ from omnigraph.pipeline.algorithms.definitions import (
 )
 from omnigraph.pipeline.algorithms.in_process import run_in_process
 from omnigraph.pipeline.algorithms.on_tasks import parts_for, run_on_tasks
-from omnigraph.pipeline.algorithms.projection import Projection
+from omnigraph.pipeline.algorithms.projection import EdgeProjection
 from omnigraph.pipeline.algorithms.result import AlgorithmResult, RowFiles
 from omnigraph.pipeline.algorithms.scratch import Scratch
 from omnigraph.pipeline.engines import AUTO, Engine, runner_of
@@ -46,7 +46,7 @@ def run_algorithm(
 ) -> AlgorithmResult:
     """`session`: for the result as a DataFrame, and for the work when it is large and nobody has chosen an engine."""
     began = time.monotonic()
-    projection = Projection.of(view, edge, weight)
+    projection = EdgeProjection.of(view, edge, weight)
     commit = view.snapshot.commit
     is_auto = isinstance(engine, str) and engine == AUTO
     if (is_auto or engine == "local") and fits(projection):
@@ -74,18 +74,18 @@ def run_algorithm(
     return AlgorithmResult(algorithm, commit, where, steps, seconds, projection.nodes, files, session)
 
 
-def fits(projection: Projection) -> bool:
+def fits(projection: EdgeProjection) -> bool:
     """Whether arrays of one process are the way: the graph is small enough, and SciPy is there."""
     return projection.edges <= MAX_IN_PROCESS_EDGES and importlib.util.find_spec("scipy") is not None
 
 
-def _large_engine(projection: Projection) -> Engine:
+def _large_engine(projection: EdgeProjection) -> Engine:
     if importlib.util.find_spec("pyspark") is not None and projection.edges > MAX_IN_PROCESS_EDGES:
         return "spark"
     return "local"
 
 
-def _schema(algorithm: Algorithm, projection: Projection) -> pa.Schema:
+def _schema(algorithm: Algorithm, projection: EdgeProjection) -> pa.Schema:
     import pyarrow as pa
 
     match algorithm:

@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Block:
+class Neighbours:
     """Some nodes and what they gather from: those of the node at place i are `far[neighbours[starts[i]:starts[i + 1]]]`.
 
     `far` are ordinals, ascending; `values`, beside `neighbours`, are shares or weights, or None.
@@ -26,7 +26,9 @@ class Block:
         return len(self.starts) - 1
 
     @classmethod
-    def of(cls, near: Array, far: Array, values: Array | None, size: int, nodes: int, *, simple: bool = False) -> Block:
+    def of(
+        cls, near: Array, far: Array, values: Array | None, size: int, nodes: int, *, simple: bool = False
+    ) -> Neighbours:
         """`near` are places below `size`, `far` ordinals below `nodes`. `simple`: parallel edges once."""
         pairs = near.astype(np.int64) * max(nodes, 1) + far
         if simple:
@@ -57,19 +59,19 @@ def segments(operation: np.ufunc, values: Array, starts: Array, empty: float) ->
     return result
 
 
-def gathered(block: Block, ranks: Array) -> Array:
+def gathered(block: Neighbours, ranks: Array) -> Array:
     """What nodes gather of the ranks of `far`; values are the share of a node's rank that goes along an edge."""
     gathered = ranks[block.neighbours]
     return segments(np.add, gathered if block.values is None else gathered * block.values, block.starts, 0.0)
 
 
-def relaxed(block: Block, distances: Array, own: Array) -> Array:
+def relaxed(block: Neighbours, distances: Array, own: Array) -> Array:
     """The shorter of a node's own distance and that of a neighbour plus the edge between them."""
     steps = distances[block.neighbours] + (1.0 if block.values is None else block.values)
     return np.minimum(own, segments(np.minimum, steps, block.starts, np.inf))
 
 
-def voted(block: Block, labels: Array, own: Array, nodes: int) -> Array:
+def voted(block: Neighbours, labels: Array, own: Array, nodes: int) -> Array:
     """The labels that weigh most among neighbours. Of labels that weigh the same a node keeps its own, or takes the smallest.
 
     Weights are added from the lightest on, so that their sum does not depend on the order of edges.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.algorithms.projection import Projection, weights
+from omnigraph.pipeline.algorithms.projection import EdgeProjection, weights
 from omnigraph.pipeline.algorithms.scratch import Scratch
 from omnigraph.pipeline.load.keyed_rows import packed, unpacked
 from omnigraph.pipeline.runner import Piece, Runner
@@ -30,7 +30,7 @@ READ_ROWS = 1_048_576
 
 
 @dataclass(frozen=True)
-class Part:
+class NodeRange:
     """A range of nodes of one type: `count` ordinals from `offset` on. Its ids are in the file `ids/<number>`."""
 
     number: int
@@ -44,7 +44,7 @@ class Numbered:
     """A projection in files: parts of its nodes, and `edges/<bucket>` with (src, dst, value) as ordinals."""
 
     scratch: Scratch
-    parts: tuple[Part, ...]
+    parts: tuple[NodeRange, ...]
     buckets: tuple[int, ...]
 
     @property
@@ -80,7 +80,7 @@ class _Plan:
     """By type: the number of its first range."""
 
 
-def number(projection: Projection, scratch: Scratch, runner: Runner, parts: int, *, as_shares: bool) -> Numbered:
+def number(projection: EdgeProjection, scratch: Scratch, runner: Runner, parts: int, *, as_shares: bool) -> Numbered:
     """`as_shares`: an edge's value is its share of its source's rank; otherwise its weight, if there is one."""
     import numpy as np
 
@@ -110,10 +110,11 @@ def number(projection: Projection, scratch: Scratch, runner: Runner, parts: int,
     offsets = np.cumsum([0, *(count for _, count in counted)]).tolist()
     types = [max(place for place, first in enumerate(plan.firsts[:-1]) if first <= at) for at, _ in counted]
     found = tuple(
-        Part(at, type, offset, count) for (at, count), type, offset in zip(counted, types, offsets[:-1], strict=True)
+        NodeRange(at, type, offset, count)
+        for (at, count), type, offset in zip(counted, types, offsets[:-1], strict=True)
     )
     edge_rows = _tasks(view.table(projection.edge_key), 0)
-    tasks: list[Part | _Rows] = [*found, *edge_rows]
+    tasks: list[NodeRange | _Rows] = [*found, *edge_rows]
     runner.exchange("find sources", partial(_cut_near, plan), tasks, parts, partial(_join_near, plan))
     near = list(range(parts)) if edge_rows else []
     linked = runner.exchange("find targets", partial(_cut_far, plan), near, parts, partial(_join_far, plan))
@@ -203,12 +204,12 @@ def _buckets(rows: pa.Table, column: str, buckets: int) -> Iterator[tuple[int, p
 NODES, EDGES = 0, 1
 
 
-def _cut_near(plan: _Plan, task: Part | _Rows) -> Iterator[Piece]:
+def _cut_near(plan: _Plan, task: NodeRange | _Rows) -> Iterator[Piece]:
     """Nodes with their ordinals, and edges, where the hash of the node and of the edge's source leads."""
     import numpy as np
     import pyarrow as pa
 
-    if isinstance(task, Part):
+    if isinstance(task, NodeRange):
         ids = plan.scratch.get_rows(f"ids/{task.number}")
         rows = ids.append_column("ordinal", pa.array(np.arange(task.offset, task.offset + task.count)))
         rows = rows.append_column("type", pa.repeat(pa.scalar(task.type, pa.int8()), task.count))

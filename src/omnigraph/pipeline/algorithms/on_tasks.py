@@ -16,29 +16,29 @@ from omnigraph.pipeline.algorithms.definitions import (
     TriangleCount,
 )
 from omnigraph.pipeline.algorithms.in_process import check_sources
-from omnigraph.pipeline.algorithms.numbering import Part, number
+from omnigraph.pipeline.algorithms.numbering import NodeRange, number
 from omnigraph.pipeline.algorithms.outputs import write_labels, write_values
 from omnigraph.pipeline.algorithms.parts import Parts
-from omnigraph.pipeline.algorithms.projection import Projection
+from omnigraph.pipeline.algorithms.projection import EdgeProjection
 from omnigraph.pipeline.algorithms.scratch import Scratch
 from omnigraph.pipeline.algorithms.triangles import count_triangles
 from omnigraph.pipeline.runner import Runner
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.algorithms.kernels import Array, Block
+    from omnigraph.pipeline.algorithms.kernels import Array, Neighbours
 
 PART_NODES = 2_000_000
 PART_EDGES = 4_000_000
 """What a task holds at most, unless one node has more edges."""
 
 
-def parts_for(projection: Projection, runner: Runner) -> int:
+def parts_for(projection: EdgeProjection, runner: Runner) -> int:
     wanted = max(projection.nodes // PART_NODES, projection.edges // PART_EDGES) + 1
     return max(wanted, runner.parallelism)
 
 
 def run_on_tasks(
-    projection: Projection, algorithm: Algorithm, scratch: Scratch, runner: Runner, parts: int
+    projection: EdgeProjection, algorithm: Algorithm, scratch: Scratch, runner: Runner, parts: int
 ) -> tuple[list[str], int]:
     """The files that hold rows of (type, id, value), in no order, and the number of steps it took."""
     numbered = number(projection, scratch, runner, parts, as_shares=isinstance(algorithm, PageRank))
@@ -82,7 +82,9 @@ class _RankStep:
     def sent(self, state: Array) -> Array:
         return self.damping * state + self.rest
 
-    def next(self, part: Part, block: Block, gathered: Array, state: Array) -> tuple[Array, tuple[float, float]]:
+    def next(
+        self, part: NodeRange, block: Neighbours, gathered: Array, state: Array
+    ) -> tuple[Array, tuple[float, float]]:
         import numpy as np
 
         from omnigraph.pipeline.algorithms import kernels
@@ -94,7 +96,7 @@ class _RankStep:
 def _pagerank(graph: Parts, algorithm: PageRank) -> tuple[str, int]:
     nodes = graph.numbered.nodes
 
-    def zero(part: Part) -> Array:
+    def zero(part: NodeRange) -> Array:
         import numpy as np
 
         return np.zeros(part.count)
@@ -129,7 +131,7 @@ class _LabelStep:
     def sent(self, state: Array) -> Array:
         return state
 
-    def next(self, part: Part, block: Block, gathered: Array, state: Array) -> tuple[Array, bool]:
+    def next(self, part: NodeRange, block: Neighbours, gathered: Array, state: Array) -> tuple[Array, bool]:
         import numpy as np
 
         from omnigraph.pipeline.algorithms import kernels
@@ -138,7 +140,7 @@ class _LabelStep:
         return found, not np.array_equal(found, state)
 
 
-def own_ordinals(part: Part) -> Array:
+def own_ordinals(part: NodeRange) -> Array:
     import numpy as np
 
     return np.arange(part.offset, part.offset + part.count)
@@ -160,7 +162,7 @@ class _DistanceStep:
     def sent(self, state: Array) -> Array:
         return state
 
-    def next(self, part: Part, block: Block, gathered: Array, state: Array) -> tuple[Array, bool]:
+    def next(self, part: NodeRange, block: Neighbours, gathered: Array, state: Array) -> tuple[Array, bool]:
         import numpy as np
 
         from omnigraph.pipeline.algorithms import kernels
@@ -169,7 +171,7 @@ class _DistanceStep:
         return found, not np.array_equal(found, state)
 
 
-def _distances(graph: Parts, projection: Projection, algorithm: ShortestPaths) -> tuple[str, int]:
+def _distances(graph: Parts, projection: EdgeProjection, algorithm: ShortestPaths) -> tuple[str, int]:
     numbered, scratch, wanted = graph.numbered, graph.scratch, tuple(algorithm.sources)
 
     def put(place: int) -> Sequence[str]:

@@ -73,10 +73,10 @@ def write_labels(graph: Parts, name: str, types: Sequence[str], column: str) -> 
         import numpy as np
         import pyarrow as pa
 
-        told = pa.concat_tables([unpacked(data) for _, data in pieces]).sort_by("label")
+        names = pa.concat_tables([unpacked(data) for _, data in pieces]).sort_by("label")
         labels = scratch.get(f"{name}/{place}")["state"]
-        at = np.searchsorted(told.column("label").to_numpy(), labels)
-        return _put(numbered, place, types, column, told.column("name").take(pa.array(at)))
+        at = np.searchsorted(names.column("label").to_numpy(), labels)
+        return _put(numbered, place, types, column, names.column("name").take(pa.array(at)))
 
     owners = graph.runner.exchange("find names", ask, places, len(places), answer)
     return graph.runner.exchange("write rows", tell, owners, len(places), take)

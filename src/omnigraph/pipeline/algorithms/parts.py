@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from omnigraph.pipeline.algorithms.numbering import Numbered, Part
+from omnigraph.pipeline.algorithms.numbering import NodeRange, Numbered
 from omnigraph.pipeline.algorithms.scratch import Scratch
 from omnigraph.pipeline.runner import Piece, Runner
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.algorithms.kernels import Array, Block
+    from omnigraph.pipeline.algorithms.kernels import Array, Neighbours
 
 Summary = TypeVar("Summary")
 Summarized = TypeVar("Summarized", covariant=True)
@@ -24,12 +24,12 @@ SELF = -1
 """The source of the empty piece that a part sends to itself, so that it is called with neighbours or without."""
 
 
-class Step(Protocol[Summarized]):
+class GatherStep(Protocol[Summarized]):
     """What the nodes of a part send to their neighbours, and what they make of what they gather. States are arrays."""
 
     def sent(self, state: Array) -> Array: ...
 
-    def next(self, part: Part, block: Block, gathered: Array, state: Array) -> tuple[Array, Summarized]: ...
+    def next(self, part: NodeRange, block: Neighbours, gathered: Array, state: Array) -> tuple[Array, Summarized]: ...
 
 
 class Parts:
@@ -64,12 +64,14 @@ class Parts:
         def take(place: int, pieces: Sequence[Columns]) -> None:
             import numpy as np
 
-            from omnigraph.pipeline.algorithms.kernels import Block
+            from omnigraph.pipeline.algorithms.kernels import Neighbours
 
             part = numbered.parts[place]
             columns = [np.concatenate(column) for column in zip(*pieces, strict=True)] or [np.zeros(0, np.int64)] * 2
             values = columns[2] if len(columns) == 3 else None
-            block = Block.of(columns[0] - part.offset, columns[1], values, part.count, numbered.nodes, simple=simple)
+            block = Neighbours.of(
+                columns[0] - part.offset, columns[1], values, part.count, numbered.nodes, simple=simple
+            )
             has_values = {} if block.values is None else {"values": block.values}
             numbered.scratch.put(
                 f"blocks/{place}", starts=block.starts, neighbours=block.neighbours, far=block.far, **has_values
@@ -126,7 +128,7 @@ class Parts:
 
     # ------------------------------------------------------------ states
 
-    def start(self, name: str, state: Callable[[Part], Array]) -> None:
+    def start(self, name: str, state: Callable[[NodeRange], Array]) -> None:
         """The first state of every part."""
         numbered = self.numbered
 
@@ -135,7 +137,7 @@ class Parts:
 
         self.runner.map("start", put, self.places)
 
-    def step(self, name: str, number: int, step: Step[Summary]) -> list[Summary]:
+    def step(self, name: str, number: int, step: GatherStep[Summary]) -> list[Summary]:
         """From the states of one number to those of the next."""
         numbered, scratch = self.numbered, self.scratch
 
@@ -170,11 +172,11 @@ class Parts:
         return summaries
 
 
-def block_of(numbered: Numbered, place: int) -> Block:
-    from omnigraph.pipeline.algorithms.kernels import Block
+def block_of(numbered: Numbered, place: int) -> Neighbours:
+    from omnigraph.pipeline.algorithms.kernels import Neighbours
 
     held = numbered.scratch.get(f"blocks/{place}")
-    return Block(held["starts"], held["neighbours"], held.get("values"), held["far"])
+    return Neighbours(held["starts"], held["neighbours"], held.get("values"), held["far"])
 
 
 def by_owner(numbered: Numbered, ordinals: Array) -> Iterator[tuple[int, slice]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Projection:
+class EdgeProjection:
     view: View
     edge: str
     types: tuple[str, ...]
@@ -30,7 +30,7 @@ class Projection:
     weight: str | None
 
     @classmethod
-    def of(cls, view: View, edge: str, weight: str | None) -> Projection:
+    def of(cls, view: View, edge: str, weight: str | None) -> EdgeProjection:
         found = view.catalog.edges.get(edge)
         if found is None:
             raise NotFound(

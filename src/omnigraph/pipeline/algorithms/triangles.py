@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.pipeline.algorithms.numbering import Part
+from omnigraph.pipeline.algorithms.numbering import NodeRange
 from omnigraph.pipeline.algorithms.parts import Columns, Parts, block_of
 from omnigraph.pipeline.runner import Piece
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.algorithms.kernels import Array, Block
+    from omnigraph.pipeline.algorithms.kernels import Array, Neighbours
 
 WEDGES_AT_ONCE = 2_000_000
 """Pairs of edges that a task makes at once, and about as many as meet in one bucket."""
@@ -28,7 +28,7 @@ class _Orient:
     def sent(self, state: Array) -> Array:
         return state
 
-    def next(self, part: Part, block: Block, gathered: Array, state: Array) -> tuple[Array, int]:
+    def next(self, part: NodeRange, block: Neighbours, gathered: Array, state: Array) -> tuple[Array, int]:
         import numpy as np
 
         near, far = block.owners, block.far[block.neighbours]
@@ -42,7 +42,7 @@ def count_triangles(graph: Parts) -> tuple[str, int]:
     numbered, scratch = graph.numbered, graph.scratch
     nodes = numbered.nodes
 
-    def degrees(part: Part) -> Array:
+    def degrees(part: NodeRange) -> Array:
         import numpy as np
 
         return np.diff(block_of(numbered, numbered.parts.index(part)).starts)

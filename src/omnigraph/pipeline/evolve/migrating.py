@@ -16,7 +16,7 @@ from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.plan import InsertMatches, MutationPlan
 from omnigraph.read import matched_rows
 from omnigraph.views import View
-from omnigraph.write import GroupCommitter, Transaction, run_mutation
+from omnigraph.write import GroupCommitter, WriteTransaction, run_mutation
 from omnigraph.write.constraints import check_deltas
 from omnigraph.write.staging import stage_versions, write_rows
 
@@ -69,7 +69,7 @@ def migrate(view: View, entry: Entry, after: Catalog, migration: Migration) -> M
     both = _with_dropped(view.catalog, after)
     reading = repository.view(under(view, both, repository.hold_catalog(both)))
     writing = repository.view(under(view, after, repository.hold_catalog(after)))
-    transaction = Transaction(repository, GroupCommitter(repository), entry.branch, at=(entry, reading))
+    transaction = WriteTransaction(repository, GroupCommitter(repository), entry.branch, at=(entry, reading))
     for plan in _mutations(after, both, migration):
         run_mutation(transaction, plan, {}, matched_rows)
     # A node that goes takes its edges with it, those of a type that is dropped anyway too.

@@ -15,7 +15,7 @@ from omnigraph.pipeline.export.spark import SparkEncoder
 from omnigraph.pipeline.load.inputs import FORMATS
 from omnigraph.records.encoding import csv_header, file_columns
 from omnigraph.storage.options import scheme_of
-from omnigraph.storage.outputs import Output, Target, is_folder, is_special, local_path, outputs
+from omnigraph.storage.outputs import OutputFile, Target, is_folder, is_special, local_path, outputs
 from omnigraph.views import View
 
 
@@ -104,7 +104,7 @@ def _refuse_own_folder(view: View, targets: list[Target]) -> None:
 # ---------------------------------------------------------------- writing
 
 
-def _write(view: View, keys: list[str], format: FileFormat, file: Output, encoder: SparkEncoder | None) -> int:
+def _write(view: View, keys: list[str], format: FileFormat, file: OutputFile, encoder: SparkEncoder | None) -> int:
     with file.open() as out:
         if format == "parquet":
             return sum(_write_parquet(view, key, out, encoder) for key in keys)

@@ -65,7 +65,7 @@ class Guess:
     nulls: tuple[str, ...] = ()
 
 
-class Column:
+class SampledColumn:
     """The sampled values of a column. `is_text`: cells, whose type is what they spell; else the type of Arrow is known.
 
     `declared` is what the source itself says of cells; `is_words`, that they are texts and no numbers, though maybe dates.
@@ -88,8 +88,8 @@ class Column:
         self.declared = declared
         self.is_words = is_words
 
-    def with_values(self, values: pa.Array) -> Column:
-        return Column(
+    def with_values(self, values: pa.Array) -> SampledColumn:
+        return SampledColumn(
             self.name,
             values,
             is_text=self.is_text,
@@ -286,7 +286,7 @@ class Column:
         items = [item for cell in self.present.to_pylist() for item in cell.split(self.separator)]
         import pyarrow as pa
 
-        inner = Column(self.name, pa.array(items, pa.string()), is_text=True, declared=self.declared).guess
+        inner = SampledColumn(self.name, pa.array(items, pa.string()), is_text=True, declared=self.declared).guess
         scalar = inner.type.scalar if inner.format is None and not inner.nulls else Scalar.STRING
         return Guess(PropertyType(scalar, is_list=True), f"items separated by '{self.separator}'")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline.infer.columns import Column, Guess
+from omnigraph.pipeline.infer.columns import Guess, SampledColumn
 from omnigraph.pipeline.infer.found_tables import FoundTable
 from omnigraph.pipeline.infer.naming import Names, property_name, property_names, type_name, words_of
 from omnigraph.pipeline.infer.relations import Key, Reference, asked_keys, ends_of, key_of, references_of
@@ -19,7 +19,7 @@ from omnigraph.values.types import PropertyType
 @dataclass
 class DraftProperty:
     name: str
-    column: Column
+    column: SampledColumn
     guess: Guess
     remark: str = ""
     """What else is to be said of the column."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import UnreadableInput, UsageError
-from omnigraph.pipeline.infer.columns import Column
+from omnigraph.pipeline.infer.columns import SampledColumn
 from omnigraph.pipeline.load.databases import (
     DatabaseKind,
     column_types,
@@ -45,7 +45,7 @@ class FoundTable:
 
     file: str
     label: str
-    columns: dict[str, Column]
+    columns: dict[str, SampledColumn]
     rows: int
     is_whole: bool
     """Whether the sample is all there is."""
@@ -147,7 +147,7 @@ def _joined(group: list[FoundTable]) -> FoundTable:
         held = [table.columns[name].values for table in group]
         if len({values.type for values in held}) > 1:
             held = [table.columns[name].values.cast(pa.string()) for table in group]
-        columns[name] = Column(name, pa.concat_arrays(held), is_text=column.is_text)
+        columns[name] = SampledColumn(name, pa.concat_arrays(held), is_text=column.is_text)
     label = _NUMBERED.sub("", first.label) or "row"
     rows, is_whole = sum(table.rows for table in group), all(table.is_whole for table in group)
     return replace(
@@ -186,12 +186,12 @@ def stem_of(file: str) -> str:
 # ---------------------------------------------------------------- CSV
 
 
-def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None, given: tuple[str, ...]) -> FoundTable:
+def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None, names: tuple[str, ...]) -> FoundTable:
     _refuse_kind(start)
     encoding = _encoding_of(start)
     delimiter = _delimiter_of(start.decode(encoding or "utf-8", "replace"))
     with open_text(file, encoding or "utf-8") as stream:
-        reader = CsvReader(stream, delimiter or ",", columns=given)
+        reader = CsvReader(stream, delimiter or ",", columns=names)
         header = column_names(reader.header)
         if is_neo4j(header):  # Every label and type has to be known: rows of others would be left out.
             sample = None
@@ -203,7 +203,7 @@ def _table_of_csv(file: InputFile, name: str, start: bytes, sample: int | None, 
     left_out = {column for column in unused if column in columns and not len(columns[column].present)}
     count = 0 if rows is None else rows.num_rows
     table = FoundTable(
-        name, label_of(file), columns, count, is_whole, delimiter=delimiter, encoding=encoding, header=given
+        name, label_of(file), columns, count, is_whole, delimiter=delimiter, encoding=encoding, header=names
     )
     table.left_out = left_out if len(left_out) < len(columns) else set()
     return _with_folders(table, file)
@@ -220,7 +220,7 @@ def _with_folders(table: FoundTable, file: InputFile) -> FoundTable:
 
     for name, value in file.partitions.items():
         chosen = column_names([*table.columns, name])[-1]
-        table.columns[chosen] = Column(chosen, pa.array([value] * table.rows, pa.string()), is_text=True)
+        table.columns[chosen] = SampledColumn(chosen, pa.array([value] * table.rows, pa.string()), is_text=True)
     return table
 
 
@@ -274,14 +274,14 @@ def _sampled(blocks: Iterator[pa.Table], sample: int | None) -> tuple[pa.Table |
     return (pa.concat_tables(held) if held else None), True
 
 
-def _columns(names: list[str], rows: pa.Table | None, *, is_text: bool) -> dict[str, Column]:
+def _columns(names: list[str], rows: pa.Table | None, *, is_text: bool) -> dict[str, SampledColumn]:
     import pyarrow as pa
 
     empty = pa.array([], pa.string())
     columns = {}
     for place, name in enumerate(names):
         values = empty if rows is None else _plain(rows.column(place))
-        columns[name] = Column(name, values, is_text=is_text or rows is None)
+        columns[name] = SampledColumn(name, values, is_text=is_text or rows is None)
     return columns
 
 
@@ -357,8 +357,8 @@ def _declared(type: str) -> tuple[Scalar | None, bool]:
     return scalar, re.search("char|text|clob|string|uuid|enum", type) is not None
 
 
-def arrays(columns: Mapping[str, list[Any]]) -> dict[str, Column]:
+def arrays(columns: Mapping[str, list[Any]]) -> dict[str, SampledColumn]:
     """Cells as columns."""
     import pyarrow as pa
 
-    return {name: Column(name, pa.array(cells, pa.string()), is_text=True) for name, cells in columns.items()}
+    return {name: SampledColumn(name, pa.array(cells, pa.string()), is_text=True) for name, cells in columns.items()}

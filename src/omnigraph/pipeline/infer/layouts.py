@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline.infer.columns import Column
+from omnigraph.pipeline.infer.columns import SampledColumn
 from omnigraph.pipeline.infer.found_tables import FoundTable, stem_of
 from omnigraph.pipeline.load.files import InputFile
 from omnigraph.values.types import Scalar
@@ -161,8 +161,8 @@ KINDS = {
 """What the types of Neo4j's importer, and of Kuzu, are here."""
 
 
-def declared_column(column: Column, declared: Scalar | None, separator: str | None) -> Column:
-    return Column(column.name, column.values, is_text=column.is_text, separator=separator, declared=declared)
+def declared_column(column: SampledColumn, declared: Scalar | None, separator: str | None) -> SampledColumn:
+    return SampledColumn(column.name, column.values, is_text=column.is_text, separator=separator, declared=declared)
 
 
 def _only(table: FoundTable, where: Mapping[str, tuple[str, ...]], mask: list[bool]) -> FoundTable:

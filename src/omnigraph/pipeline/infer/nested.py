@@ -22,7 +22,7 @@ _SURE_KEYS = ("id", "login", "uuid")
 
 
 @dataclass
-class _Place:
+class _NestedRecords:
     """Records at one place of the documents, and the lists and objects in them that are records of their own."""
 
     path: str
@@ -59,14 +59,14 @@ def tables_of_documents(file: InputFile, name: str, sample: int | None) -> list[
     return [*tables, *_containments(name, places, merged, labels, is_whole, is_wrapper=is_wrapper)]
 
 
-def _places(found: list[tuple[int, object]], values: list[Mapping[str, Any]]) -> dict[str, _Place]:
+def _places(found: list[tuple[int, object]], values: list[Mapping[str, Any]]) -> dict[str, _NestedRecords]:
     """Every place with records, from the outside to the inside."""
-    places: dict[str, _Place] = {}
+    places: dict[str, _NestedRecords] = {}
     waiting = [("", values)]
     while waiting:
         path, raw = waiting.pop(0)
         records = [cells for line, document in found for cells in records_at(document, line, path)]
-        place = places[path] = _Place(path, records)
+        place = places[path] = _NestedRecords(path, records)
         for member, items in _members(raw):
             below = f"{path}.{member}" if path else member
             objects = [item for item in items if isinstance(item, Mapping)]
@@ -117,7 +117,7 @@ def _comes_again(objects: list[Mapping[str, Any]], key: str) -> bool:
     return len({str(each.get(key)) for each in objects}) < len(objects)
 
 
-def _alike(places: dict[str, _Place]) -> dict[str, str]:
+def _alike(places: dict[str, _NestedRecords]) -> dict[str, str]:
     """Objects of the same members and key are of one type: the place that stands for each place."""
     keys = {path: key for path in places if (key := _declared_key(places, path)) is not None}
     shapes: dict[tuple[object, ...], str] = {}
@@ -150,7 +150,12 @@ def _label(path: str, file: str) -> str:
 
 
 def _table(
-    file: str, labels: dict[str, str], places: dict[str, _Place], merged: dict[str, str], path: str, is_whole: bool
+    file: str,
+    labels: dict[str, str],
+    places: dict[str, _NestedRecords],
+    merged: dict[str, str],
+    path: str,
+    is_whole: bool,
 ) -> FoundTable:
     at = tuple(place for place, stands in merged.items() if stands == path)
     place = places[path]
@@ -183,7 +188,7 @@ def _table(
     return table
 
 
-def _declared_key(places: dict[str, _Place], path: str) -> str | None:
+def _declared_key(places: dict[str, _NestedRecords], path: str) -> str | None:
     """The key of objects that lie in records, as a member or in a list, and are shared by them."""
     for above, place in places.items():
         for member, key in place.objects.items():
@@ -197,7 +202,7 @@ def _declared_key(places: dict[str, _Place], path: str) -> str | None:
 
 def _containments(
     file: str,
-    places: dict[str, _Place],
+    places: dict[str, _NestedRecords],
     merged: dict[str, str],
     labels: dict[str, str],
     is_whole: bool,

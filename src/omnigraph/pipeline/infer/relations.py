@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline.infer.columns import KEY_SCALARS, Column, means_no_value
+from omnigraph.pipeline.infer.columns import KEY_SCALARS, SampledColumn, means_no_value
 from omnigraph.pipeline.infer.found_tables import FoundTable
 from omnigraph.pipeline.infer.naming import property_name, type_name, type_words, words_of
 
@@ -122,7 +122,7 @@ def _referring(table: FoundTable, name: str, tables: Sequence[FoundTable]) -> li
     ]
 
 
-def _can_be_key(column: Column) -> bool:
+def _can_be_key(column: SampledColumn) -> bool:
     type = column.guess.type
     is_plain = column.guess.format is None and not column.guess.nulls
     return column.is_unique and is_plain and type.scalar in KEY_SCALARS and not type.is_list and not type.enum
@@ -215,7 +215,7 @@ class _Match:
         return f"all {self.matched:,} different values are keys of {name}{none}"
 
 
-def _match(column: Column, target: FoundTable, keys: dict[int, Key], *, is_likely: bool) -> _Match | None:
+def _match(column: SampledColumn, target: FoundTable, keys: dict[int, Key], *, is_likely: bool) -> _Match | None:
     """None when values stand in the way. `is_likely`: something else speaks for a reference, so that of a table that was looked
     at in part only some values need be known."""
     key = keys.get(id(target))
@@ -229,7 +229,7 @@ def _match(column: Column, target: FoundTable, keys: dict[int, Key], *, is_likel
 
 
 def _declared(
-    table: FoundTable, name: str, column: Column, tables: Sequence[FoundTable], keys: dict[int, Key]
+    table: FoundTable, name: str, column: SampledColumn, tables: Sequence[FoundTable], keys: dict[int, Key]
 ) -> Reference | None:
     label = table.references.get(name)
     called = [each for each in tables if each.label == label]
@@ -242,7 +242,7 @@ def _declared(
 def _guessed(
     table: FoundTable,
     name: str,
-    column: Column,
+    column: SampledColumn,
     tables: Sequence[FoundTable],
     keys: dict[int, Key],
     own: Key | None,
@@ -263,7 +263,7 @@ def _guessed(
     return Reference(name, target, match.reason(target), match.nulls)
 
 
-def _strength(name: str, column: Column, table: FoundTable, target: FoundTable, key: str) -> int:
+def _strength(name: str, column: SampledColumn, table: FoundTable, target: FoundTable, key: str) -> int:
     """How much speaks for a reference beside its values: 3 its name, 2 that it is an end, 1 that so many texts are no accident."""
     words = words_of(name)
     while len(words) > 1 and words[-1] in _REFERENCE_WORDS:

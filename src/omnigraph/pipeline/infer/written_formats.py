@@ -75,8 +75,8 @@ def units_of(texts: pa.Array) -> list[str]:
 
     if not pc.all(pc.match_substring_regex(texts, "[0-9]")).as_py():
         return []
-    beside = pc.replace_substring_regex(texts, pattern="[-0-9.,' \u00a0\u202f]", replacement="")
-    units = sorted(beside.unique().to_pylist())
+    remainders = pc.replace_substring_regex(texts, pattern="[-0-9.,' \u00a0\u202f]", replacement="")
+    units = sorted(remainders.unique().to_pylist())
     return units if all(unit == PERCENT or is_currency(unit) for unit in units) else []
 
 

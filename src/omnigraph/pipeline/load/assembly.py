@@ -49,7 +49,7 @@ IN_PROCESS_ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class Segment:
+class SegmentTask:
     """A task: a segment of an index to build."""
 
     target: Target
@@ -57,7 +57,7 @@ class Segment:
     plan: SegmentPlan
 
 
-def build_segment(task: Segment) -> Any:
+def build_segment(task: SegmentTask) -> Any:
     return task.target.tables.build_segment(task.place.path, task.place.version, task.plan)
 
 
@@ -192,7 +192,7 @@ class Assembly:
                 table = self.view.staged(key, change.state.path, change.state.version)
                 wanted[key] = (table, plan_segments(table, index_specs(self.view.entity(key))))
         tasks = [
-            Segment(self.target, TableVersion.of(table), plan) for table, plans in wanted.values() for plan in plans
+            SegmentTask(self.target, TableVersion.of(table), plan) for table, plans in wanted.values() for plan in plans
         ]
         built = iter(self.runner.map("indexes", build_segment, tasks) if tasks else [])
         indexed = dict(changes)

@@ -21,7 +21,7 @@ MAX_TASK_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonTask:
     """A task: rows of one type at two places, as pairs of addresses in the order of the old ones."""
 
     target: Target
@@ -41,13 +41,13 @@ def unchanged_rows(
     ordered = pairs.sort_by("old")
     step = _task_rows(committed)
     tasks = [
-        Comparison(target, key, TableVersion.of(committed), incoming, ordered.slice(start, step))
+        ComparisonTask(target, key, TableVersion.of(committed), incoming, ordered.slice(start, step))
         for start in range(0, ordered.num_rows, step)
     ]
     return np.concatenate([np.array([], np.uint64), *runner.map("compare", compare, tasks)])
 
 
-def compare(task: Comparison) -> np.ndarray[Any, Any]:
+def compare(task: ComparisonTask) -> np.ndarray[Any, Any]:
     """The old addresses of the pairs whose values are the same."""
     import numpy as np
 

@@ -69,7 +69,7 @@ class FragmentWriter:
             named.append(rows)
             if sum(len(each.ids) for each in named) >= MAX_HELD_RECORDS:
                 self._find(rows.key)
-        elif rows.given is not None:
+        elif rows.has_value is not None:
             parts = self._parts.setdefault(rows.key, [])
             parts.append((split, rows))
             if sum(each.rows.num_rows for _, each in parts) >= MAX_HELD_RECORDS:

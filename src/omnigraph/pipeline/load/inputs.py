@@ -286,9 +286,9 @@ def paths_of(sources: Any) -> list[str]:
 _SOURCES_HINT = 'give a path, several paths, or {"Person": frame}'
 
 
-def refuse_text_options(formats: Sequence[SplitFormat], given: Collection[str]) -> None:
+def refuse_text_options(formats: Sequence[SplitFormat], options: Collection[str]) -> None:
     """An option that no input could follow was meant for another command."""
-    for option in given:
+    for option in options:
         flag = f"--{option.replace('_', '-')}"
         if option != "encoding" and "csv" not in formats:
             raise UsageError(f"{flag} is for CSV files, and there are none", hint=f"leave {flag} out")

@@ -28,7 +28,7 @@ from omnigraph.history import (
     Commit,
     KeyName,
     Once,
-    Prepared,
+    PreparedPlan,
     PublishPlan,
     TableChange,
     WriteKey,
@@ -53,7 +53,7 @@ from omnigraph.pipeline.load.reading import ReadReport, ReadTask, read_batches, 
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
 from omnigraph.pipeline.load.record_starts import with_record_starts
-from omnigraph.pipeline.load.refusals import Finding
+from omnigraph.pipeline.load.refusals import BrokenRule
 from omnigraph.pipeline.load.rejects import (
     RejectsFile,
     origins,
@@ -359,7 +359,7 @@ class LoadJob:
         return self.inputs.tables - report.types.keys() if self.mode == "overwrite" else set()
 
     def _publish(self, plan: PublishPlan, rebase: LoadRebase, receipt: LoadReceipt, patience_s: float) -> Commit:
-        prepared = Prepared(
+        prepared = PreparedPlan(
             as_stored(plan),
             int(self.repository.history.clock() * 1_000_000),
             {"total_entities": receipt.total_entities},
@@ -492,7 +492,7 @@ class LoadJob:
         self.written.remove(self.repository.store, only=superseded_files(staged, restaged))
         return incoming, restaged
 
-    def _find(self, findings: list[Finding], report: ReadReport) -> list[tuple[str | None, int | None]]:
+    def _find(self, findings: list[BrokenRule], report: ReadReport) -> list[tuple[str | None, int | None]]:
         if not self.inputs.splits:
             return [(None, None)] * len(findings)
         where = origins(self.inputs, report)

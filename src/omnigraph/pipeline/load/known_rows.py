@@ -71,17 +71,17 @@ def complete(target: Target, place: TableVersion, typed: TypedRows, places: Plac
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    assert typed.given is not None, "they are parts"
+    assert typed.has_value is not None, "they are parts"
     entity = target.catalog.tables[typed.key]
     stored = _stored_rows(target, place, entity, typed, places)
     columns: dict[str, Any] = {"id": typed.rows.column("id")}
-    for name in typed.given.column_names:
-        columns[name] = pc.if_else(typed.given.column(name), typed.rows.column(name), stored.column(name))
+    for name in typed.has_value.column_names:
+        columns[name] = pc.if_else(typed.has_value.column(name), typed.rows.column(name), stored.column(name))
     rows = pa.Table.from_arrays([columns[name] for name in typed.rows.column_names], schema=typed.rows.schema)
-    rows = _with_vectors(target, entity, rows, stored, typed.given, places)
+    rows = _with_vectors(target, entity, rows, stored, typed.has_value, places)
     errors = dict(_unnamed(entity, rows, places))
     if not errors:
-        return CompletedRows(replace(typed, rows=rows, given=None), typed.rows, {})
+        return CompletedRows(replace(typed, rows=rows, has_value=None), typed.rows, {})
     mask = pa.array([row not in errors for row in range(rows.num_rows)], pa.bool_())
     whole = TypedRows(typed.key, rows.filter(mask), typed.lines.filter(mask), typed.explicit_ids)
     return CompletedRows(whole, typed.rows.filter(mask), errors)
@@ -120,7 +120,7 @@ def _stored_rows(target: Target, place: TableVersion, entity: EntityType, typed:
 
 
 def _with_vectors(
-    target: Target, entity: EntityType, rows: pa.Table, stored: pa.Table, given: pa.Table, places: Places
+    target: Target, entity: EntityType, rows: pa.Table, stored: pa.Table, has_value: pa.Table, places: Places
 ) -> pa.Table:
     """With the vectors of texts that are new or others than before, unless a vector was given with them."""
     import numpy as np
@@ -129,7 +129,7 @@ def _with_vectors(
 
     for vector in text_vectors(entity):
         other = ~equal_values(rows.column(vector.source), stored.column(vector.source))
-        stale = (other | ~places.known) & ~np.asarray(given.column(vector.property).combine_chunks())
+        stale = (other | ~places.known) & ~np.asarray(has_value.column(vector.property).combine_chunks())
         if not stale.any():
             continue
         index = rows.schema.get_field_index(vector.property)

@@ -71,7 +71,7 @@ class LoadLineage:
         is_interrupt = isinstance(error, KeyboardInterrupt | SystemExit)
         self._send("ABORT" if is_interrupt else "FAIL", message=str(error) or type(error).__name__)
 
-    def _send(self, state: str, outputs: tuple[Output, ...] = (), message: str | None = None) -> None:
+    def _send(self, state: str, outputs: tuple[WrittenType, ...] = (), message: str | None = None) -> None:
         if self.client is None:
             return
         try:
@@ -79,7 +79,7 @@ class LoadLineage:
         except Exception as error:  # a transport may raise anything, and the load is worth more than its lineage
             warnings.warn(f"the lineage of the load was not sent: {error}", RuntimeWarning, stacklevel=2)
 
-    def _event(self, state: str, outputs: tuple[Output, ...], message: str | None) -> Any:
+    def _event(self, state: str, outputs: tuple[WrittenType, ...], message: str | None) -> Any:
         from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
         from openlineage.client.facet_v2 import (
             dataset_version_dataset,
@@ -112,7 +112,7 @@ class LoadLineage:
 
 
 @dataclass(frozen=True)
-class Output:
+class WrittenType:
     """A type that was written."""
 
     name: tuple[str, str]
@@ -121,12 +121,12 @@ class Output:
     columns: tuple[tuple[str, str], ...]
 
 
-def outputs_of(view: View, receipt: LoadReceipt) -> tuple[Output, ...]:
+def outputs_of(view: View, receipt: LoadReceipt) -> tuple[WrittenType, ...]:
     if receipt.commit is None or receipt.repeated:
         return ()
     namespace, graph = dataset_name(view.repository.store.uri)
     return tuple(
-        Output(
+        WrittenType(
             (namespace, f"{graph}/{key.partition(':')[2]}"),
             receipt.commit.id,
             counts.loaded,

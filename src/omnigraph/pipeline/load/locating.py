@@ -1,4 +1,4 @@
-"""Finding a record again by what a rule said of it: only when a load is refused, so the sources are simply read again.
+"""BrokenRule a record again by what a rule said of it: only when a load is refused, so the sources are simply read again.
 
 A second reading gives every record the id it had: ids are made from the source and the line, and handed out among the rows that
 are written together, which are the same again.
@@ -16,7 +16,7 @@ from omnigraph.embedding.provider import Purpose
 from omnigraph.pipeline.load.arranging import ArrangedRows
 from omnigraph.pipeline.load.fragments import FragmentWriter
 from omnigraph.pipeline.load.reading import ReadTask, SplitReader
-from omnigraph.pipeline.load.refusals import Finding
+from omnigraph.pipeline.load.refusals import BrokenRule
 from omnigraph.pipeline.runner import Runner
 from omnigraph.records.typed import NamedRows
 from omnigraph.rules.check import Record
@@ -95,7 +95,7 @@ def locate_in_bundle(task: LocateTask) -> Locations:
     return finder.places
 
 
-def locate(findings: list[Finding], tasks: list[ReadTask], runner: Runner) -> list[tuple[int, int] | None]:
+def locate(findings: list[BrokenRule], tasks: list[ReadTask], runner: Runner) -> list[tuple[int, int] | None]:
     """Split and line of each finding's record; None when the input has none that is to blame."""
     records = [finding.check.records(finding.violation) for finding in findings]
     wanted = frozenset(record for candidates in records for record in candidates)

@@ -99,14 +99,14 @@ class LoadRebase:
             raise ExpectedVersionMismatch(SCHEMA, plan.base.seq, snapshot.commit.ref.seq)
         carrying = Carrying(self._repository, plan, snapshot)
         for change in plan.changes:
-            carrying.check_values(carrying.before.tables[change.key], self._given(plan, change))
+            carrying.check_values(carrying.before.tables[change.key], self._assigned(plan, change))
         self.checked = None
         try:
             return self._put_on(carrying.plan(plan), snapshot, values=True)
         except InputError as error:
             raise carrying.refused(error) from None
 
-    def _given(self, plan: PublishPlan, change: TableChange) -> frozenset[str]:
+    def _assigned(self, plan: PublishPlan, change: TableChange) -> frozenset[str]:
         """Properties that the load gives values to."""
         layout = self._repository.layout(plan.schema, change.key)
         incoming = Incoming.from_json(change.key, change.staged, layout)

@@ -16,20 +16,20 @@ MAX_OTHERS = 5
 
 
 @dataclass(frozen=True)
-class Finding:
+class BrokenRule:
     check: Check
     violation: Violation
 
 
-TableVersion = tuple[str | None, int | None]
-Locate = Callable[[list[Finding]], list[TableVersion]]
+RecordPosition = tuple[str | None, int | None]
+Locate = Callable[[list[BrokenRule]], list[RecordPosition]]
 """Where the record of each finding stands: file and line, or nothing when the source has no lines."""
 
 
 def raise_first(checks: Sequence[Check], reports: Sequence[CheckReport], locate: Locate | None) -> None:
     """Raise the first violation in the order of the checks, and of the ids in each of them."""
     findings = [
-        Finding(check, violation)
+        BrokenRule(check, violation)
         for check, report in zip(checks, reports, strict=True)
         for violation in sorted(report.violations, key=lambda each: (each.id, each.property, each.text or ""))
     ]
@@ -58,7 +58,7 @@ def refusals(checks: Sequence[Check], reports: Sequence[CheckReport], locate: Lo
         if not report.count:
             continue
         first = sorted(report.violations, key=lambda each: (each.id, each.property, each.text or ""))[:MAX_EXAMPLES]
-        places = [] if locate is None else locate([Finding(check, violation) for violation in first])
+        places = [] if locate is None else locate([BrokenRule(check, violation) for violation in first])
         error = check.error(first[0])
         found.append(
             LoadRefusal(

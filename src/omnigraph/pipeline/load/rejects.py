@@ -15,7 +15,7 @@ from omnigraph.pipeline.load.reading import ReadReport, SplitReport, stored_reje
 from omnigraph.pipeline.load.reasons import MAX_EXAMPLES
 from omnigraph.pipeline.load.receipt import LoadRefusal
 from omnigraph.storage import Store
-from omnigraph.storage.outputs import Output, output_at
+from omnigraph.storage.outputs import OutputFile, output_at
 
 MAX_SHOWN = 100
 MAX_ROW_SHOWN = 300
@@ -121,7 +121,7 @@ class RejectsFile:
     """The file for rejected records. It must not exist, unless it is to be replaced, and appears only when there are any."""
 
     def __init__(self, path: str | Path, options: Mapping[str, str], store: Store, *, replace: bool) -> None:
-        self._output: Output = output_at(path, options)
+        self._output: OutputFile = output_at(path, options)
         self._output.check(replace=replace)
         self._replace = replace
         self._store = store

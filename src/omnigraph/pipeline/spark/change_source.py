@@ -68,9 +68,11 @@ def check_options(options: Mapping[str, str], reader: str | None = None) -> None
             f"the option '{name}' is for {readers[0]}" if readers else f"changes are not read with the option '{name}'",
             hint=f"options of changes: {', '.join(sorted(known))}, storage.<name>",
         )
-    given = [name for name in BEGINNINGS if name in options]
-    if len(given) > 1:
-        raise UsageError(f"the options '{given[0]}' and '{given[1]}' both say where the changes begin", hint="give one")
+    beginnings = [name for name in BEGINNINGS if name in options]
+    if len(beginnings) > 1:
+        raise UsageError(
+            f"the options '{beginnings[0]}' and '{beginnings[1]}' both say where the changes begin", hint="give one"
+        )
     if options.get("start", "now") not in STARTS:
         raise UsageError(
             f"'{options['start']}' is not a value of the option 'start'",

@@ -13,7 +13,7 @@ from omnigraph.history import MAIN, CommitRef, History, Snapshot
 from omnigraph.history.chain import position_of
 from omnigraph.history.encoding import decode_records
 from omnigraph.history.envelope import read_as, required, unseal
-from omnigraph.history.schemas import Schemas
+from omnigraph.history.schemas import SchemaTexts
 from omnigraph.history.write_keys import decode_keys
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.maintenance.adjacency import adjacency_fault
@@ -312,7 +312,7 @@ def check_objects(task: ObjectsTask) -> list[Damaged]:
         try:
             match object_kind(key):
                 case "schema":
-                    schema = Schemas(store).get(_name(key))
+                    schema = SchemaTexts(store).get(_name(key))
                     read_as(key, lambda data=schema: catalog_from_json(json.loads(data)), affected)  # type: ignore[misc]
                 case "segment":
                     decode_records(required(store, key, str(affected)), key, affected)

@@ -56,14 +56,14 @@ def verify_rows(
 
 
 @dataclass(frozen=True)
-class ReadTask:
+class FragmentsTask:
     address: Address
     place: TableVersion
     fragments: tuple[int, ...]
     rows: int
 
 
-def read_rows(task: ReadTask) -> str | None:
+def read_rows(task: FragmentsTask) -> str | None:
     """Read every value; what is wrong, if something is."""
     try:
         table = task.address.open(task.place)
@@ -79,19 +79,19 @@ def _read_all(
     address: Address, uses: Mapping[TableState, tuple[str, str]], runner: Runner, report: RowsReport
 ) -> set[TableState]:
     """States that cannot be read in full."""
-    tasks: list[tuple[TableState, ReadTask]] = []
+    tasks: list[tuple[TableState, FragmentsTask]] = []
     for state in uses:
         place = TableVersion(state.path, state.version)
         held: list[int] = []
         rows = 0
         for fragment in address.tables.open(state.path, state.version, state.digest).fragments:
             if held and rows + fragment.rows > CUT_ROWS:
-                tasks.append((state, ReadTask(address, place, tuple(held), rows)))
+                tasks.append((state, FragmentsTask(address, place, tuple(held), rows)))
                 held, rows = [], 0
             held.append(fragment.id)
             rows += fragment.rows
         if held:
-            tasks.append((state, ReadTask(address, place, tuple(held), rows)))
+            tasks.append((state, FragmentsTask(address, place, tuple(held), rows)))
         report.rows += state.rows
     unreadable: set[TableState] = set()
     answers = runner.map("rows", read_rows, [task for _, task in tasks])

@@ -80,7 +80,7 @@ def corpus(
 ) -> text.Statistics:
     """Statistics over every row of the types, whatever the query filters: a score does not depend on the filters."""
     terms = list(dict.fromkeys(text.terms(query, language)))
-    total, holding = text.Totals(), Counter(dict.fromkeys(terms, 0))
+    total, holding = text.TextTotals(), Counter(dict.fromkeys(terms, 0))
     for type_name in types:
         table = view.table(f"node:{type_name}")
         if table is not None:
@@ -92,7 +92,7 @@ def corpus(
     return text.statistics(total, holding, language)
 
 
-def _totals(view: View, table: Table, column: str) -> text.Totals:
+def _totals(view: View, table: Table, column: str) -> text.TextTotals:
     """Counted fragment by fragment: what is known of a fragment stays true."""
     fragments = [
         view.repository.tables.runtime.cache.get(
@@ -101,4 +101,4 @@ def _totals(view: View, table: Table, column: str) -> text.Totals:
         )
         for fragment in table.fragments
     ]
-    return sum(fragments, start=text.Totals())
+    return sum(fragments, start=text.TextTotals())

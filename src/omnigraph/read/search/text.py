@@ -183,7 +183,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Totals:
+class TextTotals:
     """How many texts some rows have, and how many words those have together."""
 
     documents: int = 0
@@ -193,15 +193,15 @@ class Totals:
     def nbytes(self) -> int:
         return 256
 
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(self.documents + other.documents, self.length + other.length)
+    def __add__(self, other: TextTotals) -> TextTotals:
+        return TextTotals(self.documents + other.documents, self.length + other.length)
 
 
-def totals(cells: pa.ChunkedArray | pa.Array) -> Totals:
+def totals(cells: pa.ChunkedArray | pa.Array) -> TextTotals:
     import pyarrow.compute as pc
 
     length = pc.sum(pc.count_substring_regex(cells, _COUNTED_WORD)).as_py()
-    return Totals(len(cells) - cells.null_count, length or 0)
+    return TextTotals(len(cells) - cells.null_count, length or 0)
 
 
 def holding(cells: pa.ChunkedArray | pa.Array, wanted: Iterable[str], language: Language) -> Counter[str]:
@@ -214,7 +214,7 @@ def holding(cells: pa.ChunkedArray | pa.Array, wanted: Iterable[str], language: 
     return found
 
 
-def statistics(total: Totals, holding: Mapping[str, int], language: Language) -> Statistics:
+def statistics(total: TextTotals, holding: Mapping[str, int], language: Language) -> Statistics:
     """`holding` has every term of the query, with the number of texts that have it."""
     weights = tuple(
         (term, math.log(1 + (total.documents - count + 0.5) / (count + 0.5))) for term, count in sorted(holding.items())

@@ -24,8 +24,8 @@ def with_vectors(view: View, plan: ReadPlan, arguments: Arguments) -> Arguments:
 def _vector(view: View, query: TextQuery, arguments: Arguments) -> list[float]:
     text = arguments.value(query.text)
     if not is_text(text):
-        given = "null" if text is None else "a text without words"
-        raise UsageError(f"nearest was given {given}", hint="say what to look for")
+        reason = "null" if text is None else "a text without words"
+        raise UsageError(f"nearest was given {reason}", hint="say what to look for")
     made = TextVector(query.owner, query.property, "", query.dimension, query.model)
     (vector,) = view.repository.filling().embedded(made, [str(text)], "query", arguments.deadline).tolist()
     return list(vector)

@@ -22,7 +22,7 @@ from omnigraph.language.query.plan import (
     is_aggregated,
 )
 from omnigraph.read.sql.patterns import Context, Relation
-from omnigraph.read.sql.shapes import Keys, Output, Ranked, RelationalQuery, common
+from omnigraph.read.sql.shapes import Keys, OutputColumn, Ranked, RelationalQuery, common
 from omnigraph.relational.functions import neutral
 from omnigraph.relational.sql import column, named, table
 from omnigraph.relational.trees import exp
@@ -45,7 +45,7 @@ class _ReadCompiler:
             catalog, keys, elide, partial(ExpressionCompiler, placeholders=self.placeholders), _ranked(plan)
         )
         self.values: list[exp.Expression] = []
-        self.outputs: list[Output] = []
+        self.outputs: list[OutputColumn] = []
         self.groups: list[exp.Expression] = []
 
     def compile(self) -> RelationalQuery:
@@ -173,9 +173,9 @@ class _ReadCompiler:
             slot = self.relation.slots[expression.variable]
             name = self._add(value)
             types = () if slot.is_edge else slot.types
-            self.outputs.append(Output(description, name, expression.type, types, is_key=not slot.is_edge))
+            self.outputs.append(OutputColumn(description, name, expression.type, types, is_key=not slot.is_edge))
             return
-        self.outputs.append(Output(description, self._add(value), expression.type))
+        self.outputs.append(OutputColumn(description, self._add(value), expression.type))
 
     def _project_entity(self, index: int, entity: EntityRef, key: exp.Expression, is_group: bool) -> None:
         slot = self.relation.slots[entity.variable]
@@ -185,7 +185,7 @@ class _ReadCompiler:
             type_column = self._add(slot.type.copy())
             if is_group:
                 self.groups.append(slot.type.copy())
-        self.outputs.append(Output(self.plan.columns[index], name, None, slot.types, type_column, is_key=True))
+        self.outputs.append(OutputColumn(self.plan.columns[index], name, None, slot.types, type_column, is_key=True))
 
     # ------------------------------------------------------------ order and cut
 

@@ -11,11 +11,11 @@ from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
     Bm25,
-    Call,
     Choice,
     CountOf,
     Exists,
     Expression,
+    FunctionCall,
     ListOf,
     Nearest,
     Pattern,
@@ -93,7 +93,7 @@ class _Scope:
                 return replace(original, left=self.expression(original.left), right=self.expression(original.right))
             case ListOf(items, _):
                 return replace(original, items=tuple(self.expression(item) for item in items))
-            case Call(_, arguments, _):
+            case FunctionCall(_, arguments, _):
                 return replace(original, arguments=tuple(self.expression(argument) for argument in arguments))
             case Choice(branches, otherwise, _):
                 inside = tuple((self.expression(condition), self.expression(value)) for condition, value in branches)

@@ -41,10 +41,10 @@ from omnigraph.read.sql.shapes import (
     SOURCE,
     TARGET,
     TYPE,
-    Column,
     Computed,
     Definition,
     HopInput,
+    InputColumn,
     Keys,
     NodeInput,
     Ranked,
@@ -166,7 +166,7 @@ class Relation:
         if self.context.elide and bare and not own and variable not in computed and variable in endpoints(self.pattern):
             return binding
         stored = sorted(needs - {"id"}) + (["id"] if "id" in needs and self.context.keys == "ordinal" else [])
-        columns = tuple(Column(f"c{index}", name) for index, name in enumerate(stored))
+        columns = tuple(InputColumn(f"c{index}", name) for index, name in enumerate(stored))
         extra = tuple(Computed(f"z{index}", expression) for index, expression in enumerate(computed.get(variable, ())))
         name, place = self.context.fresh("n"), self.places[variable]
         ranked = self.context.ranked
@@ -180,7 +180,7 @@ class Relation:
         needs = self._needed.get(variable, set()) if variable is not None else set()
         if expansion.path is not None and expansion.path.weight is not None:
             needs = {expansion.path.weight}
-        columns = tuple(Column(f"c{index}", name) for index, name in enumerate(sorted(needs - {"id"})))
+        columns = tuple(InputColumn(f"c{index}", name) for index, name in enumerate(sorted(needs - {"id"})))
         own = tuple(f for f in self.pattern.filters if variable and variables(f) == {variable} and not blocks(f))
         ends = [nodes.get(expansion.source), nodes.get(expansion.target)]
         source, target = (end.name if isinstance(end, NodeInput) else None for end in ends)

@@ -20,7 +20,7 @@ REMEMBERED = 512
 Form = TypeVar("Form")
 
 
-class Prepared:
+class PreparedQuery:
     """A compiled query and its SQL texts."""
 
     def __init__(self, plan: ReadPlan, compiled: ReadPlan, query: RelationalQuery) -> None:
@@ -37,9 +37,9 @@ class Prepared:
         form: Form = self._forms[make]
         return form
 
-    def sql(self, given: frozenset[str]) -> str:
+    def sql(self, supplied: frozenset[str]) -> str:
         """DuckDB's text when these relations are there; expansions not among them are defined in SQL."""
-        expansions = frozenset(hop.name for hop in self.query.hops if hop.name in given)
+        expansions = frozenset(hop.name for hop in self.query.hops if hop.name in supplied)
         text = self._texts.get(expansions)
         if text is None:
             text = self._texts[expansions] = to_sql(self.query.whole(expansions), "duckdb", copy=False)
@@ -50,11 +50,11 @@ class Prepared:
         return sum(table.name == name for table in self.query.whole().find_all(exp.Table))
 
 
-_kept: OrderedDict[Hashable, Prepared] = OrderedDict()
+_kept: OrderedDict[Hashable, PreparedQuery] = OrderedDict()
 _lock = threading.Lock()
 
 
-def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> Prepared:
+def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> PreparedQuery:
     """The compiled form of a plan. Plans are remembered by the language room, so the same object comes again."""
     key = (id(plan), catalog.hash, keys, elide)
     with _lock:
@@ -63,7 +63,7 @@ def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True)
             _kept.move_to_end(key)
             return found
     compiled = keys_as_ids(plan, catalog) if elide else plan
-    made = Prepared(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
+    made = PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
     with _lock:
         _kept[key] = made
         while len(_kept) > REMEMBERED:

@@ -38,7 +38,7 @@ SOURCE, TARGET, EDGE = "s", "d", "k"
 
 
 @dataclass(frozen=True)
-class Column:
+class InputColumn:
     """A column of an input: the name the tree uses, and the stored one."""
 
     alias: str
@@ -74,7 +74,7 @@ class NodeInput:
     place: str
     """The variable's name in the whole query: two blocks may use one word for two things."""
     types: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[InputColumn, ...]
     computed: tuple[Computed, ...]
     filters: tuple[Expression, ...]
     ranked: Ranked | None = None
@@ -90,7 +90,7 @@ class HopInput:
     name: str
     edges: str
     expansion: Expansion
-    columns: tuple[Column, ...]
+    columns: tuple[InputColumn, ...]
     filters: tuple[Expression, ...]
     source: str | None
     target: str | None
@@ -113,7 +113,7 @@ Definition = Callable[[], Sequence[tuple[str, "exp.Query"]]]
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputColumn:
     """One result column: its place among the tree's columns, or the key (and type) columns of a whole entity."""
 
     column: ResultColumn
@@ -141,19 +141,19 @@ class RelationalQuery:
     inputs: tuple[NodeInput, ...]
     hops: tuple[HopInput, ...]
     definitions: Mapping[str, Definition]
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     placeholders: Mapping[str, Known]
     keys: Keys
 
-    def whole(self, given: Collection[str] = ()) -> exp.Select:
-        """The tree with every expansion defined in SQL, except those whose relation is `given`.
+    def whole(self, supplied: Collection[str] = ()) -> exp.Select:
+        """The tree with every expansion defined in SQL, except those whose relation is `supplied`.
 
         It reads the `n` relations, and the `e` relations of the expansions it defines.
         """
         tree = self.tree.copy()
         existing = tree.args.get("with_")
         ctes = [] if existing is None else list(existing.expressions)
-        wanted = [hop.name for hop in self.hops if hop.name not in given]
+        wanted = [hop.name for hop in self.hops if hop.name not in supplied]
         first = [common(name, query) for hop in wanted for name, query in self.definitions[hop]()]
         recursive = any(hop.expansion.max_hops == UNBOUNDED for hop in self.hops if hop.name in wanted)
         tree.set("with_", exp.With(expressions=[*first, *ctes], recursive=recursive) if first or ctes else None)

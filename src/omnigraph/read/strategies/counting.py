@@ -41,7 +41,7 @@ class NotFactored(Exception):
 
 
 @dataclass(frozen=True)
-class Branch:
+class DirectedExpansion:
     """An expansion as it is seen from one of its ends."""
 
     expansion: Expansion
@@ -50,15 +50,15 @@ class Branch:
     direction: Direction
 
     @property
-    def back(self) -> Branch:
+    def back(self) -> DirectedExpansion:
         return branch(self.expansion, self.far)
 
 
-def branch(expansion: Expansion, near: str) -> Branch:
+def branch(expansion: Expansion, near: str) -> DirectedExpansion:
     flipped: dict[str, Direction] = {"out": "in", "in": "out", "both": "both"}
     if expansion.source == near:
-        return Branch(expansion, near, expansion.target, expansion.direction)
-    return Branch(expansion, near, expansion.source, flipped[expansion.direction])
+        return DirectedExpansion(expansion, near, expansion.target, expansion.direction)
+    return DirectedExpansion(expansion, near, expansion.source, flipped[expansion.direction])
 
 
 class Counting:
@@ -80,13 +80,13 @@ class Counting:
         """How many numbers a variable has."""
         return len(self.few[variable]) if variable in self.few else self.size(variable)
 
-    def branches(self, variable: str) -> list[Branch]:
+    def branches(self, variable: str) -> list[DirectedExpansion]:
         touching = [
             expansion for expansion in self.pattern.expansions if variable in (expansion.source, expansion.target)
         ]
         return [branch(expansion, variable) for expansion in touching]
 
-    def adjacency(self, way: Branch) -> Adjacency:
+    def adjacency(self, way: DirectedExpansion) -> Adjacency:
         """Neighbours from the near end; with an edge variable each as often as edges lead there."""
         each = way.expansion.edge_variable is not None
         return self.compact.neighbours(way.expansion.edge, way.direction, each=each)
@@ -120,7 +120,7 @@ class Counting:
             else:
                 return
 
-    def _steps(self, done: set[tuple[str, str]]) -> list[tuple[float, Branch]]:
+    def _steps(self, done: set[tuple[str, str]]) -> list[tuple[float, DirectedExpansion]]:
         """The branches that lead from few nodes to fewer nodes than are known so far, with what that costs."""
         ways = []
         for way in [way for variable in self.few for way in self.branches(variable)]:
@@ -130,12 +130,12 @@ class Counting:
                 ways.append((cost, way))
         return ways
 
-    def _touched(self, way: Branch) -> float:
+    def _touched(self, way: DirectedExpansion) -> float:
         """How many edges lead out of the near end's nodes, on average."""
         edges = self.compact.view.rows(f"edge:{way.expansion.edge}")
         return self.count(way.near) * max(edges / max(self.size(way.near), 1), 1.0)
 
-    def _reach(self, way: Branch) -> None:
+    def _reach(self, way: DirectedExpansion) -> None:
         import numpy as np
 
         _, targets = self.adjacency(way).expand(self.few[way.near])
@@ -189,7 +189,7 @@ class Counting:
         return self._messages[(variable, parent)]
 
     def local(
-        self, variable: str, ways: list[Branch], weight: Weight, operand: PropertyRef | None
+        self, variable: str, ways: list[DirectedExpansion], weight: Weight, operand: PropertyRef | None
     ) -> np.ndarray | None:
         """The product over some branches of what is behind them, weighted at the operand if it is there."""
         result = self._masks.get(variable)
@@ -205,13 +205,13 @@ class Counting:
             result = _product(result, gathered)
         return result
 
-    def _behind(self, way: Branch) -> np.ndarray:
+    def _behind(self, way: DirectedExpansion) -> np.ndarray:
         """How many matches lie behind a branch, per node at its near end."""
         if (way.near, way.far) not in self._sums:
             self._sums[way.near, way.far] = self._gathered(way, self.message(way.far, way.near))
         return self._sums[way.near, way.far]
 
-    def _leads_to(self, way: Branch, wanted: str) -> bool:
+    def _leads_to(self, way: DirectedExpansion, wanted: str) -> bool:
         """Is the wanted variable behind this branch?"""
         if way.far == wanted:
             return True
@@ -230,7 +230,7 @@ class Counting:
         _check(numbers)
         return numbers
 
-    def _gathered(self, way: Branch, behind: np.ndarray | None) -> np.ndarray:
+    def _gathered(self, way: DirectedExpansion, behind: np.ndarray | None) -> np.ndarray:
         """Per node at the near end the sum over its neighbours."""
         import numpy as np
 
@@ -245,7 +245,7 @@ class Counting:
         weights = None if behind is None else behind[others]
         return np.bincount(places, weights=weights, minlength=self.count(way.near)).astype(np.int64)
 
-    def _pairs(self, way: Branch) -> tuple[np.ndarray, np.ndarray]:
+    def _pairs(self, way: DirectedExpansion) -> tuple[np.ndarray, np.ndarray]:
         """(place at the near end, place at the far end) of every edge between nodes that can matter."""
         if way.far not in self.few or (way.near in self.few and self._cost(way) <= self._cost(way.back)):
             places, others = self.adjacency(way).expand(self.few[way.near])
@@ -254,7 +254,7 @@ class Counting:
         others, places = _among(others, places, self.few.get(way.near))
         return places, others
 
-    def linked(self, way: Branch, places: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    def linked(self, way: DirectedExpansion, places: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """(index into `places`, place at the far end) for every neighbour that has matches behind it."""
         import numpy as np
 
@@ -270,13 +270,13 @@ class Counting:
         kept = np.flatnonzero(behind[ends])
         return owners[kept], ends[kept]
 
-    def _cost(self, way: Branch) -> float:
+    def _cost(self, way: DirectedExpansion) -> float:
         """Edges to touch from the near end, after building what is not there yet."""
         each = way.expansion.edge_variable is not None
         is_built = self.compact.has_neighbours(way.expansion.edge, way.direction, each=each)
         return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
 
-    def _gathered_whole(self, way: Branch, behind: np.ndarray | None) -> np.ndarray:
+    def _gathered_whole(self, way: DirectedExpansion, behind: np.ndarray | None) -> np.ndarray:
         import numpy as np
 
         if behind is None:

@@ -15,8 +15,8 @@ from omnigraph.expressions.usage import blocks, references, searches, variables
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals
-from omnigraph.read.sql.shapes import Output
-from omnigraph.read.strategies.counting import Branch, Counting, NotFactored, Weight, branch, largest
+from omnigraph.read.sql.shapes import OutputColumn
+from omnigraph.read.strategies.counting import Counting, DirectedExpansion, NotFactored, Weight, branch, largest
 from omnigraph.read.strategies.forms import is_ordered
 from omnigraph.read.strategies.grouping import MAX_EXACT, Cut, Grouping
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
@@ -43,7 +43,7 @@ class FactoredForm:
 
     plan: ReadPlan
     matched: tuple[str, ...]
-    links: tuple[Branch, ...]
+    links: tuple[DirectedExpansion, ...]
     """Each leads from a variable before to the next one of `matched`."""
     groupings: tuple[Grouping, Grouping] = field(init=False, compare=False)
     """For matches of which several, or each one by itself, make a group."""
@@ -97,9 +97,9 @@ def factored_form(plan: ReadPlan) -> FactoredForm | None:
     return FactoredForm(plan, (*sorted(owners)[:1], *(link.far for link in links)), tuple(links))
 
 
-def _links(plan: ReadPlan, owners: set[str]) -> list[Branch]:
+def _links(plan: ReadPlan, owners: set[str]) -> list[DirectedExpansion]:
     """The smallest part of the tree that connects some variables, outwards from one of them."""
-    found: list[Branch] = []
+    found: list[DirectedExpansion] = []
 
     def connects(variable: str, parent: str) -> bool:
         """Is there an owner at or behind this variable? Notes the branches that lead to one."""
@@ -180,7 +180,7 @@ class _Factored:
         self.compact = Compact(view, arguments.deadline)
         self.counting = Counting(self.compact, form.plan.pattern, arguments)
 
-    def run(self, outputs: tuple[Output, ...]) -> pa.Table:
+    def run(self, outputs: tuple[OutputColumn, ...]) -> pa.Table:
         """The tree's columns (r0 …). Raises NotFactored."""
         return self._grouped(outputs) if self.form.matched else self._total()
 
@@ -236,7 +236,7 @@ class _Factored:
         offset, limit = (None if cut is None else self.arguments.number(cut) for cut in cuts)
         return offset or 0, limit
 
-    def _grouped(self, outputs: tuple[Output, ...]) -> pa.Table:
+    def _grouped(self, outputs: tuple[OutputColumn, ...]) -> pa.Table:
         """The numbers per match of the group key's variables, summed by group and ordered."""
         import pyarrow as pa
 
@@ -262,7 +262,7 @@ class _Factored:
                 arrays[f"c{place}"] = self.compact.cells(type_name, _stored(expression), nodes)
         return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
 
-    def _grouped_by_codes(self, outputs: tuple[Output, ...], matches: dict[str, np.ndarray]) -> pa.Table | None:
+    def _grouped_by_codes(self, outputs: tuple[OutputColumn, ...], matches: dict[str, np.ndarray]) -> pa.Table | None:
         """The groups of many matches whose keys have few distinct values; None when they are few, have many, or add up to numbers
         that a double does not hold exactly."""
         import numpy as np

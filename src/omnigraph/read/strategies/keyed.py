@@ -28,7 +28,7 @@ from omnigraph.language.query.plan import (
 from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.read.result import Values
 from omnigraph.read.sql.key_columns import keys_as_ids
-from omnigraph.read.strategies.counting import Branch, branch
+from omnigraph.read.strategies.counting import DirectedExpansion, branch
 from omnigraph.read.strategies.forms import direct_form
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 from omnigraph.remembered import Remembered
@@ -69,7 +69,7 @@ class KeyedForm:
     """The node type of each variable."""
     conditions: Mapping[str, tuple[Expression, ...]]
     """By the variable that was bound last of those in them."""
-    ways: tuple[Branch, ...]
+    ways: tuple[DirectedExpansion, ...]
     """In the order in which they are followed: the near end is bound by then."""
     names: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -157,7 +157,7 @@ def _states(condition: Expression, column: str) -> bool:
     return stated is not None and stated[0].column == column
 
 
-def _ways(pattern: Pattern, start: str) -> tuple[Branch, ...] | None:
+def _ways(pattern: Pattern, start: str) -> tuple[DirectedExpansion, ...] | None:
     """How to walk to every variable; None when some cannot be reached, or in more than one way."""
     bound, pending, ways = {start}, list(pattern.expansions), []
     while pending:
@@ -245,7 +245,7 @@ class _Walk:
         self.choices.append(InputChoice(f"${start}", "lookup", self.rows, f"{len(ids)} ids, by number", len(ids)))
         self._satisfy(start)
 
-    def _follow(self, way: Branch) -> None:
+    def _follow(self, way: DirectedExpansion) -> None:
         """Every match as often as it has neighbours, with one of them each."""
         self.arguments.deadline.check()
         adjacency = self._adjacency(way)
@@ -258,20 +258,20 @@ class _Walk:
         self.numbers[way.far] = neighbours
         self._satisfy(way.far)
 
-    def _count(self, way: Branch) -> int:
+    def _count(self, way: DirectedExpansion) -> int:
         """How many there would be."""
         rows = int(self._adjacency(way).counts(self.numbers[way.near]).sum())
         self._say(way, rows, "counted")
         return rows
 
-    def _say(self, way: Branch, rows: int, how: str) -> None:
+    def _say(self, way: DirectedExpansion, rows: int, how: str) -> None:
         """How many edges were followed, and how many were to be expected of as many nodes."""
         view = self.compact.view
         nodes = max(view.rows(f"node:{self.form.types[way.near]}"), 1)
         expected = round(self.rows * view.rows(f"edge:{way.expansion.edge}") / nodes)
         self.choices.append(InputChoice(hop_name(way.expansion), "csr", rows, how, expected))
 
-    def _adjacency(self, way: Branch) -> Any:
+    def _adjacency(self, way: DirectedExpansion) -> Any:
         self._nodes(way.far)
         adjacency = self.compact.neighbours_at_hand(way.expansion.edge, way.direction)
         if adjacency is None:

@@ -19,7 +19,7 @@ from omnigraph.language.query.plan import Expression
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, reachable
-from omnigraph.read.sql.prepared import Prepared
+from omnigraph.read.sql.prepared import PreparedQuery
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Path, Read, Strategy, hop_name
 from omnigraph.tables.ascending import distinct
@@ -49,7 +49,7 @@ class Reduced:
     `is_checked`: each holds only rows that satisfy the conditions on its own variable, all of them.
     """
 
-    prepared: Prepared
+    prepared: PreparedQuery
     relations: Mapping[str, pa.Table]
     choices: tuple[InputChoice, ...]
     is_checked: bool

@@ -15,7 +15,7 @@ from omnigraph.views import View
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.read.sql.prepared import Prepared
+    from omnigraph.read.sql.prepared import PreparedQuery
     from omnigraph.read.sql.shapes import Keys
 
 Mode = Literal["auto", "scan", "index", "csr"]
@@ -51,7 +51,7 @@ class Read:
     mode: Mode = "auto"
     _shared: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def prepared(self, keys: Keys = "id", *, elide: bool = True) -> Prepared:
+    def prepared(self, keys: Keys = "id", *, elide: bool = True) -> PreparedQuery:
         from omnigraph.read.sql.prepared import prepare
 
         return prepare(self.plan, self.view.catalog, keys, elide=elide)
@@ -69,7 +69,7 @@ class Answer:
     """The relations to run the tree over; or the tree's columns, when no engine was needed for them; or the result itself."""
 
     choices: tuple[InputChoice, ...]
-    prepared: Prepared | None
+    prepared: PreparedQuery | None
     """None when `table` is the result itself."""
     relations: Mapping[str, Any] = field(default_factory=dict)
     table: pa.Table | Values | None = None

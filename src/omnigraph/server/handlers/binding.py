@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 
-Handler = Callable[[Call], Answer | Awaitable[Answer]]
+Handler = Callable[[RouteCall], HandlerResult | Awaitable[HandlerResult]]
 """An ordinary function runs in the pool of its route; a coroutine function on the event loop, and must not wait for storage."""
 
 HANDLERS: dict[str, Handler] = {}

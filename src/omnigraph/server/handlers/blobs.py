@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.refusals import BlobChanged, RangeNotSatisfiable
 from omnigraph.server.route import BYTES
@@ -17,7 +17,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 @handles("cluster_getBlob", "cluster_headBlob")
-def get_blob(call: Call) -> Answer:
+def get_blob(call: RouteCall) -> HandlerResult:
     query, headers = call.query, call.request.headers
     blob = call.graph.blob(
         f"{query['entity']}:{query['type']}", query["id"], query["property"], revision=call.revision()
@@ -31,18 +31,20 @@ def get_blob(call: Call) -> Answer:
     }
     _check_if_match(headers, blob.etag)
     if _has_tag(headers.get("if-none-match"), blob.etag, weak=True):
-        return Answer(b"", 304, BYTES, {name: value for name, value in known.items() if name != "Content-Length"})
+        return HandlerResult(
+            b"", 304, BYTES, {name: value for name, value in known.items() if name != "Content-Length"}
+        )
     if call.request.method == "HEAD":
-        return Answer(iter(()), 200, BYTES, known, commit=blob.commit.id)
+        return HandlerResult(iter(()), 200, BYTES, known, commit=blob.commit.id)
     part = _part(headers, blob.size, blob.etag)
     if part is None:
-        return Answer(blob.pieces(), 200, BYTES, known, commit=blob.commit.id)
+        return HandlerResult(blob.pieces(), 200, BYTES, known, commit=blob.commit.id)
     known |= {"Content-Range": f"bytes {part.start}-{part.end}/{blob.size}", "Content-Length": str(part.length)}
-    return Answer(blob.pieces(part.start, part.length), 206, BYTES, known, commit=blob.commit.id)
+    return HandlerResult(blob.pieces(part.start, part.length), 206, BYTES, known, commit=blob.commit.id)
 
 
 @dataclass(frozen=True)
-class Part:
+class ByteRange:
     """The first and the last byte."""
 
     start: int
@@ -54,21 +56,21 @@ class Part:
 
 
 def _check_if_match(headers: Headers, etag: str) -> None:
-    given = headers.get("if-match")
-    if given is not None and not _has_tag(given, etag, weak=False):
+    if_match = headers.get("if-match")
+    if if_match is not None and not _has_tag(if_match, etag, weak=False):
         raise BlobChanged("the Blob is not what If-Match names")
 
 
-def _has_tag(given: str | None, etag: str, *, weak: bool) -> bool:
-    if given is None:
+def _has_tag(header: str | None, etag: str, *, weak: bool) -> bool:
+    if header is None:
         return False
-    tags = {tag.strip() for tag in given.split(",")}
+    tags = {tag.strip() for tag in header.split(",")}
     if weak:
         tags = {tag.removeprefix("W/") for tag in tags}
     return "*" in tags or f'"{etag}"' in tags
 
 
-def _part(headers: Headers, size: int, etag: str) -> Part | None:
+def _part(headers: Headers, size: int, etag: str) -> ByteRange | None:
     """The range that is asked for; None for the whole. What is malformed, several, or for another state asks for the whole."""
     found = _RANGE.fullmatch(headers.get("range", "").replace(" ", ""))
     condition = headers.get("if-range")
@@ -85,4 +87,4 @@ def _part(headers: Headers, size: int, etag: str) -> Part | None:
         start, end = int(first), min(int(last), size - 1) if last else size - 1
     if start >= size:
         raise RangeNotSatisfiable(start, int(last) if last else size, size)
-    return Part(start, end)
+    return ByteRange(start, end)

@@ -6,24 +6,24 @@ import hashlib
 
 from omnigraph.errors import PreconditionFailed, UsageError
 from omnigraph.graph import Branch, Distance
-from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape, merge_detail, merge_shape, review_shape
 from omnigraph.wire.members import JsonObject
 
 
 @handles("cluster_listBranches")
-def list_branches(call: Call) -> Answer:
+def list_branches(call: RouteCall) -> HandlerResult:
     branches = call.graph.branches.list()
     heads = "\n".join(f"{branch.name}\0{branch.head.id}" for branch in branches)
     etag = hashlib.sha256(heads.encode()).hexdigest()[:32]
     body: JsonObject = {"branches": sorted(branch.name for branch in branches)}
     if call.query.get("detail"):
         body["details"] = _details(call, branches)
-    return Answer(body, etag=etag)
+    return HandlerResult(body, etag=etag)
 
 
-def _details(call: Call, branches: list[Branch]) -> list[JsonObject]:
+def _details(call: RouteCall, branches: list[Branch]) -> list[JsonObject]:
     """How many commits a branch has that main has not, and the other way round."""
     protected: frozenset[str] = getattr(call.of_graph.gate, "protected_branches", frozenset())
     distances = call.graph.branches.distances()
@@ -42,7 +42,7 @@ def _details(call: Call, branches: list[Branch]) -> list[JsonObject]:
     return details
 
 
-def check_head(call: Call, revision: str) -> None:
+def check_head(call: RouteCall, revision: str) -> None:
     """PreconditionFailed unless the revision is at the commit that If-Match names. What comes in between is not noticed."""
     if call.expected_head is not None:
         found = call.graph.commit(revision).id
@@ -51,26 +51,26 @@ def check_head(call: Call, revision: str) -> None:
 
 
 @handles("cluster_createBranch")
-def create_branch(call: Call) -> Answer:
+def create_branch(call: RouteCall) -> HandlerResult:
     name, from_ = call.body["name"], call.body.get("from") or MAIN
     graph = call.graph
     check_head(call, from_)
     branch = graph.branches.create(name, from_)
-    return Answer(
+    return HandlerResult(
         {"uri": call.of_graph.uri, "name": name, "from": from_, "actor_id": call.actor_id}, commit=branch.head.id
     )
 
 
 @handles("cluster_deleteBranch")
-def delete_branch(call: Call) -> Answer:
+def delete_branch(call: RouteCall) -> HandlerResult:
     graph = call.graph
     check_head(call, call.existing_branch())
     graph.branches.delete(call.branch, force=call.query.get("force", True))
-    return Answer({"uri": call.of_graph.uri, "name": call.branch, "actor_id": call.actor_id})
+    return HandlerResult({"uri": call.of_graph.uri, "name": call.branch, "actor_id": call.actor_id})
 
 
 @handles("cluster_mergeBranches")
-def merge_branches(call: Call) -> Answer:
+def merge_branches(call: RouteCall) -> HandlerResult:
     from omnigraph.merge import Resolution
 
     body = call.body
@@ -91,8 +91,8 @@ def merge_branches(call: Call) -> Answer:
         expect=None if expect is None else (expect["source"], expect["target"]),
     )
     if dry_run:
-        return Answer(review_shape(result), commit=result.target_commit)
+        return HandlerResult(review_shape(result), commit=result.target_commit)
     commit = None if result.commit is None else result.commit.id
     answered = merge_shape(result, call.actor_id)
     answered |= merge_detail(result) if call.is_detailed else {}
-    return Answer(answered, commit=commit, made=result.commit)
+    return HandlerResult(answered, commit=commit, made=result.commit)

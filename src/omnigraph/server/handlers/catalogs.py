@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE
 from omnigraph.wire.members import JsonObject, present
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @handles("getCatalog")
-def get_catalog(call: Call) -> Answer:
+def get_catalog(call: RouteCall) -> HandlerResult:
     revision = call.query.get("rev") or MAIN
     snapshot = call.graph.snapshot(revision, as_of=call.query.get("at"))
     counts = {f"{type_.kind}:{type_.name}": type_.entities for type_ in snapshot.types}
@@ -26,7 +26,7 @@ def get_catalog(call: Call) -> Answer:
     for index in call.graph.indexes(commit):
         indexes.setdefault(index.table_key, []).append(_index(index))
     body = {"graph_commit_id": commit, **catalog_shape(snapshot.schema, counts, indexes)}
-    return Answer(body, commit=commit, etag=commit, headers=IMMUTABLE if revision == commit else {})
+    return HandlerResult(body, commit=commit, etag=commit, headers=IMMUTABLE if revision == commit else {})
 
 
 def _index(state: IndexState) -> JsonObject:
@@ -47,7 +47,7 @@ def catalog_shape(catalog: Catalog, counts: Mapping[str, int], indexes: Mapping[
     return {
         "schema_hash": catalog.hash,
         "nodes": [
-            {**_type(node, counts, indexes), "key": list(node.key), **_given(implements=list(node.implements))}
+            {**_type(node, counts, indexes), "key": list(node.key), **_nonempty(implements=list(node.implements))}
             for node in catalog.nodes.values()
         ],
         "edges": [
@@ -103,7 +103,7 @@ def _property(property: Property) -> JsonObject:
         "scalar": type.scalar.value,
         "nullable": type.nullable,
         "list": type.is_list,
-        **_given(enum=list(type.enum), interfaces=list(property.interfaces)),
+        **_nonempty(enum=list(type.enum), interfaces=list(property.interfaces)),
         **present(
             {
                 "vector_dim": type.dimension,
@@ -117,6 +117,6 @@ def _property(property: Property) -> JsonObject:
     }
 
 
-def _given(**lists: list[str]) -> JsonObject:
+def _nonempty(**lists: list[str]) -> JsonObject:
     """Without the empty ones."""
     return {name: value for name, value in lists.items() if value}

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import CommitNotFound, UsageError
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape
 from omnigraph.wire.members import present
@@ -19,7 +19,7 @@ _FILTERED_PAGE = 1_000
 
 
 @handles("cluster_listCommits")
-def list_commits(call: Call) -> Answer:
+def list_commits(call: RouteCall) -> HandlerResult:
     query, branch = call.query, call.existing_branch()
     limit = query.get("limit", call.service.settings.limits.commits)
     if not 1 <= limit <= call.service.settings.limits.commits:
@@ -41,7 +41,7 @@ def list_commits(call: Call) -> Answer:
     token = wanted[limit - 1].id if len(wanted) > limit else None
     head = graph.commit(branch).id
     body = present({"commits": [commit_shape(commit) for commit in wanted[:limit]], "next_page_token": token})
-    return Answer(body, commit=head, etag=head)
+    return HandlerResult(body, commit=head, etag=head)
 
 
 def _time(name: str, text: str | None) -> dt.datetime | None:
@@ -55,16 +55,16 @@ def _time(name: str, text: str | None) -> dt.datetime | None:
 
 
 @handles("cluster_getCommit")
-def get_commit(call: Call) -> Answer:
+def get_commit(call: RouteCall) -> HandlerResult:
     commit = named_commit(call)
-    return Answer(commit_shape(commit), commit=commit.id, etag=commit.id, headers=IMMUTABLE)
+    return HandlerResult(commit_shape(commit), commit=commit.id, etag=commit.id, headers=IMMUTABLE)
 
 
 IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable"}
 """What is read by a commit id never changes."""
 
 
-def named_commit(call: Call) -> Commit:
+def named_commit(call: RouteCall) -> Commit:
     """The commit that the path names by its whole id."""
     wanted = call.path["commit_id"]
     commit = call.graph.commit(wanted)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from omnigraph.errors import LimitExceeded, NotFound, UsageError
 from omnigraph.language.catalog import EdgeType, NodeType
 from omnigraph.server.arrow import ARROW, table_answer
-from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.entity_queries import MAX_FILTERS, EntityQuery, Hop, hops_of
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE
@@ -39,17 +39,17 @@ def kind_of(entity: EntityType) -> str:
     return "edge" if isinstance(entity, EdgeType) else "node"
 
 
-def _revision(call: Call) -> str:
+def _revision(call: RouteCall) -> str:
     return call.query.get("rev") or MAIN
 
 
-def immutable(call: Call, commit: str) -> dict[str, str]:
+def immutable(call: RouteCall, commit: str) -> dict[str, str]:
     """What is read by its commit id never changes."""
     return dict(IMMUTABLE) if call.query.get("rev") == commit else {}
 
 
 @handles("listEntities")
-def list_entities(call: Call) -> Answer:
+def list_entities(call: RouteCall) -> HandlerResult:
     query, graph = call.query, call.graph
     limit, place = limit_of(call, 100, 1_000), pinned(call, [_revision(call)])
     (commit,) = place.commits
@@ -88,11 +88,11 @@ def list_entities(call: Call) -> Answer:
         "graph_commit_id": commit,
         **present({"next_page_token": token}),
     }
-    return Answer(body, commit=commit, rows=len(rows), headers=headers)
+    return HandlerResult(body, commit=commit, rows=len(rows), headers=headers)
 
 
 @handles("getEntity")
-def get_entity(call: Call) -> Answer:
+def get_entity(call: RouteCall) -> HandlerResult:
     graph, query = call.graph, call.query
     snapshot = graph.snapshot(_revision(call), as_of=query.get("at"))
     commit = snapshot.commit.id
@@ -101,7 +101,7 @@ def get_entity(call: Call) -> Answer:
     if found is None:
         raise NotFound(f"{entity.name} '{query['id'][:100]}' not found")
     body = {**_named(entity, query["id"]), **state_shape(entity, found), "graph_commit_id": commit}
-    return Answer(body, commit=commit, headers=immutable(call, commit))
+    return HandlerResult(body, commit=commit, headers=immutable(call, commit))
 
 
 def _named(entity: EntityType, id: str) -> JsonObject:
@@ -121,7 +121,7 @@ def state_shape(entity: EntityType, found: Entity) -> JsonObject:
 
 
 @handles("getEntityHistory")
-def entity_history(call: Call) -> Answer:
+def entity_history(call: RouteCall) -> HandlerResult:
     graph, query = call.graph, call.query
     limit, place = limit_of(call, 100, 1_000), pinned(call, [call.existing_branch()])
     (commit,) = place.commits
@@ -138,11 +138,11 @@ def entity_history(call: Call) -> Answer:
     page = shown[place.offset : place.offset + limit]
     token = place.token(call, limit) if len(shown) > place.offset + limit else None
     body = {**_named(entity, query["id"]), "versions": page, **present({"next_page_token": token})}
-    return Answer(body, commit=commit, rows=len(page))
+    return HandlerResult(body, commit=commit, rows=len(page))
 
 
 @handles("getNeighbours")
-def neighbours(call: Call) -> Answer:
+def neighbours(call: RouteCall) -> HandlerResult:
     query, graph = call.query, call.graph
     limit, place = limit_of(call, 50, 500), pinned(call, [_revision(call)])
     (commit,) = place.commits
@@ -173,10 +173,10 @@ def neighbours(call: Call) -> Answer:
         "graph_commit_id": commit,
         **present({"next_page_token": token}),
     }
-    return Answer(body, commit=commit, rows=len(found.edges), headers=immutable(call, commit))
+    return HandlerResult(body, commit=commit, rows=len(found.edges), headers=immutable(call, commit))
 
 
-def _asked(call: Call, text: str, commit: str) -> list[dict[str, Any]]:
+def _asked(call: RouteCall, text: str, commit: str) -> list[dict[str, Any]]:
     result = call.graph.query(
         text,
         {"id": call.query["id"]},

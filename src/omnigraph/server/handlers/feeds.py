@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import HistoryGap, LimitExceeded, OmnigraphError, UsageError
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.streams import note_lag, page_limit
 from omnigraph.server.problems import error_json
@@ -28,7 +28,7 @@ COMMENT_SECONDS = 15.0
 
 
 @handles("cluster_pollChanges")
-async def poll_changes(call: Call) -> Answer:
+async def poll_changes(call: RouteCall) -> HandlerResult:
     """With `wait`, a reader that is caught up waits for the head to move."""
     query = call.query
     seconds: int = query.get("wait", 0)
@@ -46,12 +46,12 @@ async def poll_changes(call: Call) -> Answer:
         left = end - time.monotonic()
         is_quiet = page.caught_up and not page.blocks
         if not is_quiet or left <= 0 or call.cancellation.is_cancelled or call.service.is_draining:
-            return Answer(feed_json(page), commit=head, rows=sum(len(block.changes) for block in page.blocks))
+            return HandlerResult(feed_json(page), commit=head, rows=sum(len(block.changes) for block in page.blocks))
         cursor, start, token = page.cursor, None, None
         await _moved_or_gone(call, head, left)
 
 
-async def _moved_or_gone(call: Call, head: str, seconds: float) -> None:
+async def _moved_or_gone(call: RouteCall, head: str, seconds: float) -> None:
     moved = call.service.watches.moved(call.graph, call.branch, head)
     gone = asyncio.ensure_future(call.gone())
     try:
@@ -61,7 +61,7 @@ async def _moved_or_gone(call: Call, head: str, seconds: float) -> None:
 
 
 def _poll(
-    call: Call, cursor: str | None, start: str | None, token: str | None, limit: int, max_commits: int = 128
+    call: RouteCall, cursor: str | None, start: str | None, token: str | None, limit: int, max_commits: int = 128
 ) -> tuple[str, FeedPage]:
     """A page, and the head before it was made: what comes after that head is not missed."""
     query, graph = call.query, call.graph
@@ -82,21 +82,21 @@ def _poll(
 
 
 @handles("streamChanges")
-async def stream_changes(call: Call) -> Answer:
+async def stream_changes(call: RouteCall) -> HandlerResult:
     """The first page is made before the answer begins: what is refused is refused with a status."""
     cursor = call.request.headers.get("last-event-id") or call.query.get("cursor")
     start = None if cursor is not None else call.query.get("start")
     if call.query.get("cursor") is not None and call.query.get("start") is not None:
         raise UsageError("give one of cursor and start")
-    reader = _Reader(call, cursor, start)
+    reader = _FeedReader(call, cursor, start)
     await reader.read()
-    return Answer(reader.events(), media_type=EVENTS, headers={"X-Accel-Buffering": "no"}, commit=reader.head)
+    return HandlerResult(reader.events(), media_type=EVENTS, headers={"X-Accel-Buffering": "no"}, commit=reader.head)
 
 
-class _Reader:
+class _FeedReader:
     """Goes on commit by commit: each has a cursor of its own."""
 
-    def __init__(self, call: Call, cursor: str | None, start: str | None) -> None:
+    def __init__(self, call: RouteCall, cursor: str | None, start: str | None) -> None:
         self._call = call
         self._cursor, self._start = cursor, start
         self._token: str | None = None
@@ -150,9 +150,9 @@ def event(name: str, data: JsonObject, id: str | None) -> bytes:
 
 
 @handles("createTicket")
-async def create_ticket(call: Call) -> Answer:
+async def create_ticket(call: RouteCall) -> HandlerResult:
     """The path itself is asked for when the ticket is used, with the rights that the caller has then."""
     call.ask_graph()
     target = check_target(call.body["path"], call.of_graph.id)
     ticket = call.service.tickets.issue(call.actor, target)
-    return Answer({"ticket": ticket, "expires_in": TICKET_SECONDS})
+    return HandlerResult({"ticket": ticket, "expires_in": TICKET_SECONDS})

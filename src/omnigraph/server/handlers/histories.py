@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import LimitExceeded, UsageError
 from omnigraph.server.arrow import ARROW, table_answer
-from omnigraph.server.calls import MAIN, Answer, Call
+from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE
 from omnigraph.server.handlers.entities import NEXT_PAGE
 from omnigraph.server.headers import accepts
-from omnigraph.server.pages import Place, limit_of, pinned, place_of
+from omnigraph.server.pages import PagePosition, limit_of, pinned, place_of
 from omnigraph.server.shapes import commit_shape
 from omnigraph.wire.changes import change_json
 from omnigraph.wire.history import tag_json
@@ -34,7 +34,7 @@ MAX_LOG_DEPTH = 100_000
 
 
 @handles("getDiff")
-def diff(call: Call) -> Answer:
+def diff(call: RouteCall) -> HandlerResult:
     query = call.query
     limit, place = limit_of(call, 1_000, MAX_CHANGES), pinned(call, [query["from"], query["to"]])
     before, after = place.commits
@@ -42,7 +42,7 @@ def diff(call: Call) -> Answer:
     ends = {"from": before, "to": after}
     headers = dict(IMMUTABLE) if (query["from"], query["to"]) == place.commits else {}
     if query.get("summary"):
-        return Answer({**ends, "summary": _summary(changes)}, commit=after, headers=headers)
+        return HandlerResult({**ends, "summary": _summary(changes)}, commit=after, headers=headers)
     page = list(itertools.islice(changes, place.offset, place.offset + limit + 1))
     token = place.token(call, limit) if len(page) > limit else None
     shown = [change_json(change) for change in page[:limit]]
@@ -50,7 +50,7 @@ def diff(call: Call) -> Answer:
         headers = headers | ({} if token is None else {NEXT_PAGE: token})
         return table_answer(_change_table(shown), "diff", after, call.request.headers, headers)
     body = {**ends, "changes": shown, **present({"next_page_token": token})}
-    return Answer(body, commit=after, rows=len(shown), headers=headers)
+    return HandlerResult(body, commit=after, rows=len(shown), headers=headers)
 
 
 def _summary(changes: Any) -> list[JsonObject]:
@@ -102,7 +102,7 @@ def _change_table(changes: list[JsonObject]) -> pa.Table:
 
 
 @handles("getLog")
-def log(call: Call) -> Answer:
+def log(call: RouteCall) -> HandlerResult:
     """Every commit comes before its parents; among those that may come next, the newest does."""
     graph, limit = call.graph, limit_of(call, 200, 1_000)
     refs = list(dict.fromkeys(call.query.get("ref", ())))
@@ -110,7 +110,7 @@ def log(call: Call) -> Answer:
         raise LimitExceeded(f"a log has at most {MAX_REFS} refs", resource="refs", limit=MAX_REFS, actual=len(refs))
     branches, tags = graph.branches.list(), graph.tags.list()
     heads = [graph.commit(ref) for ref in refs] if refs else [branch.head for branch in branches]
-    place = place_of(call) or Place(tuple(dict.fromkeys(commit.id for commit in heads)), 0)
+    place = place_of(call) or PagePosition(tuple(dict.fromkeys(commit.id for commit in heads)), 0)
     wanted = place.offset + limit + 1
     if wanted > MAX_LOG_DEPTH:
         raise UsageError(
@@ -130,7 +130,7 @@ def log(call: Call) -> Answer:
     token = place.token(call, limit) if len(ordered) > place.offset + limit else None
     etag = hashlib.sha256(json.dumps(named).encode()).hexdigest()
     body = {"commits": [commit_shape(each) for each in page], "refs": names, **present({"next_page_token": token})}
-    return Answer(body, etag=etag[:32], rows=len(page))
+    return HandlerResult(body, etag=etag[:32], rows=len(page))
 
 
 def _in_order(commits: dict[str, Commit]) -> list[Commit]:
@@ -153,17 +153,17 @@ def _in_order(commits: dict[str, Commit]) -> list[Commit]:
 
 
 @handles("listTags")
-def list_tags(call: Call) -> Answer:
-    return Answer({"tags": [tag_json(tag) for tag in call.graph.tags.list()]})
+def list_tags(call: RouteCall) -> HandlerResult:
+    return HandlerResult({"tags": [tag_json(tag) for tag in call.graph.tags.list()]})
 
 
 @handles("createTag")
-def create_tag(call: Call) -> Answer:
+def create_tag(call: RouteCall) -> HandlerResult:
     tag = call.graph.tags.create(call.body["name"], call.body.get("at") or MAIN)
-    return Answer(tag_json(tag), commit=tag.head.id)
+    return HandlerResult(tag_json(tag), commit=tag.head.id)
 
 
 @handles("deleteTag")
-def delete_tag(call: Call) -> Answer:
+def delete_tag(call: RouteCall) -> HandlerResult:
     call.graph.tags.delete(call.path["tag"])
-    return Answer({"name": call.path["tag"]})
+    return HandlerResult({"name": call.path["tag"]})

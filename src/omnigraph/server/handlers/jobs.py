@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound, RecordError, UsageError
 from omnigraph.policy import Ask, is_allowed
-from omnigraph.server.calls import MAIN, REPLAYED, Answer, Call
+from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.feeds import event
 from omnigraph.server.jobs import Job
@@ -33,7 +33,7 @@ COMMENT_SECONDS = 15.0
 
 
 @handles("startLoad")
-async def start_load(call: Call) -> Answer:
+async def start_load(call: RouteCall) -> HandlerResult:
     call.ask_graph()
     sources = [_allowed(source, call.served.load_sources) for source in call.body["sources"]]
     if not 1 <= len(sources) <= MAX_FILES:
@@ -54,7 +54,7 @@ def _allowed(source: str, prefixes: tuple[str, ...]) -> str:
 
 
 @handles("startUpload")
-async def start_upload(call: Call) -> Answer:
+async def start_upload(call: RouteCall) -> HandlerResult:
     """The files of a form are kept until the job has ended."""
     call.ask_graph()
     call.service.jobs.check_room()
@@ -70,7 +70,7 @@ async def start_upload(call: Call) -> Answer:
     return _begun(call, job, sources, call.query)
 
 
-async def received_files(call: Call, folder: Path) -> list[Path]:
+async def received_files(call: RouteCall, folder: Path) -> list[Path]:
     """The files of a form, each in a folder of its own. UsageError for what is no form."""
     from python_multipart.exceptions import FormParserError
     from starlette.datastructures import UploadFile
@@ -102,9 +102,9 @@ async def received_files(call: Call, folder: Path) -> list[Path]:
     return places
 
 
-def file_name(given: str | None) -> str:
+def file_name(header: str | None) -> str:
     """What a file is called here: its name says its format, and of CSV and Parquet its type. It is no path and no pattern."""
-    name = re.sub(r"[^\w.-]", "_", (given or "").replace("\\", "/").rpartition("/")[2]).lstrip(".")
+    name = re.sub(r"[^\w.-]", "_", (header or "").replace("\\", "/").rpartition("/")[2]).lstrip(".")
     return name[-MAX_NAME:] or "data.jsonl"
 
 
@@ -124,28 +124,28 @@ def _keep(part: Any, place: Path) -> None:
             file.write(piece)
 
 
-def _job(call: Call, options: Mapping[str, Any]) -> Job:
+def _job(call: RouteCall, options: Mapping[str, Any]) -> Job:
     return Job(call.of_graph.id, call.actor_id, options.get("branch") or MAIN, options.get("mode") or "merge")
 
 
-def _started(call: Call, sources: list[str], options: Mapping[str, Any]) -> Answer:
+def _started(call: RouteCall, sources: list[str], options: Mapping[str, Any]) -> HandlerResult:
     call.service.jobs.check_room()
     return _begun(call, _job(call, options), sources, options)
 
 
-def _begun(call: Call, job: Job, sources: list[Any], options: Mapping[str, Any]) -> Answer:
+def _begun(call: RouteCall, job: Job, sources: list[Any], options: Mapping[str, Any]) -> HandlerResult:
     async def work(job: Job) -> JsonObject:
         return await call.service.pools.run("bulk", partial(_load, call, job, sources, options))
 
     call.service.jobs.start(job, work)
-    return Answer(
+    return HandlerResult(
         {"job_id": job.id},
         status=202,
         headers={"Location": f"{call.request.url.path.partition('/jobs')[0]}/jobs/{job.id}"},
     )
 
 
-def _load(call: Call, job: Job, sources: list[Any], options: Mapping[str, Any]) -> JsonObject:
+def _load(call: RouteCall, job: Job, sources: list[Any], options: Mapping[str, Any]) -> JsonObject:
     job.become_running()
     try:
         receipt: LoadReceipt = call.graph.load(
@@ -166,7 +166,7 @@ def _load(call: Call, job: Job, sources: list[Any], options: Mapping[str, Any]) 
     return load_shape(receipt, from_=options.get("from"), actor=call.actor_id)
 
 
-def _own_job(call: Call) -> Job:
+def _own_job(call: RouteCall) -> Job:
     """NotFound for a job of somebody else, unless the caller may see all."""
     job = call.service.jobs.find(call.path["job_id"])
     if job is None or job.graph_id != call.of_graph.id or not (job.actor_id == call.actor_id or _is_admin(call)):
@@ -174,20 +174,20 @@ def _own_job(call: Call) -> Job:
     return job
 
 
-def _is_admin(call: Call) -> bool:
+def _is_admin(call: RouteCall) -> bool:
     gate = call.of_graph.gate
     return gate is None or is_allowed(gate, call.actor_id, Ask("admin"))
 
 
 @handles("listJobs")
-async def list_jobs(call: Call) -> Answer:
+async def list_jobs(call: RouteCall) -> HandlerResult:
     """The caller's own; whoever may maintain the graph sees all, and what earlier processes had prepared."""
     call.ask_graph()
     is_admin = _is_admin(call)
     jobs = call.service.jobs.of_graph(call.of_graph.id)
     shown = [job.to_json() for job in jobs if is_admin or job.actor_id == call.actor_id]
     prepared = await call.run("read", call.graph.recovery.list) if is_admin else []
-    return Answer({"jobs": [*shown, *map(_left_over, prepared)]})
+    return HandlerResult({"jobs": [*shown, *map(_left_over, prepared)]})
 
 
 def _left_over(write: PreparedWrite) -> JsonObject:
@@ -204,19 +204,19 @@ def _left_over(write: PreparedWrite) -> JsonObject:
 
 
 @handles("getJob")
-async def get_job(call: Call) -> Answer:
-    return Answer(_own_job(call).to_json())
+async def get_job(call: RouteCall) -> HandlerResult:
+    return HandlerResult(_own_job(call).to_json())
 
 
 @handles("cancelJob")
-async def cancel_job(call: Call) -> Answer:
+async def cancel_job(call: RouteCall) -> HandlerResult:
     job = _own_job(call)
     job.cancellation.cancel()
-    return Answer(job.to_json())
+    return HandlerResult(job.to_json())
 
 
 @handles("followJob")
-async def follow_job(call: Call) -> Answer:
+async def follow_job(call: RouteCall) -> HandlerResult:
     job = _own_job(call)
 
     async def events() -> AsyncIterator[bytes]:
@@ -230,11 +230,11 @@ async def follow_job(call: Call) -> Answer:
             if is_over:
                 return
 
-    return Answer(events(), media_type=EVENTS)
+    return HandlerResult(events(), media_type=EVENTS)
 
 
 @handles("getRejects")
-def get_rejects(call: Call) -> Answer:
+def get_rejects(call: RouteCall) -> HandlerResult:
     place = _own_job(call).rejects
     if not place.exists():
         raise NotFound("the job set no records aside", hint="start it with keep_rejects")
@@ -244,17 +244,17 @@ def get_rejects(call: Call) -> Answer:
             while piece := file.read(PIECE_BYTES):
                 yield piece
 
-    return Answer(pieces(), media_type=NDJSON)
+    return HandlerResult(pieces(), media_type=NDJSON)
 
 
 @handles("loadArrow")
-async def load_arrow(call: Call) -> Answer:
+async def load_arrow(call: RouteCall) -> HandlerResult:
     with spool() as place:
         await receive_into(place, call, call.service.settings.limits.load_body_bytes)
         return await call.run("bulk", partial(_load_arrow, call, place))
 
 
-def _load_arrow(call: Call, place: Path) -> Answer:
+def _load_arrow(call: RouteCall, place: Path) -> HandlerResult:
     query = call.query
     receipt = call.graph.load(
         {query["type"]: _arrow_table(place)},
@@ -269,7 +269,7 @@ def _load_arrow(call: Call, place: Path) -> Answer:
     commit = None if receipt.commit is None else receipt.commit.id
     body = load_shape(receipt, from_=query.get("from"), actor=call.actor_id)
     replayed = REPLAYED if receipt.repeated else {}
-    return Answer(body, commit=commit, rows=receipt.total_entities, headers=replayed)
+    return HandlerResult(body, commit=commit, rows=receipt.total_entities, headers=replayed)
 
 
 def _arrow_table(place: Path) -> pa.Table:

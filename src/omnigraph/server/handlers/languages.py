@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import LanguageError, QueryError, SchemaError, UsageError
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text
 from omnigraph.wire.members import JsonObject, present
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 @handles("getLanguage")
-def language(_call: Call) -> Answer:
+def language(_call: RouteCall) -> HandlerResult:
     from omnigraph.language.editor_tables import editor_tables
 
     tables = editor_tables()
     etag = hashlib.sha256(json.dumps(tables).encode()).hexdigest()[:32]
-    return Answer(tables, etag=etag)
+    return HandlerResult(tables, etag=etag)
 
 
 @handles("explainQuery")
-def explain(call: Call) -> Answer:
+def explain(call: RouteCall) -> HandlerResult:
     body, graph = call.body, call.graph
     check_text(call, body["query"])
     commit = graph.commit(call.existing_branch()).id
@@ -44,11 +44,11 @@ def explain(call: Call) -> Answer:
             "engine_ms": round(timing.engine_s * 1000, 3),
             "total_ms": round(timing.total_s * 1000, 3),
         }
-    return Answer(value, commit=commit)
+    return HandlerResult(value, commit=commit)
 
 
 @handles("lintText")
-def lint(call: Call) -> Answer:
+def lint(call: RouteCall) -> HandlerResult:
     """What the text says is never an error of the request."""
     call.ask_graph()
     body = call.body
@@ -57,10 +57,10 @@ def lint(call: Call) -> Answer:
     text = body.get("query", body.get("schema"))
     check_text(call, text)
     if "schema" in body:
-        return Answer({"diagnostics": _schema_diagnostics(text)})
+        return HandlerResult({"diagnostics": _schema_diagnostics(text)})
     commit = call.graph.commit(call.existing_branch()).id
     report = call.graph.lint(text, revision=commit)
-    return Answer({"diagnostics": _query_diagnostics(text, report)}, commit=commit)
+    return HandlerResult({"diagnostics": _query_diagnostics(text, report)}, commit=commit)
 
 
 def _query_diagnostics(text: str, report: LintReport) -> list[JsonObject]:
@@ -120,24 +120,24 @@ def _diagnostic(
 
 
 @handles("formatQueries")
-def format_text(call: Call) -> Answer:
+def format_text(call: RouteCall) -> HandlerResult:
     from omnigraph.language.query.parser import parse_queries
     from omnigraph.language.query.printer import format_queries
 
     call.ask_graph()
     check_text(call, call.body["query"])
-    return Answer({"query": format_queries(parse_queries(call.body["query"]))})
+    return HandlerResult({"query": format_queries(parse_queries(call.body["query"]))})
 
 
 @handles("completeQuery")
-def complete(call: Call) -> Answer:
+def complete(call: RouteCall) -> HandlerResult:
     from omnigraph.language.query.completion import completions
 
     body = call.body
     check_text(call, body["query"])
     snapshot = call.graph.snapshot(call.existing_branch())
     items = completions(body["query"], body["line"], body["column"], snapshot.schema)
-    return Answer(
+    return HandlerResult(
         {"items": [present({"label": item.label, "kind": item.kind, "detail": item.detail}) for item in items]},
         commit=snapshot.commit.id,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
-from omnigraph.server.calls import MAIN, REPLAYED, Answer, Call
+from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.jobs import received_files
 from omnigraph.server.handlers.writes import counts_of
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 
 @handles("cluster_load")
-def load(call: Call) -> Answer:
+def load(call: RouteCall) -> HandlerResult:
     return _load_member(call, call.body.get("from"))
 
 
 @handles("cluster_ingest")
-def ingest(call: Call) -> Answer:
+def ingest(call: RouteCall) -> HandlerResult:
     """A branch that is not there is made from main."""
     return _load_member(call, call.body.get("from") or MAIN)
 
 
-def _load_member(call: Call, from_: str | None) -> Answer:
+def _load_member(call: RouteCall, from_: str | None) -> HandlerResult:
     with spool() as place:
         place.write_text(call.body["data"], encoding="utf-8", errors="surrogatepass", newline="")
         return _loaded(call, place, from_, names_uri=True)
 
 
 @handles("cluster_loadNdjson")
-async def load_ndjson(call: Call) -> Answer:
+async def load_ndjson(call: RouteCall) -> HandlerResult:
     with spool() as place:
         await receive_into(place, call, call.service.settings.limits.load_body_bytes)
         return await call.run("bulk", partial(_loaded, call, place, call.query.get("from"), names_uri=False))
 
 
 @handles("loadFiles")
-async def load_files(call: Call) -> Answer:
+async def load_files(call: RouteCall) -> HandlerResult:
     with spool_folder() as folder:
         places = await received_files(call, folder)
         if not places:
@@ -54,7 +54,7 @@ async def load_files(call: Call) -> Answer:
         return await call.run("bulk", partial(_loaded_files, call, places))
 
 
-def _loaded_files(call: Call, places: list[Path]) -> Answer:
+def _loaded_files(call: RouteCall, places: list[Path]) -> HandlerResult:
     query = call.query
     receipt = call.graph.load(
         places,
@@ -75,7 +75,7 @@ def _loaded_files(call: Call, places: list[Path]) -> Answer:
     return _answered(call, receipt, query.get("from"), names_uri=False)
 
 
-def _counted(call: Call, receipt: LoadReceipt) -> LoadReceipt:
+def _counted(call: RouteCall, receipt: LoadReceipt) -> LoadReceipt:
     """A load that was made before, with what its commit changed."""
     from omnigraph.pipeline.load.receipt import LoadCounts
 
@@ -85,10 +85,10 @@ def _counted(call: Call, receipt: LoadReceipt) -> LoadReceipt:
     return replace(receipt, types=counts, branch_created=receipt.commit.ref.opens_branch)
 
 
-def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> Answer:
+def _loaded(call: RouteCall, place: Path, from_: str | None, *, names_uri: bool) -> HandlerResult:
     receipt = call.graph.load(
         place,
-        mode=call.given("mode") or "merge",
+        mode=call.value("mode") or "merge",
         branch=call.branch,
         from_=from_,
         format="jsonl",
@@ -103,14 +103,14 @@ def _loaded(call: Call, place: Path, from_: str | None, *, names_uri: bool) -> A
     return _answered(call, receipt, from_, names_uri=names_uri)
 
 
-def _answered(call: Call, receipt: LoadReceipt, from_: str | None, *, names_uri: bool) -> Answer:
+def _answered(call: RouteCall, receipt: LoadReceipt, from_: str | None, *, names_uri: bool) -> HandlerResult:
     body = load_shape(receipt, from_=from_, actor=call.actor_id)
     body |= load_detail(receipt) if call.is_detailed else {}
     commit = None if receipt.commit is None else receipt.commit.id
     body = {**({"uri": call.of_graph.uri} if names_uri else {}), **body}
     if receipt.repeated:
-        return Answer(body, commit=commit, headers=REPLAYED)
-    return Answer(body, commit=commit, rows=receipt.total_entities, made=receipt.commit)
+        return HandlerResult(body, commit=commit, headers=REPLAYED)
+    return HandlerResult(body, commit=commit, rows=receipt.total_entities, made=receipt.commit)
 
 
 def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.server.arrow import ARROW, arrow_answer
-from omnigraph.server.calls import Answer, Call, encoded
+from omnigraph.server.calls import HandlerResult, RouteCall, encoded
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.headers import accepts
 from omnigraph.server.shapes import read_shape, snapshot_shape
@@ -15,33 +15,33 @@ FEW_ROWS = 1_000
 
 
 @handles("cluster_getSnapshot")
-def get_snapshot(call: Call) -> Answer:
+def get_snapshot(call: RouteCall) -> HandlerResult:
     snapshot = call.graph.snapshot(call.revision())
     commit = snapshot.commit.id
     branch = snapshot.commit.ref.branch if "snapshot" in call.query else call.branch
-    return Answer(snapshot_shape(branch, snapshot), commit=commit, etag=commit)
+    return HandlerResult(snapshot_shape(branch, snapshot), commit=commit, etag=commit)
 
 
 @handles("cluster_getSchema")
-def get_schema(call: Call) -> Answer:
+def get_schema(call: RouteCall) -> HandlerResult:
     snapshot = call.graph.snapshot(call.revision())
     commit = snapshot.commit.id
     value = schema_json(snapshot.schema)
     body = value if call.is_detailed else {"schema_source": value["schema_source"]}
-    return Answer(body, commit=commit, etag=commit)
+    return HandlerResult(body, commit=commit, etag=commit)
 
 
 @handles("cluster_query")
-def query(call: Call) -> Answer:
+def query(call: RouteCall) -> HandlerResult:
     return run_query(call, call.body["query"], call.body.get("name"))
 
 
 @handles("cluster_read")
-def read(call: Call) -> Answer:
+def read(call: RouteCall) -> HandlerResult:
     return run_query(call, call.body["query_source"], call.body.get("query_name"), names_commit=False)
 
 
-def run_query(call: Call, text: str, name: str | None, *, names_commit: bool = True) -> Answer:
+def run_query(call: RouteCall, text: str, name: str | None, *, names_commit: bool = True) -> HandlerResult:
     """The rows of a read, within the limits on its text, its time and its result."""
     limits = call.service.settings.limits
     check_text(call, text)
@@ -67,10 +67,10 @@ def run_query(call: Call, text: str, name: str | None, *, names_commit: bool = T
         )
         body = encoded(shape)
     _check_size("bytes", len(body), limits.result_bytes)
-    return Answer(body, commit=result.commit.id, rows=result.num_rows)
+    return HandlerResult(body, commit=result.commit.id, rows=result.num_rows)
 
 
-def check_text(call: Call, text: str) -> None:
+def check_text(call: RouteCall, text: str) -> None:
     """LimitExceeded for a query text that is too long."""
     limit, size = call.service.settings.limits.query_bytes, len(text.encode("utf-8", "surrogatepass"))
     if size > limit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.features import FORMAT
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.openapi import CONTRACT_VERSION, openapi
 from omnigraph.version import VERSION
@@ -11,8 +11,8 @@ from omnigraph.wire.members import JsonObject
 
 
 @handles("health")
-def health(_call: Call) -> Answer:
-    return Answer(
+def health(_call: RouteCall) -> HandlerResult:
+    return HandlerResult(
         {
             "status": "ok",
             "version": CONTRACT_VERSION,
@@ -23,12 +23,12 @@ def health(_call: Call) -> Answer:
 
 
 @handles("readiness")
-def readiness(call: Call) -> Answer:
+def readiness(call: RouteCall) -> HandlerResult:
     value = readiness_json(call)
-    return Answer(value, status=200 if value["ready"] else 503)
+    return HandlerResult(value, status=200 if value["ready"] else 503)
 
 
-def readiness_json(call: Call) -> JsonObject:
+def readiness_json(call: RouteCall) -> JsonObject:
     served, service = call.served, call.service
     status = "draining" if service.is_draining else "serving" if served.graphs else "blocked"
     return {
@@ -44,27 +44,27 @@ def readiness_json(call: Call) -> JsonObject:
 
 
 @handles("liveness")
-def liveness(_call: Call) -> Answer:
-    return Answer(b"ok\n", media_type="text/plain")
+def liveness(_call: RouteCall) -> HandlerResult:
+    return HandlerResult(b"ok\n", media_type="text/plain")
 
 
 @handles("openapi")
-def describe(call: Call) -> Answer:
-    return Answer(openapi(is_open=call.served.is_open))
+def describe(call: RouteCall) -> HandlerResult:
+    return HandlerResult(openapi(is_open=call.served.is_open))
 
 
 @handles("listGraphs")
-def list_graphs(call: Call) -> Answer:
+def list_graphs(call: RouteCall) -> HandlerResult:
     graphs = sorted(call.served.graphs.values(), key=lambda each: each.id)
-    return Answer({"graphs": [{"graph_id": graph.id, "uri": graph.uri} for graph in graphs]})
+    return HandlerResult({"graphs": [{"graph_id": graph.id, "uri": graph.uri} for graph in graphs]})
 
 
 @handles("reload")
-def reload(call: Call) -> Answer:
+def reload(call: RouteCall) -> HandlerResult:
     served = call.service.reload()
-    return Answer({"graphs": sorted(served.graphs), "state_revision": served.revision})
+    return HandlerResult({"graphs": sorted(served.graphs), "state_revision": served.revision})
 
 
 @handles("metrics")
-def metrics(call: Call) -> Answer:
-    return Answer(call.service.metrics.text(), media_type="text/plain; version=0.0.4")
+def metrics(call: RouteCall) -> HandlerResult:
+    return HandlerResult(call.service.metrics.text(), media_type="text/plain; version=0.0.4")

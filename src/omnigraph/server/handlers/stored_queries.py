@@ -7,7 +7,7 @@ from functools import partial
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.stored_queries import StoredQuery
 from omnigraph.policy import Ask, ask_on, is_allowed
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import run_query
 from omnigraph.server.handlers.writes import run_mutation
@@ -15,17 +15,17 @@ from omnigraph.wire.queries import query_json
 
 
 @handles("cluster_list_queries")
-def list_queries(call: Call) -> Answer:
+def list_queries(call: RouteCall) -> HandlerResult:
     """Whoever may read main sees them; who may invoke only some of them sees those."""
     commit = call.graph.commit()
     queries = call.of_graph.queries
     allowed = {name: stored for name, stored in queries.items() if _may_invoke(call, name)}
     shown = [query_json(stored.plan) for stored in (allowed or queries).values()]
-    return Answer({"queries": shown}, commit=commit.id)
+    return HandlerResult({"queries": shown}, commit=commit.id)
 
 
 @handles("cluster_invoke_query", "cluster_invoke_query_if_graph_commit")
-async def invoke_query(call: Call) -> Answer:
+async def invoke_query(call: RouteCall) -> HandlerResult:
     stored = _invoked(call)
     _check_kind(call, stored)
     call.through = stored.name
@@ -38,7 +38,7 @@ async def invoke_query(call: Call) -> Answer:
     return await call.run("write", partial(run_mutation, call, stored.text, stored.name))
 
 
-def _invoked(call: Call) -> StoredQuery:
+def _invoked(call: RouteCall) -> StoredQuery:
     """The query; one that the caller may not invoke is as unknown as one that is not there."""
     name = call.path["name"]
     stored = call.of_graph.queries.get(name)
@@ -47,12 +47,12 @@ def _invoked(call: Call) -> StoredQuery:
     return stored
 
 
-def _may_invoke(call: Call, name: str) -> bool:
+def _may_invoke(call: RouteCall, name: str) -> bool:
     gate = call.of_graph.gate
     return gate is None or is_allowed(gate, call.actor_id, Ask("invoke_query", query=name))
 
 
-def _check_kind(call: Call, stored: StoredQuery) -> None:
+def _check_kind(call: RouteCall, stored: StoredQuery) -> None:
     expected = call.body.get("expect_mutation")
     if expected is not None and expected != stored.is_mutation:
         raise UsageError(f"'{stored.name}' is a {'mutation' if stored.is_mutation else 'read'}")

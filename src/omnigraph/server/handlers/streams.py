@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import CommitNotFound, LimitExceeded, PolicyDenied
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.compression import compressed
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE, named_commit
@@ -31,7 +31,7 @@ COMPRESSIBLE = ("ndjson", "csv")
 
 
 @handles("cluster_export")
-def export(call: Call) -> Answer:
+def export(call: RouteCall) -> HandlerResult:
     """Everything that can be refused is refused before the first byte: the branch is pinned, and its first piece made."""
     graph, format = call.graph, call.body.get("format", "ndjson")
     revision, commit_id = _exported(call)
@@ -42,28 +42,28 @@ def export(call: Call) -> Answer:
     )
     media_type = EXPORT_TYPES[format]
     if format not in COMPRESSIBLE:
-        return Answer(begun(pieces), media_type=media_type, commit=commit_id)
+        return HandlerResult(begun(pieces), media_type=media_type, commit=commit_id)
     body, headers = compressed(begun(pieces), call.request.headers)
-    return Answer(body, media_type=media_type, commit=commit_id, headers=headers)
+    return HandlerResult(body, media_type=media_type, commit=commit_id, headers=headers)
 
 
-def _exported(call: Call) -> tuple[str, str | None]:
+def _exported(call: RouteCall) -> tuple[str, str | None]:
     """The revision to export, and its commit. Who may export and not read is not told the commit."""
     try:
         commit_id = call.graph.commit(call.revision()).id
     except PolicyDenied:
-        return call.given("snapshot") or call.branch, None
+        return call.value("snapshot") or call.branch, None
     return commit_id, commit_id
 
 
 @handles("cluster_captureChangeBaseline")
-def baseline(call: Call) -> Answer:
+def baseline(call: RouteCall) -> HandlerResult:
     pieces, commit = _captured(call)
     body, headers = compressed(begun(pieces), call.request.headers)
-    return Answer(body, media_type=NDJSON, headers=headers, commit=commit)
+    return HandlerResult(body, media_type=NDJSON, headers=headers, commit=commit)
 
 
-def _captured(call: Call) -> tuple[Iterator[bytes], str | None]:
+def _captured(call: RouteCall) -> tuple[Iterator[bytes], str | None]:
     """A baseline and the commit it is of: the head that was the same before and after it was captured. Among writers that never
     stop, only the last line says it, as it does for who may export and not read."""
     asked = call.body
@@ -77,7 +77,7 @@ def _captured(call: Call) -> tuple[Iterator[bytes], str | None]:
     return pieces, None
 
 
-def _head(call: Call) -> str | None:
+def _head(call: RouteCall) -> str | None:
     """The commit that the branch stands at; None where the caller may not know, or the branch is not there: the baseline says so."""
     try:
         return call.graph.commit(call.branch).id
@@ -97,7 +97,7 @@ def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @handles("cluster_getCommitChanges")
-def commit_changes(call: Call) -> Answer:
+def commit_changes(call: RouteCall) -> HandlerResult:
     """A commit that the caller may not read is as unknown as one that is not there."""
     query = call.query
     try:
@@ -112,10 +112,10 @@ def commit_changes(call: Call) -> Answer:
         )
     except PolicyDenied:
         raise CommitNotFound(f"commit '{call.path['commit_id']}' not found") from None
-    return Answer(commit_page_json(page), commit=commit.id, headers=IMMUTABLE, rows=len(page.changes))
+    return HandlerResult(commit_page_json(page), commit=commit.id, headers=IMMUTABLE, rows=len(page.changes))
 
 
-def note_lag(call: Call, page: FeedPage) -> None:
+def note_lag(call: RouteCall, page: FeedPage) -> None:
     """How far the reader is behind the head."""
     lag = 0
     if not page.caught_up and page.blocks:
@@ -123,7 +123,7 @@ def note_lag(call: Call, page: FeedPage) -> None:
     call.service.metrics.lagging(call.of_graph.id, lag)
 
 
-def page_limit(call: Call) -> int:
+def page_limit(call: RouteCall) -> int:
     """How many changes a page may have. LimitExceeded for more than a page can."""
     limit: int = call.query.get("limit", 1_000)
     if limit > MAX_PAGE_CHANGES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.policy import ACTIONS, Action, Ask, Gate, ask_on, denied, is_allowed
-from omnigraph.server.calls import Answer, Call
+from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape
 from omnigraph.wire.health import cleanup_json, storage_json
@@ -14,7 +14,7 @@ _ORDINARY_BRANCH = "any-branch-that-no-rule-names"
 
 
 @handles("getStorage")
-def get_storage(call: Call) -> Answer:
+def get_storage(call: RouteCall) -> HandlerResult:
     graph, branch = call.graph, call.existing_branch()
     commit = graph.commit(branch)
     body = storage_json(graph.storage(branch))
@@ -23,21 +23,21 @@ def get_storage(call: Call) -> Answer:
         "tags": len(graph.tags.list()),
         "commits": commit.ref.seq + 1,
     }
-    return Answer({**body, **numbers}, commit=commit.id)
+    return HandlerResult({**body, **numbers}, commit=commit.id)
 
 
 @handles("optimizeGraph")
-def optimize(call: Call) -> Answer:
+def optimize(call: RouteCall) -> HandlerResult:
     dry_run = call.body.get("dry_run", False)
     report = call.graph.optimize(call.branch, dry_run=dry_run)
     body = optimize_json(call.of_graph.uri, call.branch, report, dry_run=dry_run)
     if report.commit is not None:
         body["commit"] = commit_shape(report.commit)
-    return Answer(body, commit=None if report.commit is None else report.commit.id)
+    return HandlerResult(body, commit=None if report.commit is None else report.commit.id)
 
 
 @handles("cleanUpGraph")
-def clean_up(call: Call) -> Answer:
+def clean_up(call: RouteCall) -> HandlerResult:
     """Nothing is removed unless the caller confirms it."""
     body = call.body
     report = call.graph.cleanup(
@@ -46,28 +46,28 @@ def clean_up(call: Call) -> Answer:
         branches=body.get("branches"),
         dry_run=not body.get("confirm", False),
     )
-    return Answer(cleanup_json(report))
+    return HandlerResult(cleanup_json(report))
 
 
 @handles("listPrepared")
-def list_prepared(call: Call) -> Answer:
-    return Answer({"prepared": [prepared_json(each) for each in call.graph.recovery.list()]})
+def list_prepared(call: RouteCall) -> HandlerResult:
+    return HandlerResult({"prepared": [prepared_json(each) for each in call.graph.recovery.list()]})
 
 
 @handles("resumePrepared")
-def resume_prepared(call: Call) -> Answer:
+def resume_prepared(call: RouteCall) -> HandlerResult:
     commit = call.graph.recovery.resume(call.path["commit_id"])
-    return Answer({"commit": commit_shape(commit)}, commit=commit.id)
+    return HandlerResult({"commit": commit_shape(commit)}, commit=commit.id)
 
 
 @handles("discardPrepared")
-def discard_prepared(call: Call) -> Answer:
+def discard_prepared(call: RouteCall) -> HandlerResult:
     call.graph.recovery.discard(call.path["commit_id"])
-    return Answer({"graph_commit_id": call.path["commit_id"]})
+    return HandlerResult({"graph_commit_id": call.path["commit_id"]})
 
 
 @handles("getRights")
-def rights(call: Call) -> Answer:
+def rights(call: RouteCall) -> HandlerResult:
     """What to show and what to grey out; the gate is asked again when something is done."""
     gate, actor = call.of_graph.gate, call.actor_id
     protected: frozenset[str] = getattr(gate, "protected_branches", frozenset())
@@ -78,7 +78,7 @@ def rights(call: Call) -> Answer:
     }
     if set(actions.values()) == {"none"}:
         raise denied(actor, Ask("read"))
-    return Answer({"actor_id": actor, "actions": actions, "protected_branches": sorted(protected)})
+    return HandlerResult({"actor_id": actor, "actions": actions, "protected_branches": sorted(protected)})
 
 
 def _scope(gate: Gate, actor: str | None, action: Action, scope: str, protected: frozenset[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyExists
-from omnigraph.server.calls import REPLAYED, Answer, Call
+from omnigraph.server.calls import REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text
 from omnigraph.server.shapes import change_detail, change_shape, optional_commit, schema_apply_shape
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @handles("cluster_mutate", "cluster_mutate_if_graph_commit", "cluster_change")
-def mutate(call: Call) -> Answer:
+def mutate(call: RouteCall) -> HandlerResult:
     return run_mutation(call, call.body["query"], call.body.get("name"))
 
 
-def run_mutation(call: Call, text: str, name: str | None) -> Answer:
+def run_mutation(call: RouteCall, text: str, name: str | None) -> HandlerResult:
     """One mutation as one commit on the branch, and its receipt."""
     check_text(call, text)
     graph, branch = call.graph, call.branch
@@ -41,11 +41,11 @@ def run_mutation(call: Call, text: str, name: str | None) -> Answer:
     body |= change_detail(receipt) if call.is_detailed else {}
     commit = None if receipt.commit is None else receipt.commit.id
     if receipt.repeated:
-        return Answer(body, commit=commit, headers=REPLAYED)
-    return Answer(body, commit=commit, made=receipt.commit)
+        return HandlerResult(body, commit=commit, headers=REPLAYED)
+    return HandlerResult(body, commit=commit, made=receipt.commit)
 
 
-def counts_of(call: Call, commit_id: str) -> dict[str, TypeCounts]:
+def counts_of(call: RouteCall, commit_id: str) -> dict[str, TypeCounts]:
     """What a commit changed, by table key."""
     from omnigraph.write import TypeCounts
 
@@ -61,7 +61,7 @@ def counts_of(call: Call, commit_id: str) -> dict[str, TypeCounts]:
 
 
 @handles("cluster_applySchema")
-def apply_schema(call: Call) -> Answer:
+def apply_schema(call: RouteCall) -> HandlerResult:
     if call.of_graph.is_in_cluster:
         raise AlreadyExists(
             f"the schema of graph '{call.of_graph.id}' belongs to a cluster file",
@@ -77,4 +77,4 @@ def apply_schema(call: Call) -> Answer:
     commit = receipt.commit or graph.commit()
     body = schema_apply_shape(graph.uri, receipt, commit.ref.seq)
     body |= {"commit": optional_commit(receipt.commit)} if call.is_detailed else {}
-    return Answer(body, commit=commit.id, made=receipt.commit)
+    return HandlerResult(body, commit=commit.id, made=receipt.commit)

@@ -104,17 +104,17 @@ class AdjacencyIndex:
         nodes = self.nodes(table)
         if not nodes.numbering.base.name:
             return None
-        given = pa.array(wanted, pa.utf8())
-        numbers = nodes.numbers(given)
+        known_ids = pa.array(wanted, pa.utf8())
+        numbers = nodes.numbers(known_ids)
         known = numbers >= 0
         if not known.all():
-            numbers, given = numbers[known], given.filter(pa.array(known))
+            numbers, known_ids = numbers[known], known_ids.filter(pa.array(known))
         others = [name for name in columns if name != "id"]
         schema = pa.schema([table.schema.field(name) for name in columns])
         if len(numbers) == 0:
             return schema.empty_table()
         rows = table.rows_at(nodes.addresses(table, numbers), others) if others else None
-        cells = [given if name == "id" or rows is None else rows.column(name) for name in columns]
+        cells = [known_ids if name == "id" or rows is None else rows.column(name) for name in columns]
         return pa.Table.from_arrays(cells, schema=schema)
 
     def number_rows(self, table: Table, fragments: Sequence[Fragment], numbering: Numbering) -> list[np.ndarray]:

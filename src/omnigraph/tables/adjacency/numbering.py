@@ -233,7 +233,7 @@ def sorted_ids(
 
 
 def _common_beginning(first: str, last: str) -> str:
-    different = (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    different = (place for place, (letter, other) in enumerate(zip(first, last, strict=False)) if letter != other)
     return first[: next(different, min(len(first), len(last)))]
 
 
