@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.values.inline_rows import row_count
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person { since: I32? }\n"
 POINT = "query q($n: String) { match { $p: Person { name: $n } } return { $p.name, $p.age } }"
@@ -53,7 +52,7 @@ def reads(folder: Path) -> None:
                 tx.update("Person", f"p{number * 1_000}", age=50)
     folded.optimize()
     state = with_rows._repository.head()[1].snapshot.tables["node:Person"]
-    print(f"reads, {STORED:,} rows stored and {row_count(state.inline)} in commits, 16 of which replace stored ones")
+    print(f"reads, {STORED:,} rows stored and {state.inline.row_count} in commits, 16 of which replace stored ones")
     questions: dict[str, Callable[[og.Graph, int], object]] = {
         "point": lambda graph, turn: graph.query(POINT, {"n": f"p{turn * 331 % STORED}"}),
         "scan": lambda graph, turn: graph.query(SCAN),

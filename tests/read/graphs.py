@@ -22,7 +22,6 @@ from omnigraph.read import Mode, Result, run_read
 from omnigraph.tables import inline_change
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.table import fragment_of_address
-from omnigraph.values.inline_rows import row_count, with_change
 from omnigraph.values.temporal import parse_date, parse_datetime
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View
@@ -57,7 +56,7 @@ def commit(
         base = view.table_or_new(key)
         addresses = base.lookup("id", gone.get(key, []), ["id"], with_address=True)["_rowaddr"].to_pylist()
         old = view.state(key)
-        if old is not None and row_count(old.inline) + count(rows.get(key)) + len(addresses) <= MAX_IN_COMMITS:
+        if old is not None and old.inline.row_count + count(rows.get(key)) + len(addresses) <= MAX_IN_COMMITS:
             changes.append(
                 TableChange(key, "strict", old, changed(view, key, rows.get(key), gone.get(key, []), addresses))
             )
@@ -106,12 +105,12 @@ def changed(
     old = view.snapshot.tables[key]
     masked = [address for address in addresses if fragment_of_address(address) != INLINE_FRAGMENT]
     own = view.schema(key).empty_table() if rows is None else rows
-    change = inline_change(view.layout(key), own, removed, masked)
+    change = inline_change(view.layout(key), own.to_pylist(), removed, masked)
     return replace(
         old,
         generation=old.generation + 1,
         rows=old.rows + own.num_rows - len(addresses),
-        inline=with_change(old.inline, change),
+        inline=old.inline.with_change(change),
     )
 
 

@@ -30,7 +30,6 @@ from omnigraph.maintenance.retained import RetentionPolicy
 from omnigraph.storage import Store
 from omnigraph.tables import TableFiles
 from omnigraph.testing import SimulatedCrash
-from omnigraph.values.inline_rows import row_count
 from omnigraph.write.publishing import Submission, publish, publish_group
 
 TABLES = {"node:A": "nodes/A-0000000000", "node:B": "nodes/B-0000000000", "edge:C": "edges/C-0000000000"}
@@ -325,7 +324,7 @@ class Actor:
     def _staged(self, before: TableState | None, key: str, commit_id: str) -> TableState:
         """Every other change stands in its commit, until a table has too many of these. The rest make a new version of the table:
         its manifest, and the data files of this commit and of those that it folds, unless an earlier attempt has written them."""
-        if before is not None and commit_id.encode()[-1] % 2 and row_count(before.inline) < MAX_INLINE:
+        if before is not None and commit_id.encode()[-1] % 2 and before.inline.row_count < MAX_INLINE:
             return self.model.with_rows_in_commit(before, commit_id)
         state = self.model.next_version(before, TABLES[key], commit_id)
         manifest, *data = self.model.files_of(state)

@@ -14,7 +14,7 @@ from omnigraph.history import chain as chain_module
 from omnigraph.history.chain import position_of
 from omnigraph.history.plan import PublishPlan
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState, WriteKey
-from omnigraph.values.inline_rows import InlineChange, with_change
+from omnigraph.values.inline_rows import InlineChange
 
 Content = tuple[str, ...]
 
@@ -84,7 +84,7 @@ class Model:
 
     def with_rows_in_commit(self, before: TableState, commit_id: str) -> TableState:
         """The same where the change stands in the commit itself, on top of the stored version."""
-        inline = with_change(before.inline, InlineChange(("id",), ((commit_id,),)))
+        inline = before.inline.with_change(InlineChange(("id",), ((commit_id,),)))
         return replace(before, generation=before.generation + 1, rows=before.rows + 1, inline=inline)
 
     def files_of(self, state: TableState) -> list[str]:

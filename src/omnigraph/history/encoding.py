@@ -6,12 +6,13 @@ next `seq`, the next `position`, that record as the parent. So most records of a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.features import FENCES, INLINE_ROWS
-from omnigraph.history.envelope import read_as, seal, unseal
+from omnigraph.features import BASE, FENCES, INLINE_ROWS
+from omnigraph.history.envelope import read_as, seal_text, unseal
 from omnigraph.history.values import (
     Ancestry,
     Commit,
@@ -26,9 +27,11 @@ from omnigraph.history.values import (
     decode_ref,
     encode_ref,
     incarnation_start,
+    member_texts,
     others,
 )
-from omnigraph.values.inline_rows import inline_from_json, inline_to_json, with_change
+from omnigraph.values.inline_rows import inline_from_json
+from omnigraph.values.json_text import stored_text
 
 _RECORD = frozenset(
     {"id", "incarnation", "seq", "position", "parent", "merged", "kind", "at", "actor", "message", "once"}
@@ -37,10 +40,11 @@ _CHANGED_TABLE = frozenset({"generation", "rows", "change"})
 _SEGMENT = frozenset({"id", "level", "seqs", "ids", "times"})
 _KEY_OBJECT = frozenset({"id", "seq", "at"})
 USUAL_KIND = "mutation"
+_RECORD_TEXT = "_record_text"
 
 
 def encode_entry(entry: Entry) -> bytes:
-    return seal(entry_to_json(entry), _features(entry))
+    return seal_text(f'{{"features":{stored_text([BASE, *_features(entry)])},{_entry_members(entry)}}}')
 
 
 def _features(entry: Entry) -> list[str]:
@@ -55,33 +59,41 @@ def decode_entry(data: bytes, key: str, affected: str | None = None) -> Entry:
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    value: dict[str, Any] = {"write_features": list(entry.write_features)} if entry.write_features else {}
-    value |= {
-        "id": entry.id,
-        "op": entry.op,
-        "incarnation": entry.incarnation,
-        "position": entry.position,
-        "schema": entry.before.schema,
-        "tables": {key: state.to_json() for key, state in sorted(entry.before.tables.items())},
-    }
+    value: dict[str, Any] = json.loads(f"{{{_entry_members(entry)}}}")
+    return value
+
+
+def _entry_members(entry: Entry) -> str:
+    """The members of an entry as JSON. What the entry before had too is not encoded again: records of commits and states of
+    tables keep their texts."""
+    tables = [f"{stored_text(key)}:{state.text()}" for key, state in sorted(entry.before.tables.items())]
+    members = [f'"write_features":{stored_text(entry.write_features)}'] if entry.write_features else []
+    members += [
+        f'"id":{stored_text(entry.id)},"op":"{entry.op}","incarnation":{stored_text(entry.incarnation)}',
+        f'"position":{entry.position:d},"schema":{stored_text(entry.before.schema)},"tables":{{{",".join(tables)}}}',
+    ]
     if not entry.tail or entry.tail[-1] != entry.before.commit:
-        value["base"] = _record(entry.before.commit, None)
-    value["steps"] = _steps(entry)
-    value["ancestry"] = {"reached": dict(sorted(entry.ancestry.reached.items()))}
+        members.append(f'"base":{_record_text(entry.before.commit, None)}')
+    ancestry: dict[str, Any] = {"reached": dict(sorted(entry.ancestry.reached.items()))}
     if entry.ancestry.stored is not None:
-        value["ancestry"]["stored"] = entry.ancestry.stored
-    value["tail"] = _records(entry.tail)
-    value["segments"] = [_segment(segment) for segment in entry.segments]
+        ancestry["stored"] = entry.ancestry.stored
+    members += [
+        f'"steps":{_steps_text(entry)}',
+        f'"ancestry":{stored_text(ancestry)}',
+        f'"tail":{_records_text(entry.tail)}',
+        f'"segments":[{",".join(segment.text for segment in entry.segments)}]',
+    ]
     if entry.key_objects:
-        value["keys"] = [
+        places = [
             {"id": place.id, "seq": place.last_seq, "at": place.last_at, **place.extra} for place in entry.key_objects
         ]
-    return value
+        members.append(f'"keys":{stored_text(places)}')
+    return ",".join(members)
 
 
 def encode_records(commits: Sequence[Commit]) -> bytes:
     """A segment of the log."""
-    return seal({"records": _records(commits)})
+    return seal_text(f'{{"features":{stored_text([BASE])},"records":{_records_text(commits)}}}')
 
 
 def decode_records(data: bytes, key: str, affected: str | None = None) -> list[Commit]:
@@ -92,48 +104,56 @@ def decode_records(data: bytes, key: str, affected: str | None = None) -> list[C
 # ---------------------------------------------------------------- writing
 
 
-def _steps(entry: Entry) -> list[dict[str, Any]]:
-    values = []
+def _steps_text(entry: Entry) -> str:
+    texts = []
     before, schema = entry.before.commit.ref, entry.before.schema
     tables: dict[str, TableState | None] = dict(entry.before.tables)
     for step in entry.steps:
-        value: dict[str, Any] = {"commit": _record(step.commit, before)}
-        if step.schema != schema:
-            value["schema"] = step.schema
+        moved_schema = "" if step.schema == schema else f'"schema":{stored_text(step.schema)},'
         is_mutation = step.commit.kind == "mutation"
-        value["tables"] = {
-            key: _moved(tables.get(key), state, is_mutation) for key, state in sorted(step.tables.items())
-        }
-        values.append(value)
+        moved = ",".join(
+            f"{stored_text(key)}:{_moved_text(tables.get(key), state, is_mutation)}"
+            for key, state in sorted(step.tables.items())
+        )
+        texts.append(f'{{"commit":{_record_text(step.commit, before)},{moved_schema}"tables":{{{moved}}}}}')
         before, schema = step.commit.ref, step.schema
         tables.update(step.tables)
-    return values
+    return f"[{','.join(texts)}]"
 
 
-def _moved(before: TableState | None, state: TableState | None, is_mutation: bool) -> dict[str, Any] | None:
+def _moved_text(before: TableState | None, state: TableState | None, is_mutation: bool) -> str:
     """The state of a table after a step; only what the step adds, if the table still stands on the same version. Which ids went
     is said by the mutation that removed them."""
     if state is None:
-        return None
+        return "null"
     is_told = bool(state.inline) and (is_mutation or not state.inline[-1].removed)
     if before is None or not is_told or not _is_next(before, state):
-        return state.to_json(with_removed=is_mutation)
-    (change,) = inline_to_json(state.inline[-1:])
-    return {"generation": state.generation, "rows": state.rows, "change": change, **state.extra}
+        return state.text(with_removed=is_mutation)
+    members = [f'"generation":{state.generation:d},"rows":{state.rows:d},"change":{state.inline[-1].text()}']
+    return f"{{{','.join([*members, *member_texts(state.extra)])}}}"
 
 
 def _is_next(before: TableState, state: TableState) -> bool:
-    is_same_version = (before.path, before.version, before.digest) == (state.path, state.version, state.digest)
-    return is_same_version and with_change(before.inline, state.inline[-1]) == state.inline
+    if (before.path, before.version, before.digest) != (state.path, state.version, state.digest):
+        return False
+    return state.inline[:-1] == before.inline or before.inline.with_change(state.inline[-1]) == state.inline
 
 
-def _records(commits: Iterable[Commit]) -> list[dict[str, Any]]:
-    values = []
+def _records_text(commits: Iterable[Commit]) -> str:
+    texts = []
     before = None
     for commit in commits:
-        values.append(_record(commit, before))
+        texts.append(_record_text(commit, before))
         before = commit.ref
-    return values
+    return f"[{','.join(texts)}]"
+
+
+def _record_text(commit: Commit, before: CommitRef | None) -> str:
+    """A commit's record after another one. Every entry repeats the records of the last commits, so a commit keeps the text."""
+    known: tuple[CommitRef | None, str] | None = commit.__dict__.get(_RECORD_TEXT)
+    if known is None or (known[0] is not before and known[0] != before):
+        known = commit.__dict__[_RECORD_TEXT] = (before, stored_text(_record(commit, before)))
+    return known[1]
 
 
 def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
@@ -159,17 +179,6 @@ def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
     if commit._write_key is not None:
         value["once"] = commit._write_key.to_json()
     return {**value, **commit._extra}
-
-
-def _segment(segment: LogSegment) -> dict[str, Any]:
-    return {
-        "id": segment.id,
-        "level": segment.level,
-        "seqs": [segment.first_seq, segment.last_seq],
-        "ids": [segment.min_id, segment.max_id],
-        "times": [segment.first_at, segment.last_at],
-        **segment.extra,
-    }
 
 
 # ---------------------------------------------------------------- reading
@@ -220,7 +229,7 @@ def _table_state(before: TableState | None, value: Mapping[str, Any] | None) -> 
         before,
         generation=value["generation"],
         rows=value["rows"],
-        inline=with_change(before.inline, change),
+        inline=before.inline.with_change(change),
         extra=others(value, _CHANGED_TABLE),
     )
 

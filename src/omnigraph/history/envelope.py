@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from omnigraph.errors import Damaged, ObjectMissing
 from omnigraph.features import BASE, check_readable
 from omnigraph.storage import Store
+from omnigraph.values.json_text import stored_text
 
 T = TypeVar("T")
 
@@ -26,12 +27,15 @@ _TRAILER_BYTES = len(_BEFORE) + CHECKSUM_DIGITS + len(_AFTER)
 
 def seal(value: Mapping[str, Any], features: Sequence[str] = ()) -> bytes:
     """The bytes of an object, which needs these features besides the base. Never fails on what `unseal` gave."""
-    whole = {"features": [BASE, *features], **value}
-    text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
+    return seal_text(stored_text({"features": [BASE, *features], **value}))
+
+
+def seal_text(text: str) -> bytes:
+    """The same of an object that is JSON already, its features included."""
     try:
         body = text[:-1].encode()
     except UnicodeEncodeError:  # Half of a surrogate pair has no UTF-8, but an escape.
-        body = json.dumps(whole, separators=(",", ":"))[:-1].encode()
+        body = json.dumps(json.loads(text), separators=(",", ":"))[:-1].encode()
     return body + _BEFORE + _checksum(body) + _AFTER
 
 

@@ -153,7 +153,8 @@ class Log:
 
 def _text(commits: Sequence[Commit]) -> int:
     # A record may hold anything JSON has: whoever wrote it, it must not stop the branch.
-    return sum(len(str(commit.actor or "")) + len(str(commit.message or "")) for commit in commits)
+    texts = (text for commit in commits for text in (commit.actor, commit.message) if text)
+    return sum(len(str(text)) for text in texts)
 
 
 def _last_of_level(segments: Sequence[LogSegment], level: int) -> list[LogSegment]:

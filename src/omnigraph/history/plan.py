@@ -111,6 +111,12 @@ class PublishPlan:
         states += [] if self.opening is None else self.opening.before.tables.values()
         return any(state is not None and state.inline for state in states)
 
+    def staged(self, changes: tuple[TableChange, ...], unsynced: tuple[str, ...]) -> PublishPlan:
+        """The plan with what was staged for it. Made for every attempt of every small write, so nothing is checked again."""
+        plan = object.__new__(PublishPlan)
+        plan.__dict__.update(self.__dict__, changes=changes, unsynced=unsynced)
+        return plan
+
     def on(self, snapshot: Snapshot) -> PublishPlan:
         """The plan as one that was made, and checked, on this snapshot."""
         states = {key: snapshot.table(key) for key in self.reads}

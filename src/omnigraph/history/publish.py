@@ -179,6 +179,10 @@ class Attempt:
             return False
         return plan.merged is None or plan.base == self.snapshot.commit.ref
 
+    def check_moved(self, plan: PublishPlan) -> None:
+        """Raises the Conflict of a plan that cannot be put on `snapshot`."""
+        self._moved(plan)
+
     def lost(self, plan: PublishPlan) -> ExpectedVersionMismatch:
         """What to tell the writer of a plan that is not carried and has no way to be put on another snapshot."""
         moved = self._moved(plan)

@@ -11,13 +11,15 @@ the same value again.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from omnigraph.history.times import from_microseconds
-from omnigraph.values.inline_rows import Inline, inline_from_json, inline_to_json, masked_count, row_count
+from omnigraph.values.inline_rows import NO_INLINE, Inline, inline_from_json
+from omnigraph.values.json_text import stored_text
 
 CommitKind = Literal["init", "mutation", "load", "merge", "schema", "optimize", "repair", "revert", "reset"]
 
@@ -28,6 +30,11 @@ Extra = Mapping[str, Any]
 def others(value: Extra, known: frozenset[str]) -> Extra:
     """The members that this version does not know."""
     return {name: item for name, item in value.items() if name not in known} if value.keys() - known else {}
+
+
+def member_texts(value: Mapping[str, Any]) -> list[str]:
+    """Each member of an object as JSON."""
+    return [f"{stored_text(name)}:{stored_text(item)}" for name, item in value.items()]
 
 
 def new_incarnation(branch: str, position: int, entry_id: str) -> str:
@@ -54,33 +61,42 @@ class TableState:
     generation: int
     rows: int
     digest: str | None = None
-    inline: Inline = field(default=(), repr=False, hash=False)
+    inline: Inline = field(default=NO_INLINE, repr=False, hash=False)
     extra: Extra = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def stored_rows(self) -> int:
         """How many rows the stored version has by itself."""
-        return self.rows - row_count(self.inline) + masked_count(self.inline)
+        return self.rows - self.inline.row_count + self.inline.masked_count
 
     @property
     def content(self) -> tuple[str, int, Inline]:
         """Equal for two states that have the same rows, stored alike."""
         return self.path, self.version, self.inline
 
-    def to_json(self, *, with_removed: bool = False) -> dict[str, Any]:
-        """The version is text: JSON readers of other languages do not keep 64 bits of a number. `with_removed`: with the
-        ids that its last change removed."""
-        value = {
-            "path": self.path,
-            "version": str(self.version),
-            "generation": self.generation,
-            "rows": self.rows,
-        }
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.text())
+        return value
+
+    def text(self, *, with_removed: bool = False) -> str:
+        """As JSON. `with_removed`: with the ids that its last change removed."""
+        return self._as_text(with_removed=True) if with_removed else self._text
+
+    @cached_property
+    def _text(self) -> str:
+        """Every entry repeats the states of all tables: most of them have not changed since the one before."""
+        return self._as_text()
+
+    def _as_text(self, *, with_removed: bool = False) -> str:
+        """The version is text: JSON readers of other languages do not keep 64 bits of a number."""
+        members = [f'"path":{stored_text(self.path)},"version":"{self.version}"']
+        members.append(f'"generation":{self.generation:d},"rows":{self.rows:d}')
         if self.digest is not None:
-            value["digest"] = self.digest
+            members.append(f'"digest":{stored_text(self.digest)}')
         if self.inline:
-            value["inline"] = inline_to_json(self.inline, removed=with_removed)
-        return {**value, **self.extra}
+            text = self.inline.text_with_removed() if with_removed else self.inline.text
+            members.append(f'"inline":[{text}]')
+        return f"{{{','.join([*members, *member_texts(self.extra)])}}}"
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableState:
@@ -239,6 +255,18 @@ class LogSegment:
     @property
     def key(self) -> str:
         return f"history/{self.id}.json"
+
+    @cached_property
+    def text(self) -> str:
+        """As JSON."""
+        value = {
+            "id": self.id,
+            "level": self.level,
+            "seqs": [self.first_seq, self.last_seq],
+            "ids": [self.min_id, self.max_id],
+            "times": [self.first_at, self.last_at],
+        }
+        return stored_text({**value, **self.extra})
 
 
 KEYS_SUFFIX = ".keys.json"

@@ -197,9 +197,9 @@ class WriteKeys:
 
         Costs one put, where any of the records has a key (garbage if the next entry loses).
         """
-        uses = [(key, _KeyUse(key.content, commit.ref.seq, commit._at_us)) for commit, key in _keyed(entry) if rolled][
-            ::-1
-        ]
+        if not rolled:
+            return entry.key_objects
+        uses = [(key, _KeyUse(key.content, commit.ref.seq, commit._at_us)) for commit, key in _keyed(entry)][::-1]
         if not uses:
             return entry.key_objects
         places = entry.key_objects

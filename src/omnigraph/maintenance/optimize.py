@@ -25,7 +25,7 @@ from omnigraph.tables.indexes import SegmentPlan, plan_segments, unneeded_segmen
 from omnigraph.tables.inline_rebase import InlineRebase
 from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.place import TablePlace
-from omnigraph.values.inline_rows import Inline, masked_count, row_count, row_texts
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
@@ -170,11 +170,11 @@ def maintain(
 
 def _holds_gone_rows(entry: Entry) -> bool:
     """Whether the object of an entry carries rows, or ids, that its newest commit does not have."""
-    live = {(key, row) for key, state in entry.head.tables.items() for row in row_texts(state.inline).items()}
+    live = {(key, row) for key, state in entry.head.tables.items() for row in state.inline.row_texts.items()}
     states = [*entry.before.tables.items(), *(each for step in entry.steps for each in step.tables.items())]
     if any(step.removed_ids for step in entry.steps):
         return True
-    return any((key, row) not in live for key, state in states if state for row in row_texts(state.inline).items())
+    return any((key, row) not in live for key, state in states if state for row in state.inline.row_texts.items())
 
 
 def _done_and_published(
@@ -226,7 +226,7 @@ def _planned_for(entity: EntityType, whole: Table, rewrite: bool, purge: bool) -
     specs = index_specs(entity)
     segments = plan_segments(table, specs, purge=purge)
     unneeded = unneeded_segments(table, specs, purge=purge) if rewrite else frozenset()
-    inline = row_count(whole.inline) + masked_count(whole.inline)
+    inline = whole.inline.row_count + whole.inline.masked_count
     return _TableWork(key, whole, cluster_by, rewrite, tuple(groups), tuple(segments), unneeded, purge, inline)
 
 
@@ -404,9 +404,9 @@ class _Placed:
         return cls(version, InlineRebase(table.stored, after, table.inline))
 
 
-def _change(key: str, before: TableState | None, staged: Staged, inline: Inline = ()) -> TableChange:
+def _change(key: str, before: TableState | None, staged: Staged, inline: Inline = NO_INLINE) -> TableChange:
     assert before is not None, "a table that is maintained has a state"
-    rows = staged.rows + row_count(inline) - masked_count(inline)
+    rows = staged.rows + inline.row_count - inline.masked_count
     assert rows == before.rows, "maintenance changes no row"
     after = TableState(before.path, staged.version, before.generation + 1, rows, staged.digest, inline)
     return TableChange(key, "rewrite", before, after)

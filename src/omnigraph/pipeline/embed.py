@@ -28,7 +28,7 @@ from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.tables import Table
 from omnigraph.views import Repository, View
 from omnigraph.write import GroupCommitter
-from omnigraph.write.delta import Delta
+from omnigraph.write.delta import Delta, NewRows
 from omnigraph.write.proposal import propose
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Job:
             commit = None
             if filled is not None:
                 try:
-                    delta = Delta(node, filled, "strict")
+                    delta = Delta(node, NewRows.of_table(filled), "strict")
                     proposal = propose(view, entry, {node.table_key: delta}, actor=self.actor, message=self.message)
                     commit = self.committer.publish(proposal)
                 except ExpectedVersionMismatch:

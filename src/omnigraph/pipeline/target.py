@@ -13,7 +13,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.storage import Store, open_store
 from omnigraph.tables import Layout, Table, Tables
-from omnigraph.values.inline_rows import Inline
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import Repository, View, encode_catalog
 
 
@@ -76,7 +76,7 @@ class TableVersion:
     version: int
     layout: Layout | None = None
     """What a reader sees of it; None: the columns as they are stored."""
-    inline: Inline = ()
+    inline: Inline = NO_INLINE
     """What commits changed on top of the version."""
 
     @classmethod

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.relational import duck
@@ -71,6 +71,19 @@ class Violation:
         return str(self.text) if self.number is None else repr(self.number)
 
 
+class FewRows(Protocol):
+    """The rows of a write of a few rows, as values: enough to see at once that a rule is kept."""
+
+    def new(self, table: str) -> Sequence[Mapping[str, Any]] | None:
+        """The rows that the write puts; None: there are too many to look at one by one."""
+
+    def has_taken_ids(self, table: str) -> bool:
+        """Whether the branch has an id that it must not have."""
+
+    def has_all(self, table: str, ids: set[str]) -> bool:
+        """Whether these are all ids of rows after the write."""
+
+
 Record = tuple[str, str, str]
 """A record of the input: its table, a column, and the value there."""
 
@@ -104,6 +117,10 @@ class Check(ABC):
     @property
     def needs_more_rows(self) -> bool:
         """Whether rows that come later can make good what is broken."""
+        return False
+
+    def is_kept(self, rows: FewRows) -> bool:
+        """Whether a look at a few rows shows that nothing is broken. False says nothing: `find` tells."""
         return False
 
     @abstractmethod

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import EndpointMissing, InputError
 from omnigraph.language.catalog import EdgeType
-from omnigraph.rules.check import MAX_VIOLATIONS, Check, Need, Record, Risk, RowSource, RowState, Violation, absent
+from omnigraph.rules.check import (
+    MAX_VIOLATIONS,
+    Check,
+    FewRows,
+    Need,
+    Record,
+    Risk,
+    RowSource,
+    RowState,
+    Violation,
+    absent,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,6 +85,10 @@ class EndpointCheck(_EndCheck):
     @property
     def details(self) -> tuple[Need, ...]:
         return (self._edges("new"),)
+
+    def is_kept(self, rows: FewRows) -> bool:
+        edges = rows.new(self.table)
+        return edges is not None and rows.has_all(f"node:{self.node}", {edge[self.end] for edge in edges})
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         ends = rows.all(self.own[0]).column(self.end).unique()

@@ -11,7 +11,17 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import MAX_ROWS_ON_ONE_CORE, Check, Need, Query, RowSource, Violation, same, violation
+from omnigraph.rules.check import (
+    MAX_ROWS_ON_ONE_CORE,
+    Check,
+    FewRows,
+    Need,
+    Query,
+    RowSource,
+    Violation,
+    same,
+    violation,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +49,12 @@ class KeyCheck(Check):
     @property
     def others(self) -> tuple[Need, ...]:
         return (Need("lost", self.table, ("id",), ("id",), "more"),) if self.inserts else ()
+
+    def is_kept(self, rows: FewRows) -> bool:
+        new = rows.new(self.table)
+        if new is None or len({row["id"] for row in new}) < len(new):
+            return False
+        return not (self.inserts and rows.has_taken_ids(self.table))
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         new = rows.all(self.own[0])

@@ -66,6 +66,17 @@ def plan_checks(catalog: Catalog, changes: Mapping[str, Change]) -> list[Check]:
     )
 
 
+class CheckPlan:
+    """The checks of a kind of write, and what follows from them. Made once for every such write."""
+
+    def __init__(self, catalog: Catalog, changes: Mapping[str, Change]) -> None:
+        self.checks = tuple(plan_checks(catalog, changes))
+        self.repeated = tuple(check for check in self.checks if check.others)
+        """Those that others can break: they are made again on another snapshot."""
+        self.reads = tables_read(self.checks)
+        self.needs_more_rows = any(check.needs_more_rows for check in self.checks)
+
+
 def _joined(first: CardinalityCheck | None, second: CardinalityCheck) -> CardinalityCheck:
     if first is None:
         return second

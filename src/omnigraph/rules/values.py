@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError, ValueViolation
 from omnigraph.language.catalog import Constraint, EntityType
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import Check, Need, Query, RowSource, Violation, violation
+from omnigraph.rules.check import Check, FewRows, Need, Query, RowSource, Violation, violation
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -50,6 +50,18 @@ class ValueCheck(Check):
     @property
     def others(self) -> tuple[Need, ...]:
         return ()
+
+    def is_kept(self, rows: FewRows) -> bool:
+        new = rows.new(self.table)
+        return new is not None and not any(
+            (row.get(name) is None) is is_required for name, is_required in self._looked_at for row in new
+        )
+
+    @cached_property
+    def _looked_at(self) -> tuple[tuple[str, bool], ...]:
+        """Every property that a condition looks at, and whether it is required; any other condition is about values that are
+        there."""
+        return tuple((each.property, each.rule == "required") for each in conditions(self.entity))
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         new = rows.all(self.own[0])

@@ -177,7 +177,7 @@ class LocalStore(Store):
                     os.unlink(os.path.join(self.root, info.key))
 
     def _path(self, key: str) -> str:
-        return os.path.join(self.root, *checked_key(key).split("/"))
+        return os.path.join(self.root, checked_key(key))
 
     def _folder(self, prefix: str) -> str:
         return self._path(prefix) if prefix else self.root
@@ -208,15 +208,18 @@ class LocalStore(Store):
         path = self._path(key)
         temporary, handle, made = self._open_temporary(os.path.dirname(path))
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.writelines([data] if isinstance(data, bytes) else data)
-                file.flush()
+            try:
+                for chunk in (data,) if isinstance(data, bytes) else data:
+                    _write_all(handle, chunk)
                 if self.durability == "disk":
-                    self._sync(file.fileno(), sync_first)
+                    self._sync(handle, sync_first)
+            finally:
+                os.close(handle)
             finish(temporary, path)
-        finally:
+        except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
+            raise
         if self.durability == "disk":
             sync_folders(os.path.dirname(path), self.root, made)
 
@@ -270,6 +273,12 @@ class LocalStore(Store):
             yield
         except OSError as error:
             raise typed_os_error(error, doing, key, self.uri) from error
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    written = os.write(handle, data)
+    while written < len(data):
+        written += os.write(handle, memoryview(data)[written:])
 
 
 def _link_and_drop(temporary: str, path: str) -> None:

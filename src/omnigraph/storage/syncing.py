@@ -61,6 +61,10 @@ def sync_before_create(paths: Sequence[str], root: str | None = None) -> None:
 
 def sync_folders(folder: str, root: str, more: Sequence[str] = ()) -> None:
     """Make the names in `folder` durable, and its own. Folders may be gone: who deletes the last file takes its folder."""
+    handle = None if more else _durable.duplicate(folder, root)
+    if handle is not None:
+        _sync_and_close(handle)
+        return
     with _new_names([folder], root) as folders:
         _side_by_side(sync_if_there, [*folders, *more])
 
@@ -92,14 +96,23 @@ class _HeldFolders:
 
     def knows(self, path: str, root: str) -> bool:
         with self._lock:
-            held = self._held.get((path, root))
-            if held is None:
-                return False
-            if held[1] == _number(path):
-                self._held.move_to_end((path, root))
-                return True
-            os.close(self._held.pop((path, root))[0])
-            return False
+            return self._known(path, root) is not None
+
+    def duplicate(self, path: str, root: str) -> int | None:
+        """Another handle of a folder that is held, for the caller to close; None if it is not held."""
+        with self._lock:
+            handle = self._known(path, root)
+            return None if handle is None else os.dup(handle)
+
+    def _known(self, path: str, root: str) -> int | None:
+        held = self._held.get((path, root))
+        if held is None:
+            return None
+        if held[1] == _number(path):
+            self._held.move_to_end((path, root))
+            return held[0]
+        os.close(self._held.pop((path, root))[0])
+        return None
 
     def hold(self, path: str, root: str, handle: int) -> None:
         """Takes the handle, which was opened before the names of `path` and of all above it were synced."""
@@ -188,7 +201,10 @@ def _sync_typed(path: str) -> None:
 
 def _sync(path: str) -> None:
     """A file or a folder."""
-    handle = os.open(path, os.O_RDONLY)
+    _sync_and_close(os.open(path, os.O_RDONLY))
+
+
+def _sync_and_close(handle: int) -> None:
     try:
         os.fsync(handle)
     finally:

@@ -7,7 +7,7 @@ they replace are masked. Whatever is held in memory of the stored version stays 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,7 @@ from omnigraph.tables.table import (
     offset_of_address,
 )
 from omnigraph.values.arrow import are_among
-from omnigraph.values.inline_rows import (
-    Inline,
-    byte_count,
-    masked_addresses,
-    masked_count,
-    row_count,
-    row_texts,
-)
+from omnigraph.values.inline_rows import Inline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,14 +87,15 @@ class ChangedTable(Table):
 
     @cached_property
     def rows(self) -> int:
-        return self.stored.rows - masked_count(self.inline) + row_count(self.inline)
+        return self.stored.rows - self.inline.masked_count + self.inline.row_count
 
     @cached_property
     def fragments(self) -> tuple[Fragment, ...]:
         masked = {address >> OFFSET_BITS for change in self.inline for address in change.masked}
         fragments = [self._masked(each) if each.id in masked else each for each in self.stored.fragments]
-        if rows := row_count(self.inline):
-            fragments.append(Fragment(INLINE_FRAGMENT, (f"inline:{self.digest}",), "", rows, byte_count(self.inline)))
+        if self.inline.row_count:
+            name, rows, size = f"inline:{self.digest}", self.inline.row_count, self.inline.size
+            fragments.append(Fragment(INLINE_FRAGMENT, (name,), "", rows, size))
         return tuple(fragments)
 
     def _masked(self, fragment: Fragment) -> Fragment:
@@ -111,7 +105,7 @@ class ChangedTable(Table):
 
     @cached_property
     def stored_rows(self) -> dict[int, int]:
-        return {**self.stored.stored_rows, INLINE_FRAGMENT: row_count(self.inline)}
+        return {**self.stored.stored_rows, INLINE_FRAGMENT: self.inline.row_count}
 
     def deleted_offsets(self, fragment: Fragment) -> np.ndarray[Any, Any]:
         import numpy as np
@@ -161,12 +155,6 @@ class ChangedTable(Table):
         return {**self.stored.held_columns, **own}
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        """The place of each row in memory, by its id."""
-        ids = (id for change in self.inline for id in change.ids)
-        return {id: place for place, id in enumerate(ids)}
-
-    @cached_property
     def digest(self) -> str:
         """Of what stands in commits."""
         return hashlib.sha256(b"".join(change.digest for change in self.inline)).hexdigest()[:24]
@@ -198,10 +186,10 @@ class ChangedTable(Table):
 
     def _satisfying(self, filter: str | None) -> Sequence[int]:
         """The places of the rows in memory that a filter keeps."""
-        if not row_count(self.inline) or filter == "false":
+        if not self.inline.row_count or filter == "false":
             return ()
         if filter is None:
-            return range(row_count(self.inline))
+            return range(self.inline.row_count)
         kept = self.searchable.read([], filter, with_address=True).column(ROW_ADDRESS).to_pylist()
         return [offset_of_address(address) for address in kept]
 
@@ -316,7 +304,7 @@ class ChangedTable(Table):
         places = self._find(name, wanted, filter)
         shape = self._shape(columns, with_address)
         # A row in memory is the only one of its id.
-        others = [value for value in wanted if value not in self._places] if name == "id" else wanted
+        others = [value for value in wanted if value not in self.inline.places] if name == "id" else wanted
         if not others:
             return self._rows_at(places, shape)
         masks = bool(len(self.masked))
@@ -325,14 +313,24 @@ class ChangedTable(Table):
         rows = rows.select(shape.names)
         return pa.concat_tables([rows.cast(shape), self._rows_at(places, shape)]) if places else rows
 
+    def addresses_of(self, ids: Collection[str]) -> dict[str, int]:
+        places = self.inline.places
+        found = {id: self._address(places[id]) for id in ids if id in places}
+        others = [id for id in ids if id not in places]
+        beneath = self.stored.addresses_of(others) if others else {}
+        if beneath and self.inline.masked_count:
+            masked = self.inline.masked_addresses
+            beneath = {id: address for id, address in beneath.items() if address not in masked}
+        return beneath | found
+
     def _find(self, name: str, wanted: Sequence[Any], filter: str | None) -> list[int]:
         """The places of the rows in memory that have one of these values, ascending."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if name == "id":
-            found = sorted(self._places[value] for value in wanted if value in self._places)
-        elif row_count(self.inline):
+            found = sorted(self.inline.places[value] for value in wanted if value in self.inline.places)
+        elif self.inline.row_count:
             column = self.inline_rows.column(name)
             found = pc.indices_nonzero(are_among(column, pa.array(wanted, column.type))).to_pylist()
         else:
@@ -344,25 +342,25 @@ class ChangedTable(Table):
 
     def place_of(self, id: str) -> int | None:
         """The address of the row in memory that has this id."""
-        place = self._places.get(id)
+        place = self.inline.places.get(id)
         return None if place is None else self._address(place)
 
     def addresses_unlike(self, other: ChangedTable) -> np.ndarray[Any, Any]:
         """Those of the rows in memory that the other table does not have in memory."""
         import numpy as np
 
-        theirs = row_texts(other.inline)
-        ids = [id for id, row in row_texts(self.inline).items() if theirs.get(id) != row]
-        return np.array([self._address(self._places[id]) for id in ids], dtype=np.uint64)
+        theirs = other.inline.row_texts
+        ids = [id for id, row in self.inline.row_texts.items() if theirs.get(id) != row]
+        return np.array([self._address(self.inline.places[id]) for id in ids], dtype=np.uint64)
 
     def ids_at(self, addresses: Iterable[int]) -> list[str]:
         """The ids of rows in memory."""
-        ids = list(self._places)
+        ids = list(self.inline.places)
         return [ids[offset_of_address(address)] for address in addresses]
 
     def newest_addresses(self) -> list[int]:
         """Those of the rows of the last change."""
-        rows = row_count(self.inline)
+        rows = self.inline.row_count
         return [self._address(place) for place in range(rows - len(self.inline[-1].rows), rows)]
 
     # ------------------------------------------------------------ searching
@@ -373,7 +371,7 @@ class ChangedTable(Table):
         return self._rows_at(places, self._shape(columns, True)).rename_columns([*columns, ROW_ID])
 
     def has_values(self, column: str) -> bool:
-        return bool(row_count(self.inline)) and self.inline_rows.column(column).null_count < self.inline_rows.num_rows
+        return bool(self.inline.row_count) and self.inline_rows.column(column).null_count < self.inline_rows.num_rows
 
     def placed(self, hits: pa.Table) -> pa.Table:
         """What a search of `searchable` found, with row ids that no other row of the table has."""
@@ -403,7 +401,7 @@ def masks_left(stored: Table, inline: Inline) -> Inline:
 
     fragments = {fragment.id: fragment for fragment in stored.fragments}
     live: set[int] = set()
-    for address in masked_addresses(inline):
+    for address in inline.masked_addresses:
         fragment = fragments.get(fragment_of_address(address))
         if fragment is not None:
             gone, offset = stored.deleted_offsets(fragment), offset_of_address(address)
@@ -411,7 +409,7 @@ def masks_left(stored: Table, inline: Inline) -> Inline:
             if place == len(gone) or gone[place] != offset:
                 live.add(address)
     left = (change.masking_only(live) for change in inline)
-    return tuple(change for change in left if change.rows or change.masked)
+    return Inline(change for change in left if change.rows or change.masked)
 
 
 def _limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:

@@ -7,7 +7,9 @@ that JSON readers would round as text.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables.layout import Layout, VersionColumns
@@ -17,41 +19,77 @@ from omnigraph.values.types import MAX_SAFE_INTEGER
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LAYOUTS_KEPT = 1_024
 
-def inline_change(layout: Layout, rows: pa.Table, removed: Sequence[str], masked: Sequence[int]) -> InlineChange:
+
+def inline_change(
+    layout: Layout, rows: Sequence[Mapping[str, Any]], removed: Sequence[str], masked: Sequence[int]
+) -> InlineChange:
     """A change with these rows, which are as a reader sees them."""
-    if not rows.num_rows:
+    if not rows:
         return InlineChange((), (), tuple(sorted(removed)), tuple(sorted(masked)))
-    names = tuple(column.stored[0][0] for column in layout.columns)
-    values = [_to_json(rows.column(column.name)) for column in layout.columns]
+    names, readers = _written(layout)
+    values = [as_json([row.get(name) for row in rows]) for name, as_json in readers]
     return InlineChange(names, tuple(zip(*values, strict=True)), tuple(sorted(removed)), tuple(sorted(masked)))
+
+
+@lru_cache(maxsize=LAYOUTS_KEPT)
+def _written(layout: Layout) -> tuple[tuple[str, ...], list[tuple[str, Callable[[list[Any]], list[Any]]]]]:
+    """The columns that rows are stored in, and for each column of a reader, what makes JSON of its values."""
+    names = tuple(column.stored[0][0] for column in layout.columns)
+    return names, [(column.name, _json_values(column.type)) for column in layout.columns]
+
+
+def _json_values(type: pa.DataType) -> Callable[[list[Any]], list[Any]]:
+    """Values of most types are the same in JSON. What Arrow has to have a say in goes through it."""
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    if pt.is_string(type) or pt.is_boolean(type) or pt.is_int32(type) or pt.is_uint32(type) or pt.is_floating(type):
+        return _as_they_are
+    if pt.is_int64(type) or pt.is_uint64(type):
+        return _safe_numbers
+    return lambda values: _to_json(pa.array(values, type))
+
+
+def _as_they_are(values: list[Any]) -> list[Any]:
+    return values
+
+
+def _safe_numbers(values: list[Any]) -> list[Any]:
+    return [None if value is None else _safe_number(value) for value in values]
 
 
 def arrow_rows(layout: Layout, inline: Inline) -> pa.Table:
     """The rows of all changes, in their order, as a reader sees them."""
     import pyarrow as pa
 
-    batches = [_batch(layout, change) for change in inline if change.rows]
+    changes = [change for change in inline if change.rows]
+    for columns, alike in groupby((each for each in changes if layout not in each.held), lambda each: each.columns):
+        _hold(layout, columns, list(alike))
+    batches = [change.held[layout] for change in changes]
     return pa.Table.from_batches(batches, layout.schema).combine_chunks()
 
 
-def _batch(layout: Layout, change: InlineChange) -> pa.RecordBatch:
-    batch = change.held.get(layout)
-    if batch is None:
-        batch = change.held[layout] = _made(layout, change)
-    return batch
+def _hold(layout: Layout, columns: tuple[str, ...], changes: Sequence[InlineChange]) -> None:
+    """Make the rows of changes with the same columns at once, and give each change its own."""
+    batch = _made(layout, columns, [row for change in changes for row in change.rows])
+    start = 0
+    for change in changes:
+        change.held[layout] = batch.slice(start, len(change.rows))
+        start += len(change.rows)
 
 
-def _made(layout: Layout, change: InlineChange) -> pa.RecordBatch:
+def _made(layout: Layout, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
     import pyarrow as pa
 
     types = {name: type for column in layout.columns for name, type in column.stored}
-    known = [(place, name) for place, name in enumerate(change.columns) if name in types]
-    arrays = [_from_json([row[place] for row in change.rows], types[name]) for place, name in known]
+    known = [(place, name) for place, name in enumerate(columns) if name in types]
+    arrays = [_from_json([row[place] for row in rows], types[name]) for place, name in known]
     names = [name for _, name in known]
     if names == layout.schema.names and all(column.is_plain for column in layout.columns):
         return pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
-    held = frozenset(change.columns)
+    held = frozenset(columns)
     stored = pa.RecordBatch.from_arrays(arrays, names=names)
     return VersionColumns(layout, held, held, held).batch(stored, layout.schema.names, ())
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from omnigraph.tables.table import ROW_ADDRESS, Table, fragment_of_address
-from omnigraph.values.inline_rows import Inline, InlineChange, masked_addresses, row_texts
+from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 
 
 class InlineRebase:
     """From a stored version to another that has the same rows, and those of `absorbed`: changes on top of the first."""
 
-    def __init__(self, before: Table, after: Table, absorbed: Inline = ()) -> None:
+    def __init__(self, before: Table, after: Table, absorbed: Inline = NO_INLINE) -> None:
         self._before = before
         self._after = after
-        self._masked = masked_addresses(absorbed)
-        self._absorbed = row_texts(absorbed)
+        self._masked = absorbed.masked_addresses
+        self._absorbed = absorbed.row_texts
         self._places: dict[int, int] = {}
         """Addresses in the version before, and those of the same rows in the one after."""
         self._own: dict[str, int] = {}
@@ -28,11 +28,11 @@ class InlineRebase:
 
     def moved(self, inline: Inline) -> Inline | None:
         """These changes of the version before, on the one after. None if a row that an absorbed change replaced is back."""
-        if not self._masked <= masked_addresses(inline):
+        if not self._masked <= inline.masked_addresses:
             return None
         changes, kept = [], set[str]()
         for change in inline:
-            texts = row_texts((change,))
+            texts = change.row_texts
             is_known = [self._absorbed.get(id) == texts[id] for id in change.ids]
             kept.update(id for id, known in zip(change.ids, is_known, strict=True) if known)
             rows = tuple(row for row, known in zip(change.rows, is_known, strict=True) if not known)
@@ -40,7 +40,7 @@ class InlineRebase:
             if rows or masked:
                 changes.append(InlineChange(change.columns if rows else (), rows, masked=masked))
         gone = self._found(self._absorbed.keys() - kept)
-        return (InlineChange((), (), masked=tuple(sorted(gone))), *changes) if gone else tuple(changes)
+        return Inline((InlineChange((), (), masked=tuple(sorted(gone))), *changes) if gone else changes)
 
     def _placed(self, addresses: Iterable[int]) -> list[int]:
         wanted = list(addresses)
@@ -53,7 +53,7 @@ class InlineRebase:
             if moved:
                 rows = self._before.take_addresses(moved, ["id"])
                 ids, old = rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist()
-                found = self._addresses(ids)
+                found = self._after.addresses_of(ids)
                 self._places.update((address, found[id]) for id, address in zip(ids, old, strict=True))
         return [self._places[address] for address in wanted]
 
@@ -62,9 +62,5 @@ class InlineRebase:
         wanted = list(ids)
         missing = [id for id in wanted if id not in self._own]
         if missing:
-            self._own.update(self._addresses(missing))
+            self._own.update(self._after.addresses_of(missing))
         return [self._own[id] for id in wanted]
-
-    def _addresses(self, ids: list[str]) -> dict[str, int]:
-        rows = self._after.lookup("id", ids, ["id"], with_address=True)
-        return dict(zip(rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True))

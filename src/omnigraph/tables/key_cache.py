@@ -72,13 +72,22 @@ class FragmentKeys:
         """
         if name not in self.columns:
             return self._find_in_rows(name, values)
+        places = self._index(name)
+        return sorted(place for value in values for place in places.get(value, ()))  # type: ignore[call-overload]
+
+    def addresses_of(self, ids: Iterable[str], fragment: int) -> list[tuple[str, int]]:
+        """Those of the ids that rows of this fragment have, and where."""
+        places = self._index("id")
+        return [(id, fragment << 32 | self.offsets[places[id][0]]) for id in ids if id in places]
+
+    def _index(self, name: str) -> dict[str, list[int]]:
         places = self._places.get(name)
         if places is None:
             places = {}
             for place, key in enumerate(self.columns[name]):
                 places.setdefault(key, []).append(place)
             self._places[name] = places
-        return sorted(place for value in values for place in places.get(value, ()))  # type: ignore[call-overload]
+        return places
 
     def _find_in_rows(self, name: str, values: Sequence[object]) -> list[int]:
         import pyarrow as pa

@@ -8,13 +8,15 @@ from typing import Any
 from omnigraph.tables.layout import Layout
 from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Table
-from omnigraph.values.inline_rows import Inline
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 
 class TablePlace:
     """In this process the tables that are open here; in another one they are opened again, once."""
 
-    def __init__(self, tables: Tables, path: str, version: int, layout: Layout | None, inline: Inline = ()) -> None:
+    def __init__(
+        self, tables: Tables, path: str, version: int, layout: Layout | None, inline: Inline = NO_INLINE
+    ) -> None:
         self.tables = tables
         self.path = path
         self.version = version

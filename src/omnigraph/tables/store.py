@@ -34,7 +34,7 @@ from omnigraph.tables.verifying import (
     damaged_files,
     needed_files,
 )
-from omnigraph.values.inline_rows import Inline
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,7 +107,7 @@ class Tables:
         digest: str | None = None,
         *,
         layout: Layout | None = None,
-        inline: Inline = (),
+        inline: Inline = NO_INLINE,
     ) -> Table:
         """The table at a version; the same value for the same arguments while it is cached. `layout`: what a reader sees of
         it; without one, the columns as they are stored. `inline`: what commits changed on top of it, which needs a layout.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys, KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.layout import KEY_COLUMNS, Layout, VersionColumns
 from omnigraph.values.arrow import are_among
-from omnigraph.values.inline_rows import Inline
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +72,7 @@ class Table:
         self.layout = layout
         """The columns that a reader sees; None: all that are stored, as they are."""
         self.version: int = dataset.version
-        self.inline: Inline = ()
+        self.inline: Inline = NO_INLINE
         """What commits changed on top of the version (`changed_table`)."""
         self.keys: KeyCache | None = None
         """Given by the store of tables that this one belongs to."""
@@ -273,6 +273,15 @@ class Table:
         if not pieces:
             return self.empty(columns, with_address=with_address)
         return _in_order(pa.concat_tables(pieces), with_address)
+
+    def addresses_of(self, ids: Collection[str]) -> dict[str, int]:
+        """Where the rows of these ids are, as far as there are any."""
+        if self.keys is not None and len(ids) <= MAX_IN_LIST:
+            held, others = self._held("id")
+            if not others:
+                return {id: address for fragment, keys in held for id, address in keys.addresses_of(ids, fragment.id)}
+        rows = self.lookup("id", sorted(ids), ["id"], with_address=True)
+        return dict(zip(rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True))
 
     def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
         """Would a lookup by a key column, as things are, be answered without the store?"""

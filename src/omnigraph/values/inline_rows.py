@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from omnigraph.values.json_text import stored_text
+
 ADDRESS_BITS = 32
 _OFFSET = (1 << ADDRESS_BITS) - 1
 
@@ -65,7 +67,29 @@ class InlineChange:
     @cached_property
     def size(self) -> int:
         """About how many bytes it takes in a commit object."""
-        return sum(_size(value) for row in self.rows for value in row) + 12 * len(self.masked)
+        return sum(value_size(value) for row in self.rows for value in row) + 12 * len(self.masked)
+
+    @property
+    def row_texts(self) -> dict[str, str]:
+        """The rows by their ids, each as a text that no other row has."""
+        return {id: repr((self.columns, row)) for id, row in zip(self.ids, self.rows, strict=True)}
+
+    def text(self, columns_before: tuple[str, ...] = (), *, removed: bool = True) -> str:
+        """As JSON, after a change that has these columns."""
+        members = []
+        if self.rows:
+            if self.columns != columns_before:
+                members.append(f'"columns":{stored_text(self.columns)}')
+            members.append(self._rows_text)
+        if self.removed and removed:
+            members.append(f'"removed":{stored_text(self.removed)}')
+        if self.masked:
+            members.append(f'"masked":{stored_text(_by_fragment(self.masked))}')
+        return f"{{{','.join(members)}}}"
+
+    @cached_property
+    def _rows_text(self) -> str:
+        return f'"rows":{stored_text(self.rows)}'
 
     def without(self, ids: frozenset[str]) -> InlineChange | None:
         """What is left of it when rows of these ids have gone; None when nothing is."""
@@ -84,65 +108,93 @@ class InlineChange:
         return self if masked == self.masked else replace(self, masked=masked)
 
 
-Inline = tuple[InlineChange, ...]
+class Inline(tuple[InlineChange, ...]):
+    """The changes of a table that stand in commits, in their order. What is counted of them is counted once."""
+
+    @cached_property
+    def row_count(self) -> int:
+        return sum(len(change.rows) for change in self)
+
+    @cached_property
+    def masked_count(self) -> int:
+        return sum(len(change.masked) for change in self)
+
+    @cached_property
+    def size(self) -> int:
+        """About how many bytes they take in a commit object."""
+        return sum(change.size for change in self)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each row among all of them, by its id."""
+        return {id: place for place, id in enumerate(id for change in self for id in change.ids)}
+
+    @cached_property
+    def last_columns(self) -> tuple[str, ...]:
+        """Those of the last change that has rows."""
+        return next((change.columns for change in reversed(self) if change.rows), ())
+
+    @cached_property
+    def text(self) -> str:
+        """The members of a list in JSON, without the ids that went. A change that has the columns of the one before it does not
+        repeat them."""
+        texts = []
+        columns: tuple[str, ...] = ()
+        for change in self:
+            texts.append(change.text(columns, removed=False))
+            columns = change.columns if change.rows else columns
+        return ",".join(texts)
+
+    def text_with_removed(self) -> str:
+        """The same with the ids that the last change removed: nothing before it says so."""
+        if not self or not self[-1].removed:
+            return self.text
+        before = Inline(self[:-1])
+        separator = "," if before else ""
+        return f"{before.text}{separator}{self[-1].text(before.last_columns)}"
+
+    def with_change(self, change: InlineChange) -> Inline:
+        """The changes after one more. Of those before it, only what is still to be seen is left."""
+        places = self.places
+        ids = (*change.ids, *change.removed)
+        if not self or (not self[-1].removed and not any(id in places for id in ids)):
+            return self._followed_by(change)
+        return Inline((*self.without_ids(frozenset(ids)), change))
+
+    def _followed_by(self, change: InlineChange) -> Inline:
+        after = Inline((*self, change))
+        rows = self.row_count
+        after.row_count = rows + len(change.rows)
+        after.masked_count = self.masked_count + len(change.masked)
+        after.size = self.size + change.size
+        after.places = self.places | {id: rows + place for place, id in enumerate(change.ids)}
+        after.last_columns = change.columns if change.rows else self.last_columns
+        separator = "," if self else ""
+        after.text = f"{self.text}{separator}{change.text(self.last_columns, removed=False)}"
+        return after
+
+    def without_ids(self, ids: frozenset[str]) -> Inline:
+        """What is left when rows of these ids have gone."""
+        left = (change.without(ids) for change in self)
+        return Inline(change for change in left if change is not None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Inline, (tuple(self),)
+
+    @property
+    def masked_addresses(self) -> frozenset[int]:
+        return frozenset(address for change in self for address in change.masked)
+
+    @property
+    def row_texts(self) -> dict[str, str]:
+        """The rows by their ids, each as a text that no other row has."""
+        return {id: text for change in self for id, text in change.row_texts.items()}
 
 
-def with_change(inline: Inline, change: InlineChange) -> Inline:
-    """The changes of a table after one more. Of those before it, only what is still to be seen is left."""
-    return (*without_ids(inline, frozenset((*change.ids, *change.removed))), change)
-
-
-def row_count(inline: Inline) -> int:
-    return sum(len(change.rows) for change in inline)
-
-
-def masked_count(inline: Inline) -> int:
-    return sum(len(change.masked) for change in inline)
-
-
-def row_texts(inline: Inline) -> dict[str, str]:
-    """The rows of all changes by their ids, each as a text that no other row has."""
-    return {
-        id: repr((change.columns, row)) for change in inline for id, row in zip(change.ids, change.rows, strict=True)
-    }
-
-
-def without_ids(inline: Inline, ids: frozenset[str]) -> Inline:
-    """What is left of changes when rows of these ids have gone."""
-    left = (change.without(ids) for change in inline)
-    return tuple(change for change in left if change is not None)
-
-
-def masked_addresses(inline: Inline) -> frozenset[int]:
-    return frozenset(address for change in inline for address in change.masked)
-
-
-def byte_count(inline: Inline) -> int:
-    return sum(change.size for change in inline)
+NO_INLINE = Inline()
 
 
 # ---------------------------------------------------------------- JSON
-
-
-def inline_to_json(inline: Inline, *, removed: bool = True) -> list[dict[str, Any]]:
-    """A change that has the columns of the one before it does not repeat them. `removed`: say which ids went."""
-    values = []
-    columns: tuple[str, ...] = ()
-    for change in inline:
-        value: dict[str, Any] = {}
-        if change.rows and change.columns != columns:
-            value["columns"] = columns = change.columns
-        if change.rows:
-            value["rows"] = change.rows
-        if change.removed and removed:
-            value["removed"] = change.removed
-        if change.masked:
-            value["masked"] = [
-                [fragment, [address & _OFFSET for address in addresses]]
-                for fragment, addresses in groupby(change.masked, lambda address: address >> ADDRESS_BITS)
-            ]
-        values.append(value)
-    return values
 
 
 def inline_from_json(values: Iterable[Mapping[str, Any]]) -> Inline:
@@ -157,15 +209,24 @@ def inline_from_json(values: Iterable[Mapping[str, Any]]) -> Inline:
             fragment << ADDRESS_BITS | offset for fragment, offsets in value.get("masked", ()) for offset in offsets
         )
         changes.append(InlineChange(columns if rows else (), rows, tuple(value.get("removed", ())), masked))
-    return tuple(changes)
+    return Inline(changes)
 
 
-def _size(value: Any) -> int:
-    match value:
-        case str():
-            return len(value) + 3
-        case list() | tuple():
-            return 2 + sum(map(_size, value))
-        case float():
-            return 20
-    return 6
+def _by_fragment(addresses: Iterable[int]) -> list[list[Any]]:
+    return [
+        [fragment, [address & _OFFSET for address in own]]
+        for fragment, own in groupby(addresses, lambda address: address >> ADDRESS_BITS)
+    ]
+
+
+def value_size(value: Any) -> int:
+    """About how many bytes a value takes in a commit object."""
+    if value is None or isinstance(value, int):
+        return 6
+    if isinstance(value, str):
+        return len(value) + 3
+    if isinstance(value, bytes):
+        return len(value) * 4 // 3 + 3
+    if isinstance(value, list | tuple):
+        return 2 + sum(map(value_size, value))
+    return 20

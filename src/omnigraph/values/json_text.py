@@ -28,6 +28,10 @@ def json_text(value: object) -> str:
     return _encode(value)
 
 
+stored_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""The text of whatever was read as JSON, beyond what the standard has of it."""
+
+
 def value_text(value: object) -> str:
     """The text of a graph's value."""
     return _encode(json_value(value))

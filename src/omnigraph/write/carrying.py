@@ -14,7 +14,7 @@ from omnigraph.history import SCHEMA, PublishPlan, Snapshot
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.language.projection import by_id, project
 from omnigraph.views import Repository
-from omnigraph.write.delta import Delta
+from omnigraph.write.delta import Delta, NewRows
 
 
 class Carrying:
@@ -66,7 +66,7 @@ class Carrying:
             rows = project(delta.rows, delta.entity, entity)
         except ValueError as error:
             raise self.mismatch(f"values of {entity.name} do not fit it any more: {error}") from None
-        return replace(delta, entity=entity, rows=rows)
+        return replace(delta, entity=entity, new=NewRows.of_table(rows))
 
     def check_values(self, before: EntityType, names: frozenset[str]) -> None:
         """Every property that values were given to is still there."""

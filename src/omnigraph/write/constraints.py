@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import EdgeType
-from omnigraph.rules import Change, Check, Need, plan_checks, tables_read
+from omnigraph.remembered import Remembered
+from omnigraph.rules import CheckPlan, Need
 from omnigraph.rules.endpoints import ends_of
 from omnigraph.tables.table import ROW_ADDRESS
 from omnigraph.views import View
-from omnigraph.write.delta import Delta
+from omnigraph.write.delta import Delta, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+PLANS_KEPT = 1_024
+MAX_FEW_ROWS = 256
 
 Deltas = Mapping[str, Delta]
 Addresses = dict[str, dict[str, int]]
@@ -26,30 +30,22 @@ def check_deltas(view: View, deltas: Deltas, *, again: bool = False) -> Addresse
     `again`: they were checked before, on another view; checks that look at the new rows alone are left out.
     """
     rows = DeltaRows(view, deltas)
-    for check in checks_of_deltas(view, deltas):
-        if again and not check.others:
-            continue
-        for violation in check.find(rows):
-            raise check.error(violation)
-    return _addresses(rows, deltas)
+    plan = check_plan(view, deltas)
+    for check in plan.repeated if again else plan.checks:
+        if not check.is_kept(rows):
+            for violation in check.find(rows):
+                raise check.error(violation)
+    return {key: rows.addresses(key) for key in deltas}
 
 
-def checks_of_deltas(view: View, deltas: Deltas) -> list[Check]:
-    return plan_checks(view.catalog, {key: _change(delta) for key, delta in deltas.items()})
+def check_plan(view: View, deltas: Deltas) -> CheckPlan:
+    """Which checks the deltas need. `reads` are the tables whose rows they rely on: ends of new edges, edges of nodes."""
+    kind = (view.snapshot.schema, *((key, delta.change) for key, delta in deltas.items()))
+    return _plans.get(kind, lambda: CheckPlan(view.catalog, {key: delta.change for key, delta in deltas.items()}))
 
 
-def _change(delta: Delta) -> Change:
-    made = delta.fresh | delta.strict
-    return Change(
-        inserts=bool(made),
-        replaces=any(id not in made for id in delta.ids),
-        deletes=bool(delta.removed),
-    )
-
-
-def affected_reads(view: View, deltas: Deltas) -> tuple[str, ...]:
-    """The tables whose rows a write relies on: ends of its new edges, edges of its nodes."""
-    return tables_read(checks_of_deltas(view, deltas))
+_plans: Remembered[CheckPlan] = Remembered(PLANS_KEPT)
+"""By the digest of a schema and what is done to which of its tables."""
 
 
 # ---------------------------------------------------------------- rows
@@ -61,9 +57,36 @@ class DeltaRows:
     def __init__(self, view: View, deltas: Deltas) -> None:
         self._view = view
         self._deltas = deltas
+        self._addresses: dict[str, dict[str, int]] = {}
         self._superseded: dict[str, pa.Table] = {}
         self._nodes_asked: dict[str, set[str]] = {}
         self._nodes_found: dict[str, set[str]] = {}
+
+    # ------------------------------------------------------------ a few rows, as values
+
+    def new(self, table: str) -> Sequence[Row] | None:
+        delta = self._deltas.get(table)
+        if delta is None:
+            return ()
+        return delta.new.values if len(delta.new) <= MAX_FEW_ROWS else None
+
+    def has_taken_ids(self, table: str) -> bool:
+        return not self._deltas[table].strict.isdisjoint(self.addresses(table))
+
+    def has_all(self, table: str, ids: set[str]) -> bool:
+        return self._nodes(table, ids) == ids
+
+    def addresses(self, key: str) -> dict[str, int]:
+        """Where the committed rows are that the delta of a table replaces or removes, by id."""
+        known = self._addresses.get(key)
+        if known is None:
+            delta = self._deltas[key]
+            wanted = delta.superseded - delta.fresh
+            table = self._view.table(key) if wanted else None
+            known = self._addresses[key] = {} if table is None else table.addresses_of(wanted)
+        return known
+
+    # ------------------------------------------------------------ rows as Arrow
 
     def all(self, need: Need) -> pa.Table:
         import pyarrow as pa
@@ -134,7 +157,7 @@ class DeltaRows:
             if isinstance(delta.entity, EdgeType)
             for end, node in ends_of(delta.entity)
             if f"node:{node}" == key
-            for id in delta.rows.column(end).to_pylist()
+            for id in delta.new.column(end)
         }
 
     def _look_up_nodes(self, key: str, ids: set[str]) -> None:
@@ -143,22 +166,15 @@ class DeltaRows:
         rest = ids - present - (delta.removed.keys() if delta else set())
         table = self._view.table(key)
         if rest and table is not None:
-            present |= set(table.lookup("id", sorted(rest), ["id"]).column("id").to_pylist())
+            present |= table.addresses_of(rest).keys()
         self._nodes_asked[key] |= ids
         self._nodes_found[key] |= present
 
 
 def superseded_addresses(view: View, deltas: Deltas) -> Addresses:
     """Where the committed rows are that the deltas replace or remove."""
-    return _addresses(DeltaRows(view, deltas), deltas)
-
-
-def _addresses(rows: DeltaRows, deltas: Deltas) -> Addresses:
-    superseded = {key: rows.superseded(key) for key in deltas}
-    return {
-        key: dict(zip(each.column("id").to_pylist(), each.column(ROW_ADDRESS).to_pylist(), strict=True))
-        for key, each in superseded.items()
-    }
+    rows = DeltaRows(view, deltas)
+    return {key: rows.addresses(key) for key in deltas}
 
 
 def _without_ids(rows: pa.Table, ids: Iterable[str]) -> pa.Table:

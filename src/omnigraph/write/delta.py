@@ -2,16 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import ChangeMode
 from omnigraph.language.catalog import EntityType
+from omnigraph.rules import Change
+from omnigraph.values.inline_rows import value_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Row = Mapping[str, Any]
+
+
+class NewRows:
+    """Rows of one type by column, as values and as Arrow: each is made of the other when it is asked for. A few rows are hardly
+    ever asked for as Arrow, nor many as values."""
+
+    def __init__(self, schema: pa.Schema, values: Sequence[Row] | None = None, table: pa.Table | None = None) -> None:
+        assert values is not None or table is not None, "rows are given in one way or the other"
+        self.schema = schema
+        self._values = values
+        self._table = table
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> NewRows:
+        return cls(table.schema, table=table)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows) if self._values is None else len(self._values)
+
+    @property
+    def values(self) -> Sequence[Row]:
+        if self._values is None:
+            self._values = self.table.to_pylist()
+        return self._values
+
+    @property
+    def table(self) -> pa.Table:
+        import pyarrow as pa
+
+        if self._table is None:
+            # Missing required values are found by the rules, with their message, not by Arrow.
+            schema = pa.schema([field.with_nullable(True) for field in self.schema])
+            columns = [pa.array(self.column(field.name), field.type) for field in schema]
+            self._table = pa.Table.from_arrays(columns, schema=schema)
+        return self._table
+
+    @cached_property
+    def size(self) -> int:
+        """About how many bytes they take."""
+        if self._values is None:
+            return int(self.table.nbytes)
+        return sum(value_size(value) for row in self._values for value in row.values())
+
+    def column(self, name: str) -> list[Any]:
+        if self._values is None:
+            values: list[Any] = self.table.column(name).to_pylist()
+            return values
+        return [row.get(name) for row in self._values]
 
 
 @dataclass(frozen=True)
@@ -19,29 +71,40 @@ class Delta:
     """New rows replace rows of the same id. `fresh`: ids made here, which cannot exist. `strict`: ids that must not.
 
     `removed` maps the ids of rows deleted outright to their source node (edges) or None (nodes). `replaced` are rows of the
-    branch that were read and that `rows` replace.
+    branch that were read and that the new rows replace.
     """
 
     entity: EntityType
-    rows: pa.Table
+    new: NewRows
     mode: ChangeMode
     fresh: frozenset[str] = frozenset()
     strict: frozenset[str] = frozenset()
     removed: Mapping[str, str | None] = field(default_factory=dict)
-    replaced: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    replaced: Mapping[str, Row] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def key(self) -> str:
         return self.entity.table_key
 
+    @property
+    def rows(self) -> pa.Table:
+        """The new rows as Arrow."""
+        return self.new.table
+
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        return tuple(self.rows.column("id").to_pylist())
+        return tuple(self.new.column("id"))
 
     @cached_property
     def superseded(self) -> frozenset[str]:
         """Ids whose committed row, if any, is gone after this write."""
-        return frozenset(self.ids) | frozenset(self.removed)
+        return frozenset(self.ids).union(self.removed)
+
+    @cached_property
+    def change(self) -> Change:
+        """What it does, as far as the choice of checks is concerned."""
+        made = self.fresh | self.strict
+        return Change(bool(made), not made.issuperset(self.ids), bool(self.removed))
 
     @cached_property
     def assigned(self) -> frozenset[str]:
@@ -51,10 +114,22 @@ class Delta:
             for name in self.entity.properties
             if any(
                 value is not None and self.replaced.get(id, {}).get(name) != value
-                for id, value in zip(self.ids, self.rows.column(name).to_pylist(), strict=True)
+                for id, value in zip(self.ids, self.new.column(name), strict=True)
             )
         )
 
     @property
     def is_empty(self) -> bool:
-        return not (self.rows.num_rows or self.removed)
+        return not (len(self.new) or self.removed)
+
+    @classmethod
+    def joined(cls, deltas: Iterable[Delta]) -> Delta:
+        """What several changes of one table only add, as if one of them did it all."""
+        members = list(deltas)
+        return cls(
+            members[0].entity,
+            NewRows(members[0].new.schema, [row for delta in members for row in delta.new.values]),
+            members[0].mode,
+            frozenset().union(*(delta.fresh for delta in members)),
+            frozenset().union(*(delta.strict for delta in members)),
+        )

@@ -7,7 +7,6 @@ by then. Each member gets its own commit or its own error. What the members only
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
 from omnigraph.history import Commit
@@ -19,13 +18,23 @@ from omnigraph.write.publishing import Outcome, Submission, publish_group
 MAX_GROUP = 64
 
 
-@dataclass(eq=False)
 class _Waiting:
-    """`woken` without an outcome: this one leads now."""
+    """A member of a queue. Whoever is `woken` without an outcome leads now."""
 
-    proposal: Proposal
-    woken: threading.Event = field(default_factory=threading.Event)
-    outcome: Outcome | None = None
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self.outcome: Outcome | None = None
+        self.was_tried = False
+        """Somebody has begun to publish it: whether it is published is for the branch to say."""
+        self._turn = threading.Lock()
+        self._turn.acquire()
+
+    def wait(self) -> None:
+        self._turn.acquire()
+
+    def wake(self) -> None:
+        """At most once: to lead, or with an outcome."""
+        self._turn.release()
 
 
 class GroupCommitter:
@@ -54,7 +63,7 @@ class GroupCommitter:
 
     def _wait(self, branch: str, waiting: _Waiting) -> None:
         try:
-            waiting.woken.wait()
+            waiting.wait()
         except BaseException:
             with self._lock:
                 self._leave(branch, [waiting])
@@ -75,34 +84,45 @@ class GroupCommitter:
             with self._lock:
                 self._leave(branch, served)
             for waiting in served[1:]:
-                waiting.woken.set()
+                waiting.wake()
 
     def _leave(self, branch: str, leaving: list[_Waiting]) -> None:
         """Take members out of the queue; whoever is first then leads."""
         queue = self._queues.get(branch, [])
-        first = queue[0] if queue else None
-        queue[:] = [waiting for waiting in queue if waiting not in leaving]
+        first, gone = queue[0] if queue else None, set(leaving)
+        queue[:] = [waiting for waiting in queue if waiting not in gone]
         if not queue:
             self._queues.pop(branch, None)
         elif queue[0] is not first:
-            queue[0].woken.set()
+            queue[0].wake()
 
     def _publish(self, group: list[_Waiting]) -> list[Outcome]:
         """The outcomes of the group, or of its first member alone."""
-        proposals = [waiting.proposal for waiting in group]
         try:
-            return self._publish_together(proposals)
+            return self._publish_together(group)
         except OutcomeUnknown as error:
-            return [OutcomeUnknown(error.message, commit_id=proposal.plan.commit_id) for proposal in proposals]
+            return [OutcomeUnknown(error.message, commit_id=waiting.proposal.plan.commit_id) for waiting in group]
         except OmnigraphError as error:
             return [error for _ in group]
         except (OSError, RuntimeError, ValueError):
             # Something that one member met while it was staged: the others do not pay for it.
             if len(group) == 1:
                 raise
-            return self._publish_together(proposals[:1])
+            return self._publish_together(group[:1])
 
-    def _publish_together(self, proposals: list[Proposal]) -> list[Outcome]:
-        submissions = [Submission(proposal.plan, proposal.staged_on, staged=False) for proposal in proposals]
+    def _publish_together(self, group: list[_Waiting]) -> list[Outcome]:
+        proposals = [waiting.proposal for waiting in group]
+        submissions = [
+            Submission(
+                waiting.proposal.plan,
+                waiting.proposal.staged_on,
+                staged=False,
+                is_small=not waiting.proposal.fragments,
+                is_new=not waiting.was_tried,
+            )
+            for waiting in group
+        ]
+        for waiting in group:
+            waiting.was_tried = True
         joint = JointStage(self.repository, proposals) if len(proposals) > 1 else None
         return publish_group(self.repository.history, submissions, stage_together=joint)

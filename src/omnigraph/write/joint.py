@@ -10,13 +10,12 @@ wrong.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.history import PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
-from omnigraph.write.constraints import check_deltas
+from omnigraph.write.constraints import Addresses, check_deltas
 from omnigraph.write.delta import Delta
 from omnigraph.write.inlining import bounds, fold_largest, inlined, with_delta
 from omnigraph.write.proposal import Proposal
@@ -37,23 +36,29 @@ class JointStage:
         self._has_staged = False
 
     def __call__(self, snapshot: Snapshot, plans: Mapping[int, PublishPlan]) -> Mapping[int, PublishPlan]:
-        members = self._apart(plans)
-        if len(members) < 2:
-            return {}
-        view = self._repository.view(snapshot)
-        deltas = _joined(members.values())
-        try:
-            if any(check_deltas(view, deltas, again=True).values()):
-                return {}  # Rows have arrived that some members replace.
-            staged = self._stage(view, deltas, members)
-        except OmnigraphError:
-            return {}
-        self._has_staged = True
-        return {index: self._planned(plans[index], staged[index]) for index in members}
+        members, view = self._apart(plans), self._repository.view(snapshot)
+        while len(members) > 1:
+            deltas = _joined(members.values())
+            try:
+                replaced = check_deltas(view, deltas, again=self._all_checked(members))
+                adding = {index: member for index, member in members.items() if not _replaces(member, replaced)}
+                if len(adding) == len(members):
+                    staged = self._stage(view, deltas, members)
+                    self._has_staged = True
+                    return {index: self._planned(plans[index], staged[index]) for index in members}
+            except OmnigraphError:
+                return {}
+            # Who replaces rows goes by itself; without it the others may break a rule that they keep together.
+            members = adding
+        return {}
+
+    def _all_checked(self, members: Members) -> bool:
+        return all(member.addresses is not None for member in members.values())
 
     def _planned(self, plan: PublishPlan, staged: Sequence[tuple[TableChange, list[Staged]]]) -> PublishPlan:
-        unsynced = self._repository.tables.unsynced(version for _, versions in staged for version in versions)
-        return replace(plan, changes=tuple(change for change, _ in staged), unsynced=unsynced)
+        made = [version for _, versions in staged for version in versions]
+        unsynced = self._repository.tables.unsynced(made) if made else ()
+        return plan.staged(tuple(change for change, _ in staged), unsynced)
 
     def _inline(
         self, view: View, deltas: Mapping[str, Delta], members: Members
@@ -65,12 +70,14 @@ class JointStage:
         states: dict[str, TableState] = {}
         for index, member in members.items():
             for key, delta in member.deltas.items():
-                before = states.get(key)
+                before, made = states.get(key), list[Staged]()
                 if before is None:
-                    stored = view.snapshot.tables[key]
-                    change, made = inlined(view, delta, stored, {}, within, room_for=deltas[key], crowded=crowded)
+                    stored, all_rows, commits = view.snapshot.tables[key], deltas[key], len(members)
+                    change, made = inlined(
+                        view, delta, stored, {}, within, room_for=all_rows, commits=commits, crowded=crowded
+                    )
                 else:
-                    change, made = TableChange(key, delta.mode, before, with_delta(view, delta, before, {})), []
+                    change = TableChange(key, delta.mode, before, with_delta(view, delta, before, {}))
                 assert change.state is not None, "a change leaves a table"
                 states[key] = change.state
                 result[index].append((change, made))
@@ -129,18 +136,12 @@ class JointStage:
 
 def _joined(members: Collection[Proposal]) -> dict[str, Delta]:
     """What the members add, as if one of them did it all."""
-    import pyarrow as pa
-
     by_key: dict[str, list[Delta]] = {}
     for member in members:
         for key, delta in member.deltas.items():
             by_key.setdefault(key, []).append(delta)
-    return {
-        key: replace(
-            deltas[0],
-            rows=pa.concat_tables([delta.rows for delta in deltas]),
-            fresh=frozenset().union(*(delta.fresh for delta in deltas)),
-            strict=frozenset().union(*(delta.strict for delta in deltas)),
-        )
-        for key, deltas in by_key.items()
-    }
+    return {key: Delta.joined(deltas) for key, deltas in by_key.items()}
+
+
+def _replaces(member: Proposal, replaced: Addresses) -> bool:
+    return any(not delta.superseded.isdisjoint(replaced[key]) for key, delta in member.deltas.items())

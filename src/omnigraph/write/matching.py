@@ -15,11 +15,12 @@ from omnigraph.tables import Table
 from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.canonical import canonical_text
 from omnigraph.views import View
+from omnigraph.write.delta import NewRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.write.pending import Pending
+from omnigraph.write.pending import Pending
 
 Row = dict[str, Any]
 
@@ -39,15 +40,11 @@ class Matcher:
 
     def assigned(self, key: str, values: Sequence[tuple[str, Expression]], rows: Sequence[Row]) -> list[Row]:
         """What an update gives each row; an assignment may look at the row as it was."""
-        import pyarrow as pa
-
         known: Row = {name: self.value(expression) for name, expression in values if is_known(expression)}
         others = [(name, expression) for name, expression in values if name not in known]
         if not others:
             return [known for _ in rows]
-        schema = self.view.schema(key)
-        columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
-        table = pa.Table.from_arrays(columns, names=schema.names)
+        table = NewRows(self.view.schema(key), rows).table
         interpreter = Interpreter(self.arguments, len(rows), lambda _, name: table.column(name))
         found = {name: interpreter.evaluate(expression).to_pylist() for name, expression in others}
         return [known | {name: found[name][place] for name in found} for place in range(len(rows))]
@@ -60,8 +57,10 @@ class Matcher:
         if table is not None:
             hidden = pending.hides()
             committed = [row for row in self._committed(key, table, predicate) if row["id"] not in hidden]
-        own = pending.table(self.view.schema(key)) if pending.rows else None
-        return committed, [] if own is None else self._satisfying(own, predicate.conjuncts)
+        if not pending.rows:
+            return committed, []
+        own = NewRows(self.view.schema(key), list(pending.rows.values()))
+        return committed, self._satisfying(own.table, predicate.conjuncts)
 
     def _committed(self, key: str, table: Table, predicate: Predicate) -> list[Row]:
         """By a key, where the condition fixes one; else what a filter leaves of the table."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.embedding.filling import Filling, is_text, text_vectors
 from omnigraph.history import ChangeMode
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.write.delta import Delta
+from omnigraph.write.delta import Delta, NewRows
 from omnigraph.write.receipt import TypeCounts
 
 if TYPE_CHECKING:
@@ -105,15 +105,6 @@ class Pending:
     def counts(self) -> TypeCounts:
         return TypeCounts(**self.affected)
 
-    def table(self, schema: pa.Schema) -> pa.Table:
-        """The pending rows as Arrow, in the order they were made."""
-        import pyarrow as pa
-
-        rows = self.rows.values()
-        columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
-        # Missing required values are found by the rules, with their message, not by Arrow.
-        return pa.Table.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))
-
     def delta(self, schema: pa.Schema) -> Delta:
         is_edge = isinstance(self.entity, EdgeType)
         removed: Mapping[str, str | None] = {
@@ -121,7 +112,7 @@ class Pending:
         }
         return Delta(
             entity=self.entity,
-            rows=self.table(schema),
+            new=NewRows(schema, list(self.rows.values())),
             mode=self._mode(),
             fresh=frozenset(self.fresh),
             strict=frozenset(self.strict),

@@ -13,8 +13,9 @@ from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange, WriteKe
 from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
 from omnigraph.write.carrying import Carrying
-from omnigraph.write.constraints import Addresses, Deltas, affected_reads, check_deltas, checks_of_deltas
-from omnigraph.write.staging import Fragments, check_again, stage_versions, write_rows
+from omnigraph.write.constraints import Addresses, Deltas, check_deltas, check_plan
+from omnigraph.write.inlining import bounds
+from omnigraph.write.staging import Fragments, check_again, stage_versions, write_rows, written_rows
 
 Ids = frozenset[tuple[str, str]]
 """(table key, entity id)"""
@@ -22,7 +23,8 @@ Ids = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Proposal:
-    """`deltas` were checked against `view`, where they supersede the rows at `addresses`.
+    """`deltas` were checked against `view`, where they supersede the rows at `addresses`. Without addresses they were not checked
+    yet: those of a small write are checked once, on the head that it is put on.
 
     `plan` is the write as far as it is known: each table's state is still the one before it. The write follows from all rows of
     the tables in `relied_on`, so it ends with a conflict when one of them moved.
@@ -30,20 +32,29 @@ class Proposal:
 
     view: View
     deltas: Deltas
-    addresses: Addresses
+    addresses: Addresses | None
     fragments: Fragments
     plan: PublishPlan
     relied_on: frozenset[str] = frozenset()
 
     def staged_on(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         """The plan with its versions made on a snapshot. What was checked is checked again only where it moved."""
-        view = self.view.repository.view(snapshot)
         if self.relied_on:
             self._check_relied_on(snapshot)
-        if self.view.snapshot.schema != snapshot.schema:
-            return self._staged_under(view, plan)
-        addresses = check_again(view, plan, self.deltas) if self._moved(snapshot) else self.addresses
-        return replace(self, addresses=addresses)._staged(plan, view)
+        known = self.view.snapshot
+        if known.schema != snapshot.schema:
+            if self.addresses is None:
+                check_deltas(self.view, self.deltas)
+            return self._staged_under(self.view.repository.view(snapshot), plan)
+        if known.commit.ref == snapshot.commit.ref:
+            checked = check_deltas(self.view, self.deltas) if self.addresses is None else self.addresses
+            return self._staged(plan, self.view, checked)
+        view = self.view.repository.view(snapshot)
+        if self.addresses is None or self._moved(snapshot):
+            addresses = check_again(view, plan, self.deltas, own_rows=self.addresses is None)
+        else:
+            addresses = self.addresses
+        return self._staged(plan, view, addresses)
 
     def _check_relied_on(self, snapshot: Snapshot) -> None:
         if not self.relied_on:
@@ -67,14 +78,15 @@ class Proposal:
         except InputError as error:
             raise carrying.refused(error) from None
         fragments = write_rows(view, deltas)
-        plan = replace(plan, reads=affected_reads(view, deltas))
-        return replace(self, view=view, deltas=deltas, addresses=addresses, fragments=fragments)._staged(plan, view)
+        plan = replace(plan, reads=check_plan(view, deltas).reads)
+        return replace(self, view=view, deltas=deltas, fragments=fragments)._staged(plan, view, addresses)
 
-    def _staged(self, plan: PublishPlan, view: View) -> PublishPlan:
-        lost = any(change.state != change.base for change in plan.changes)
-        staged = stage_versions(view, self.deltas, self.addresses, self.fragments, after_lost_race=lost)
-        unsynced = view.repository.tables.unsynced(version for _, versions in staged for version in versions)
-        return replace(plan, changes=tuple(change for change, _ in staged), unsynced=unsynced)
+    def _staged(self, plan: PublishPlan, view: View, addresses: Addresses) -> PublishPlan:
+        lost = any(change.state is not change.base for change in plan.changes)
+        staged = stage_versions(view, self.deltas, addresses, self.fragments, after_lost_race=lost)
+        made = [version for _, versions in staged for version in versions]
+        unsynced = view.repository.tables.unsynced(made) if made else ()
+        return plan.staged(tuple(change for change, _ in staged), unsynced)
 
     def _moved(self, snapshot: Snapshot) -> bool:
         checked = self.view.snapshot
@@ -84,11 +96,12 @@ class Proposal:
 
     @cached_property
     def only_adds(self) -> bool:
-        """No row of the branch goes, and no rule asks for a least number of rows: adding more rows never mends it. Nor does it
-        follow from rows that others may add."""
-        if self.relied_on or any(delta.removed or self.addresses.get(key) for key, delta in self.deltas.items()):
+        """No row of the branch goes, as far as is known, and no rule asks for a least number of rows: adding more rows never mends
+        it. Nor does it follow from rows that others may add."""
+        known = self.addresses or {}
+        if self.relied_on or any(delta.removed or known.get(key) for key, delta in self.deltas.items()):
             return False
-        return not any(check.needs_more_rows for check in checks_of_deltas(self.view, self.deltas))
+        return not check_plan(self.view, self.deltas).needs_more_rows
 
     @property
     def is_written(self) -> bool:
@@ -97,7 +110,7 @@ class Proposal:
 
     @cached_property
     def rows(self) -> int:
-        return sum(delta.rows.num_rows for delta in self.deltas.values())
+        return sum(len(delta.new) for delta in self.deltas.values())
 
     @cached_property
     def writes(self) -> Ids:
@@ -116,7 +129,7 @@ class Proposal:
         for delta in self.deltas.values():
             if isinstance(delta.entity, EdgeType):
                 for column, node in (("src", delta.entity.source), ("dst", delta.entity.target)):
-                    ends.update((f"node:{node}", id) for id in delta.rows.column(column).to_pylist())
+                    ends.update((f"node:{node}", id) for id in delta.new.column(column))
         return frozenset(ends) - self.writes
 
 
@@ -131,20 +144,24 @@ def propose(
     once: WriteKey | None = None,
     relied_on: frozenset[str] = frozenset(),
 ) -> Proposal:
-    """Check deltas against the view of an entry's head and write their rows."""
-    since = view.repository.history.clock()
-    addresses = check_deltas(view, deltas)
-    fragments = write_rows(view, deltas)
-    reads = affected_reads(view, deltas)
+    """The write of deltas on the view of an entry's head. What is large is checked, and its rows written, before anybody waits
+    for it."""
+    history, snapshot = view.repository.history, view.snapshot
+    since = history.clock()
+    large = bounds().too_large(deltas.values(), view)
+    addresses = check_deltas(view, deltas) if large else None
+    fragments = written_rows(view, large)
+    reads = check_plan(view, deltas).reads
+    states = {key: snapshot.table(key) for key in (*deltas, *reads)}
     plan = PublishPlan(
-        commit_id=view.repository.history.new_id(),
+        commit_id=history.new_id(),
         branch=entry.branch,
         incarnation=entry.incarnation,
-        base=view.snapshot.commit.ref,
-        schema=view.snapshot.schema,
-        changes=tuple(TableChange(key, delta.mode, view.state(key), view.state(key)) for key, delta in deltas.items()),
+        base=snapshot.commit.ref,
+        schema=snapshot.schema,
+        changes=tuple(TableChange(key, delta.mode, states[key], states[key]) for key, delta in deltas.items()),
         reads=reads,
-        read_states={key: view.state(key) for key in reads},
+        read_states={key: states[key] for key in reads},
         kind="mutation",
         actor=actor,
         message=message,

@@ -32,12 +32,15 @@ out goes on by itself, after them: leaving one out is always right."""
 class Submission:
     """A plan handed in to be published, and how to put it on another snapshot (None: it cannot be).
 
-    Not `staged`: its tables have no new versions yet, and `rebase` makes them on whatever snapshot is the newest.
+    Not `staged`: its tables have no new versions yet, and `rebase` makes them on whatever snapshot is the newest. `is_small`: that
+    costs next to nothing, so what an attempt has staged is not kept for the next one. `is_new`: nobody has tried to publish it.
     """
 
     plan: PublishPlan
     rebase: Rebase | None = None
     staged: bool = True
+    is_small: bool = False
+    is_new: bool = False
 
     def placed(self, attempt: Attempt) -> Submission:
         """The submission with its plan staged on the attempt's snapshot."""
@@ -48,6 +51,12 @@ class Submission:
         else:
             plan = self.rebase(self.plan, attempt.snapshot)
         return replace(self, plan=plan.on(attempt.snapshot), staged=True)
+
+    def staged_for(self, attempt: Attempt) -> PublishPlan:
+        """The plan of a small write, staged on the attempt's snapshot."""
+        assert self.rebase is not None, "a small write can be put on any snapshot"
+        attempt.check_moved(self.plan)
+        return self.rebase(self.plan, attempt.snapshot)
 
 
 def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -> Commit:
@@ -121,7 +130,8 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
     outcomes: dict[int, Outcome] = {}
     for index, submission in enumerate(group):
         try:
-            if (commit := attempt.published(submission.plan) or attempt.repeated(submission.plan)) is not None:
+            published = None if submission.is_new else attempt.published(submission.plan)
+            if (commit := published or attempt.repeated(submission.plan)) is not None:
                 outcomes[index] = commit
             else:
                 attempt.check_staged(submission.plan)
@@ -143,9 +153,13 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
             if (commit := attempt.repeated(group[index].plan)) is not None:
                 outcomes[index] = commit
                 continue
-            if index not in together:
+            plan = together.get(index)
+            if plan is None and group[index].is_small:
+                plan = group[index].staged_for(attempt)
+            elif plan is None:
                 group[index] = group[index].placed(attempt)
-            attempt.add(together.get(index) or group[index].plan)
+                plan = group[index].plan
+            attempt.add(plan)
         except OmnigraphError as error:
             outcomes[index] = error
     return outcomes

@@ -28,12 +28,14 @@ MAX_FRAGMENTS_AFTER_LOST_RACE = 48
 
 
 def write_rows(view: View, deltas: Deltas) -> Fragments:
-    """The rows of every delta as fragments of its table, tables side by side; no version holds them yet. Rows of small changes
+    """The rows of large changes as fragments of their tables, side by side; no version holds them yet. Rows of small changes
     are not written: they stand in their commit."""
-    reach(Failpoint.TXN_BEFORE_STAGE)
-    within = bounds()
-    large = within.too_large(deltas.values(), view)
+    return written_rows(view, bounds().too_large(deltas.values(), view))
 
+
+def written_rows(view: View, large: Sequence[Delta]) -> Fragments:
+    """The rows of these changes as fragments."""
+    reach(Failpoint.TXN_BEFORE_STAGE)
     written = side_by_side(lambda delta: write_now(view, delta), large)
     reach(Failpoint.TXN_AFTER_STAGE)
     return {delta.key: fragments for delta, fragments in zip(large, written, strict=True)}
@@ -41,7 +43,7 @@ def write_rows(view: View, deltas: Deltas) -> Fragments:
 
 def write_now(view: View, delta: Delta) -> tuple[str, ...]:
     """The rows of one delta as fragments of its table."""
-    if not delta.rows.num_rows:
+    if not len(delta.new):
         return ()
     return view.repository.tables.write_fragments(view.table_or_new(delta.key), rows_to_write(view, delta))
 

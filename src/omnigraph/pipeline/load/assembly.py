@@ -34,7 +34,7 @@ from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable, masks_
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
 from omnigraph.tables.staging import PreviousAttempt, TrimmedFragment, by_fragment
 from omnigraph.tables.table import OFFSET_BITS
-from omnigraph.values.inline_rows import Inline, masked_count, row_count, without_ids
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Assembly:
         return self._change(incoming, before, version, rows)
 
     def _change(
-        self, incoming: Incoming, before: TableState | None, version: int, rows: int, inline: Inline = ()
+        self, incoming: Incoming, before: TableState | None, version: int, rows: int, inline: Inline = NO_INLINE
     ) -> TableChange:
         path = incoming.place.path
         generation = (before.generation if before else 0) + 1
@@ -245,7 +245,7 @@ class Assembly:
         in_commits = gone >> np.uint64(OFFSET_BITS) == np.uint64(INLINE_FRAGMENT)
         inline = base.inline
         if isinstance(base, ChangedTable):
-            inline = without_ids(inline, frozenset(base.ids_at(gone[in_commits].tolist())))
+            inline = inline.without_ids(frozenset(base.ids_at(gone[in_commits].tolist())))
         stored, gone_there = base.stored, gone[~in_commits]
         if attempt is not None and attempt.lacks(gone_there, stored):
             version = attempt.staged
@@ -260,7 +260,7 @@ class Assembly:
             attempt = PreviousAttempt(stored, version, gone_there)
         self.attempts[incoming.key] = attempt
         inline = masks_left(version, inline)
-        rows = version.rows + row_count(inline) - masked_count(inline)
+        rows = version.rows + inline.row_count - inline.masked_count
         assert rows == base.rows - len(gone) + incoming.rows, "a load adds its rows and removes those that it replaces"
         return self._change(incoming, before, version.version, rows, inline)
 

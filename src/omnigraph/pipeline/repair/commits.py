@@ -19,7 +19,7 @@ from omnigraph.pipeline.verify.rows import whole_table
 from omnigraph.rules.endpoints import EndpointCheck, ends_of
 from omnigraph.tables import Layout, Staged, Table
 from omnigraph.tables.table import ROW_ADDRESS
-from omnigraph.values.inline_rows import Inline, masked_count, row_count
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish
 
@@ -52,9 +52,9 @@ def _indexed(repository: Repository, view: View, key: str, made: Staged) -> Stag
     return repository.tables.stage_index(table, index_specs(view.entity(key))) or made
 
 
-def _change(key: str, before: TableState | None, staged: Staged, inline: Inline = ()) -> TableChange:
+def _change(key: str, before: TableState | None, staged: Staged, inline: Inline = NO_INLINE) -> TableChange:
     generation = 1 if before is None else before.generation + 1
-    rows = staged.rows - masked_count(inline) + row_count(inline)
+    rows = staged.rows - inline.masked_count + inline.row_count
     after = TableState(staged.path, staged.version, generation, rows, staged.digest, inline)
     return TableChange(key, "strict", before, after)
 
@@ -181,7 +181,7 @@ def _without_damage(repository: Repository, state: TableState, files: FilesRepor
     try:
         repository.tables.needed_files(state.path, state.version, state.digest)
     except Damaged:
-        if not row_count(state.inline):
+        if not state.inline.row_count:
             return None
         base = tables.create_as(state.path, layout)
         return tables.settle(tables.with_inline(base, state.inline))[1]
