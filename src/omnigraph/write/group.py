@@ -16,6 +16,7 @@ from omnigraph.write.proposal import Proposal
 from omnigraph.write.publishing import Outcome, Submission, publish_group
 
 MAX_GROUP = 64
+GATHER_S = 0.00005
 
 
 class _Waiting:
@@ -42,6 +43,8 @@ class GroupCommitter:
         self.repository = repository
         self._queues: dict[str, list[_Waiting]] = {}
         """By branch; the first of a queue leads. No queue: nobody is publishing."""
+        self._last_sizes: dict[str, int] = {}
+        """By branch: how many the last group were."""
         self._lock = threading.Lock()
 
     def publish(self, proposal: Proposal) -> Commit:
@@ -72,8 +75,7 @@ class GroupCommitter:
     def _lead(self, branch: str) -> None:
         """Publish the queue as it stands. Members keep their places until they have an outcome: a leader that is
         interrupted leaves alone, and the next one publishes the rest (again, perhaps, which is harmless)."""
-        with self._lock:
-            group = self._queues[branch][:MAX_GROUP]
+        group = self._gathered(branch)
         served = group[:1]
         try:
             outcomes = self._publish(group)
@@ -85,6 +87,20 @@ class GroupCommitter:
                 self._leave(branch, served)
             for waiting in served[1:]:
                 waiting.wake()
+
+    def _gathered(self, branch: str) -> list[_Waiting]:
+        """The queue as it stands. Members of the group before, who were all woken at once, are waited for as long as they keep
+        coming: alone, the first of them would make everybody else wait for its syncs."""
+        with self._lock:
+            queue, wanted = self._queues[branch], self._last_sizes.get(branch, 0)
+        seen = 0
+        while seen < len(queue) < wanted:
+            seen = len(queue)
+            self.repository.history.sleep(GATHER_S)
+        with self._lock:
+            group = queue[:MAX_GROUP]
+            self._last_sizes[branch] = len(group)
+        return group
 
     def _leave(self, branch: str, leaving: list[_Waiting]) -> None:
         """Take members out of the queue; whoever is first then leads."""

@@ -51,7 +51,7 @@ class Proposal:
             return self._staged(plan, self.view, checked)
         view = self.view.repository.view(snapshot)
         if self.addresses is None or self._moved(snapshot):
-            addresses = check_again(view, plan, self.deltas, own_rows=self.addresses is None)
+            addresses = check_again(view, self.view, self.deltas, own_rows=self.addresses is None)
         else:
             addresses = self.addresses
         return self._staged(plan, view, addresses)
@@ -74,7 +74,7 @@ class Proposal:
         carried = map(carrying.delta, self.deltas.values())
         deltas = {delta.key: delta for delta in carried}
         try:
-            addresses = check_again(view, plan, deltas, own_rows=True)
+            addresses = check_again(view, self.view, deltas, own_rows=True)
         except InputError as error:
             raise carrying.refused(error) from None
         fragments = write_rows(view, deltas)
@@ -151,7 +151,8 @@ def propose(
     large = bounds().too_large(deltas.values(), view)
     addresses = check_deltas(view, deltas) if large else None
     fragments = written_rows(view, large)
-    reads = check_plan(view, deltas).reads
+    # What is checked on the head that it is put on relies on nothing that may have moved since.
+    reads = check_plan(view, deltas).reads if large else ()
     states = {key: snapshot.table(key) for key in (*deltas, *reads)}
     plan = PublishPlan(
         commit_id=history.new_id(),

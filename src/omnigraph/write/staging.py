@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.errors import EndpointMissing, ExpectedVersionMismatch, InputError
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import PublishPlan, Snapshot, TableChange, TableState
+from omnigraph.history import TableChange, TableState
 from omnigraph.tables import Staged, Table
 from omnigraph.views import View
 from omnigraph.write.constraints import Addresses, Deltas, check_deltas
@@ -102,20 +102,20 @@ def table_change(delta: Delta, before: TableState | None, staged: Staged) -> Tab
     return TableChange(delta.key, delta.mode, before, state)
 
 
-def check_again(view: View, plan: PublishPlan, deltas: Deltas, *, own_rows: bool = False) -> Addresses:
+def check_again(view: View, pinned: View, deltas: Deltas, *, own_rows: bool = False) -> Addresses:
     """The rules against a newer view, and where the rows are now that the deltas supersede. `own_rows`: also those that look
-    at the new rows alone, because the rules are others."""
+    at the new rows alone, because the rules are others, or nobody has looked yet."""
     try:
         return check_deltas(view, deltas, again=not own_rows)
     except InputError as error:
-        raise _lost_to(plan, deltas, view.snapshot, error) from None
+        raise _lost_to(pinned, deltas, view, error) from None
 
 
-def _lost_to(plan: PublishPlan, deltas: Deltas, snapshot: Snapshot, error: InputError) -> Exception:
+def _lost_to(pinned: View, deltas: Deltas, view: View, error: InputError) -> Exception:
     """A removal that met a new edge lost a race; everything else says what is wrong with the data now."""
     removing = [delta for delta in deltas.values() if delta.removed]
     if not removing or not isinstance(error, EndpointMissing):
         return error
     key = f"edge:{error.type_name}"
-    before, now = plan.read_states.get(key), snapshot.table(key)
+    before, now = pinned.state(key), view.state(key)
     return ExpectedVersionMismatch(key, before.generation if before else 0, now.generation if now else 0)
