@@ -249,7 +249,7 @@ def test_what_small_commits_changed_is_read_from_the_commits(tmp_path: Path) -> 
     assert [(change.after or {})["since"] for change in found if change.id == "k77"] == [77]
 
 
-@pytest.mark.parametrize(("bound", "rivals"), [("3", 0), ("3", 1), ("64", 0), ("64", 1)])
+@pytest.mark.parametrize(("bound", "rivals"), [("1", 0), ("1", 1), ("64", 0), ("64", 1)])
 def test_writers_who_meet_share_an_entry_that_carries_their_rows(
     bound: str, rivals: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
