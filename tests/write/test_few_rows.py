@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import KeyConflict
 from omnigraph.rules import Check
-from omnigraph.write import Transaction
+from omnigraph.write import WriteTransaction
 from omnigraph.write.constraints import MAX_FEW_ROWS, DeltaRows, check_plan
 from omnigraph.write.delta import Delta
 
@@ -36,11 +36,11 @@ def graph(tmp_path: Path) -> og.Graph:
     return graph
 
 
-def deltas_of(graph: og.Graph, chance: random.Random) -> tuple[Transaction, dict[str, Delta]]:
+def deltas_of(graph: og.Graph, chance: random.Random) -> tuple[WriteTransaction, dict[str, Delta]]:
     """Random changes of a few rows, many of which break something. Several transactions are joined, as in a group."""
     members: dict[str, list[Delta]] = {}
     for _ in range(chance.choice([1, 1, 3])):
-        tx = Transaction(graph._repository, graph._committer)
+        tx = WriteTransaction(graph._repository, graph._committer)
         for _ in range(chance.randrange(1, 4)):
             add(tx, chance)
         for key, delta in tx.deltas(tx.view.schema).items():
@@ -48,7 +48,7 @@ def deltas_of(graph: og.Graph, chance: random.Random) -> tuple[Transaction, dict
     return tx, {key: Delta.joined(each) for key, each in members.items()}
 
 
-def add(tx: Transaction, chance: random.Random) -> None:
+def add(tx: WriteTransaction, chance: random.Random) -> None:
     one_of, strict = chance.choice, chance.random() < 0.5
     match one_of(["Person", "Note", "Knows", "About"]):
         case "Person":
@@ -69,7 +69,7 @@ def add(tx: Transaction, chance: random.Random) -> None:
             tx.upsert("About", values) if strict else _inserted(tx, "About", values)
 
 
-def _inserted(tx: Transaction, type_name: str, values: dict[str, object]) -> None:
+def _inserted(tx: WriteTransaction, type_name: str, values: dict[str, object]) -> None:
     try:
         tx.insert(type_name, values)
     except KeyConflict:
@@ -103,7 +103,7 @@ def test_an_insert_that_keeps_the_rules_is_not_made_into_arrow(
 
 
 def test_many_rows_are_not_looked_at_one_by_one(graph: og.Graph) -> None:
-    tx = Transaction(graph._repository, graph._committer)
+    tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert_many("Note", [{"text": "x"}] * (MAX_FEW_ROWS + 1))
     deltas = tx.deltas(tx.view.schema)
     assert not any(check.is_kept(DeltaRows(tx.view, deltas)) for check in check_plan(tx.view, deltas).checks)
