@@ -19,7 +19,10 @@ from omnigraph.version import VERSION as __version__
 if TYPE_CHECKING:
     from omnigraph import errors, spark
     from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
-    from omnigraph.client.graph import connect
+    from omnigraph.client.branches import RemoteBranches, RemoteTags
+    from omnigraph.client.graph import RemoteGraph, connect
+    from omnigraph.client.stored_queries import RemoteStoredQueries, ServedQuery
+    from omnigraph.client.upkeep import RemoteRecovery
     from omnigraph.deadlines import Cancellation
     from omnigraph.graph import (
         Branch,
@@ -117,7 +120,10 @@ _HOMES = {
     "omnigraph": ("errors", "spark"),
     "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage", "TypeChanges"),
     "omnigraph.deadlines": ("Cancellation",),
-    "omnigraph.client.graph": ("connect",),
+    "omnigraph.client.branches": ("RemoteBranches", "RemoteTags"),
+    "omnigraph.client.graph": ("RemoteGraph", "connect"),
+    "omnigraph.client.stored_queries": ("RemoteStoredQueries", "ServedQuery"),
+    "omnigraph.client.upkeep": ("RemoteRecovery",),
     "omnigraph.graph": (
         *("Branch", "Distance", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags", "Imported"),
         *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "import_data", "infer_schema", "init"),
@@ -248,6 +254,11 @@ __all__ = [
     "PropertyType",
     "QueryFinding",
     "Receipt",
+    "RemoteBranches",
+    "RemoteGraph",
+    "RemoteRecovery",
+    "RemoteStoredQueries",
+    "RemoteTags",
     "RepairReport",
     "RepairStep",
     "Resolution",
@@ -259,6 +270,7 @@ __all__ = [
     "SchemaFinding",
     "SchemaLine",
     "SchemaReceipt",
+    "ServedQuery",
     "SqlColumn",
     "SqlResult",
     "Stage",

@@ -78,6 +78,8 @@ def test_the_feed_gives_each_commit_against_its_first_parent(graph: og.Graph) ->
     first, _, merged = blocks
     assert (first.commit.actor, merged.commit.actor) == ("ada", "bob")
     assert merged.commit == graph.commits(limit=1)[0]
+    assert graph.commit_changes().changes == merged.changes
+    assert graph.commit_changes(as_of=first.commit.at).changes == first.changes
     assert change_json(first.changes[0]) == {
         "kind": "node",
         "type": {"id": first.changes[0].type_id, "name": "Person"},

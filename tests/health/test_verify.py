@@ -46,8 +46,11 @@ def test_a_branch_is_looked_at_with_all_its_commits_and_any_other_revision_alone
     assert graph.verify("before").commits == graph.verify("main~2").commits == 1
     with pytest.raises(CommitNotFound):
         graph.verify("nobody")
+    assert graph.verify(as_of=graph.commit().at).commits == graph.verify("review", as_of=graph.commit().at).commits == 1
     with pytest.raises(UsageError, match="exclude each other"):
         graph.verify("main", all=True)
+    with pytest.raises(UsageError, match="exclude each other"):
+        graph.verify(as_of=graph.commit().at, all=True)
 
 
 @pytest.mark.usefixtures("stores_every_commit")

@@ -154,12 +154,12 @@ def test_every_method_checks_its_arguments_and_names_damage() -> None:
 
 def test_a_state_is_named_in_one_way() -> None:
     """Reads take `revision` and `as_of`, writes take `branch`; nothing else names a state."""
-    for kind in (og.Graph, og.GraphBranches, og.GraphTags):
+    for kind in (og.Graph, og.GraphBranches, og.GraphTags, og.RemoteGraph, og.RemoteBranches, og.RemoteTags):
         for name, value in members(kind):
             if inspect.isfunction(value):
                 parameters = set(inspect.signature(value).parameters)
                 assert not parameters & {"snapshot", "at", "rev", "ref", "spark", "master"}, name
-                assert ("as_of" not in parameters) or ("revision" in parameters), name
+                assert ("as_of" in parameters) == ("revision" in parameters), name
                 assert not {"branch", "revision"} <= parameters, name
 
 

@@ -59,6 +59,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Opening and checking": ("init", "open", "connect", "clone", "Runtime", "lint", "lint_schema"),
     "Data as it is found": ("infer_schema", "InferredSchema", "import_data", "Imported"),
     "The graph": ("Graph", "GraphBranches", "GraphTags", "GraphRecovery", "Transaction"),
+    "A graph of a server": (
+        *("RemoteGraph", "RemoteBranches", "RemoteTags", "RemoteRecovery", "RemoteStoredQueries", "ServedQuery"),
+    ),
     "Results of reads": (
         "Result",
         "ResultColumn",

@@ -121,11 +121,12 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
 branch_option = click.option("--branch", default="main", show_default=True, help="The branch to work on.")
 
 
+as_of_option = click.option("--as-of", "--at", "as_of", metavar="TIME", help="The branch as it was at a time (UTC).")
+
+
 def revision_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--revision` and `--as-of`, with the other words for them: which state of the graph to read."""
-    function = click.option("--as-of", "--at", "as_of", metavar="TIME", help="The branch as it was at a time (UTC).")(
-        function
-    )
+    function = as_of_option(function)
     return click.option(
         "--revision",
         "--branch",

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 @checked_methods
 class RemoteBranches:
-    """The branches of a served graph."""
+    """The branches of a served graph.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.branches, og.RemoteBranches)
+    """
 
     def __init__(self, state: RemoteState) -> None:
         self._state = state
@@ -110,7 +114,11 @@ class RemoteBranches:
 
 @checked_methods
 class RemoteTags:
-    """The tags of a served graph."""
+    """The tags of a served graph.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.tags, og.RemoteTags)
+    """
 
     def __init__(self, state: RemoteState) -> None:
         self._state = state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph.client.branches import RemoteBranches, RemoteTags
 from omnigraph.client.calling import checked_methods
@@ -11,18 +11,13 @@ from omnigraph.client.connection import Connection
 from omnigraph.client.histories import RemoteHistoryMethods
 from omnigraph.client.reading import RemoteReadMethods
 from omnigraph.client.refusals import PROPERTIES, REFUSED, not_served
-from omnigraph.client.state import (
-    RemoteState,
-)
+from omnigraph.client.state import RemoteState
 from omnigraph.client.stored_queries import RemoteStoredQueries
 from omnigraph.client.upkeep import RemoteUpkeepMethods
 from omnigraph.client.writing import RemoteWriteMethods
 from omnigraph.graph.arguments import checked
 from omnigraph.history import MAIN
 from omnigraph.language.catalog import Catalog
-
-if TYPE_CHECKING:
-    pass
 
 
 @checked
@@ -45,6 +40,9 @@ class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, R
     It has the methods of a graph that was opened, and gives the same values and raises the same errors; what takes storage is
     refused with UsageError, and says so. Reads are repeated when the server does not answer; so are writes, which carry a key
     under which the server makes them once. The actor of what it writes is that of the token.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served, og.RemoteGraph)
     """
 
     def __init__(self, connection: Connection, graph: str) -> None:

@@ -116,8 +116,9 @@ class RemoteHistoryMethods:
 
     def commit_changes(
         self,
-        revision: str,
+        revision: str = MAIN,
         *,
+        as_of: str | dt.datetime | None = None,
         limit: int = 1_000,
         page_token: str | None = None,
         types: Iterable[str] | None = None,
@@ -125,7 +126,7 @@ class RemoteHistoryMethods:
         ops: Iterable[str] | None = None,
     ) -> CommitPage:
         """Exactly what a commit changed against its first parent, a page at a time."""
-        of = self.commit(revision)
+        of = self.commit(revision, as_of=as_of)
         value = self._state.get(
             f"/commits/{of.id}/changes", limit=limit, page_token=page_token, **_filters(types, kinds, ops)
         ).json()

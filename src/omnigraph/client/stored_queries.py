@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServedQuery:
-    """A query that a server keeps, with the parameters it takes."""
+    """A query that a server keeps, with the parameters it takes.
+
+    >>> query = og.ServedQuery("everyone", is_mutation=False, parameters=())
+    >>> assert query.description is None
+    """
 
     name: str
     is_mutation: bool
@@ -34,7 +38,11 @@ class ServedQuery:
 
 @checked_methods
 class RemoteStoredQueries:
-    """The stored queries of a served graph. Those that the caller may not invoke are not there."""
+    """The stored queries of a served graph. Those that the caller may not invoke are not there.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.stored_queries, og.RemoteStoredQueries)
+    """
 
     def __init__(self, state: RemoteState) -> None:
         self._state = state

@@ -121,7 +121,11 @@ class RemoteUpkeepMethods:
 
 @checked_methods
 class RemoteRecovery:
-    """Prepared writes of a served graph."""
+    """Prepared writes of a served graph.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.recovery, og.RemoteRecovery)
+    """
 
     def __init__(self, state: RemoteState) -> None:
         self._state = state

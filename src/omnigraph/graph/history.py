@@ -145,8 +145,9 @@ class HistoryMethods(GraphState):
 
     def commit_changes(
         self,
-        revision: str,
+        revision: str = MAIN,
         *,
+        as_of: str | dt.datetime | None = None,
         limit: int = 1_000,
         page_token: str | None = None,
         types: Iterable[str] | None = None,
@@ -161,7 +162,7 @@ class HistoryMethods(GraphState):
         """
         from omnigraph.changes import ChangeFilter, commit_changes
 
-        commit = self.commit(revision)
+        commit = self.commit(revision, as_of=as_of)
         after = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
         only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
         return commit_changes(self._repository, commit, only=only, limit=limit, page_token=page_token)

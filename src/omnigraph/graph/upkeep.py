@@ -69,14 +69,15 @@ class UpkeepMethods(GraphState):
         self,
         revision: str | None = None,
         *,
+        as_of: str | dt.datetime | None = None,
         all: bool = False,
         deep: bool = False,
         engine: Engine = "local",
         show_progress: bool = False,
     ) -> VerifyReport:
         """Whether the graph is whole: every retained commit of a branch (main) can be read, and every file that it needs is
-        there, with its size and its digest. Another revision is looked at alone; `all` means every branch, every tag and
-        every prepared load.
+        there, with its size and its digest. Another revision, or a branch `as_of` a time, is looked at alone; `all` means every
+        branch, every tag and every prepared load.
 
         With `deep` the rows are read too, at the heads of the branches and at the tags, or at the revision: their number,
         every rule of the schema, and whether indexes answer as scans do.
@@ -86,6 +87,8 @@ class UpkeepMethods(GraphState):
         """
         from omnigraph.pipeline.verify.job import verify
 
+        if as_of is not None:
+            revision = self._repository.history.revisions.commit(revision or MAIN, as_of).id
         return verify(
             self._repository, revision=revision, all=all, deep=deep, engine=engine, show_progress=show_progress
         )

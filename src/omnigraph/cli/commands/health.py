@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.options import branch_option, command, engine_option, uri_argument
+from omnigraph.cli.options import as_of_option, branch_option, command, engine_option, uri_argument
 from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
 
@@ -32,12 +32,20 @@ def _register_verify(cli: click.Group) -> None:
         metavar="REVISION",
         help="A branch, with all its commits, or one tag, commit id or branch~N (default: main).",
     )
+    @as_of_option
     @click.option("--all", "all_", is_flag=True, help="Every branch, every tag and every prepared load.")
     @click.option("--deep", is_flag=True, help="Read the rows too: rules of the schema, and answers of indexes.")
     @engine_option("local")
     @uri_argument
     def verify(
-        settings: Settings, out: Output, revision: str | None, all_: bool, deep: bool, engine: str, uri: str | None
+        settings: Settings,
+        out: Output,
+        revision: str | None,
+        as_of: str | None,
+        all_: bool,
+        deep: bool,
+        engine: str,
+        uri: str | None,
     ) -> None:
         """Check that every retained commit can be read, and that every file exists with its size and digest. Exit code 1
         if something is damaged; files of other tools are listed, but do not count as damage.
@@ -53,7 +61,12 @@ def _register_verify(cli: click.Group) -> None:
         from omnigraph.wire.health import verify_json
 
         report = settings.open(uri).verify(
-            revision, all=all_, deep=deep, engine=engine, show_progress=not (settings.quiet or settings.as_json)
+            revision,
+            as_of=as_of,
+            all=all_,
+            deep=deep,
+            engine=engine,
+            show_progress=not (settings.quiet or settings.as_json),
         )
         if out.as_json:
             out.json(verify_json(report))

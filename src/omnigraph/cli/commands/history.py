@@ -12,7 +12,7 @@ import click
 
 from omnigraph.cli.change_text import change_text, commit_words, count_text, stat_lines, stat_total
 from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options
-from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
+from omnigraph.cli.options import as_of_option, branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output, age_text, cut_lines, line, time_text
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import HistoryGap, NotFound, UsageError
@@ -202,8 +202,9 @@ def _listed(commit: Commit, labels: Mapping[str, Sequence[str]]) -> dict[str, An
 def _register_show(group: click.Group) -> click.Command:
     @command(group, "show", served=True)
     @click.argument("commit", metavar="REVISION", default="main")
+    @as_of_option
     @uri_argument
-    def show(settings: Settings, out: Output, commit: str, uri: str | None) -> None:
+    def show(settings: Settings, out: Output, commit: str, as_of: str | None, uri: str | None) -> None:
         """Show one commit: its branch and position, who made it and when, and how much it changed. REVISION is a branch, a tag, branch~N,
         or a commit id or its beginning.
 
@@ -221,7 +222,7 @@ def _register_show(group: click.Group) -> click.Command:
         from omnigraph.wire.history import commit_json
 
         graph = settings.graph_at(uri)
-        found = graph.commit(commit)
+        found = graph.commit(commit, as_of=as_of)
         changed, names = _changed_by(graph, found), labels_of(graph).get(found.id)
         value = commit_json(found) | ({"labels": names} if names else {})
         shown = {**value, "created_at": f"{time_text(found.at)} UTC ({age_text(found.at)})"}
@@ -238,7 +239,8 @@ def _register_show(group: click.Group) -> click.Command:
 
 def _register_changes(group: click.Group) -> None:
     @command(group, "changes", served=True)
-    @click.argument("commit")
+    @click.argument("commit", metavar="REVISION", default="main")
+    @as_of_option
     @click.option("--limit", type=click.IntRange(1, 8192), default=1000, show_default=True, help="Changes per page.")
     @click.option("--page-token", metavar="TOKEN", help="One page, from where another ended.")
     @filters
@@ -246,6 +248,7 @@ def _register_changes(group: click.Group) -> None:
         settings: Settings,
         out: Output,
         commit: str,
+        as_of: str | None,
         limit: int,
         page_token: str | None,
         kinds: tuple[str, ...],
@@ -270,7 +273,13 @@ def _register_changes(group: click.Group) -> None:
         steps: list[MigrationStep] = []
         while True:
             page = graph.commit_changes(
-                commit, limit=limit, page_token=token, kinds=kinds or None, types=types or None, ops=ops or None
+                commit,
+                as_of=as_of,
+                limit=limit,
+                page_token=token,
+                kinds=kinds or None,
+                types=types or None,
+                ops=ops or None,
             )
             shown += page.changes
             steps += page.schema_steps
