@@ -12,14 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ulid import ULID
-
 from omnigraph.cluster.config import ClusterConfig, GraphConfig
 from omnigraph.cluster.ledger import Ledger, LedgerStore, Record
 from omnigraph.cluster.planning import Operation, Plan, ledger_store, plan
 from omnigraph.errors import AlreadyExists, ClusterConflict, OmnigraphError
 from omnigraph.graph import init as init_graph
 from omnigraph.graph import open as open_graph
+from omnigraph.history import new_ulid
 from omnigraph.storage import open_store
 
 Clock = Callable[[], dt.datetime]
@@ -61,7 +60,7 @@ def locked(
     if not config.has_lock:
         yield books
         return
-    id = str(ULID())
+    id = new_ulid()
     books.lock(id, operation, actor, clock())
     try:
         yield books
