@@ -46,7 +46,7 @@ def measure(run: Any, query: str, params: dict[str, Any], repeat: int) -> tuple[
 
 
 def ladybug(folder: Path) -> Any:
-    import ladybug as engine
+    import real_ladybug as engine
 
     connection = engine.Connection(engine.Database(str(Path(tempfile.mkdtemp()) / "peer.db")))
     for name, (file, columns) in NODES.items():
