@@ -98,6 +98,11 @@ class ByteCache:
         """Drop what belongs to one graph. The second member of every key is the address that it belongs to."""
         self.drop(lambda key: _is_below(key, root))
 
+    def held(self, root: str) -> int:
+        """How many bytes belong to one graph."""
+        with self._lock:
+            return sum(size for key, (_, size) in self._values.items() if _is_below(key, root))
+
     def clear(self) -> None:
         with self._lock:
             self._values.clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from logic.evolved import evolved_graph
 from logic.runner import NOW, Case, LogicFile, engines, files, plan_of, run_case
-from read.graphs import build_indexes, commit, new_graph, replace_some
+from read.graphs import build_indexes, commit, every_table_is_large, new_graph, replace_some, store_adjacency
 from read.oracle import Oracle
 
 from omnigraph.values.json_values import json_value
@@ -56,6 +56,39 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, View]:
 def test_case_after_a_schema_change(evolved: dict[str, View], file: str, case: Case) -> None:
     for name in ("auto", "scan", "index", "csr"):
         assert run_case(evolved[file], case, engines[name]) == case.rows, name
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, View]:
+    """The same graphs, with adjacency that was stored and held before the second commit, and is adjusted to it."""
+    folder = tmp_path_factory.mktemp("followed")
+    with every_table_is_large():
+        return {file.path.stem: _followed(folder, file) for file in FILES}
+
+
+def _followed(folder: Path, file: LogicFile) -> View:
+    repository = new_graph(str(folder / file.path.stem), file.schema)
+    half = len(file.records) // 2
+    commit(repository, file.records[:half])
+    opened = store_adjacency(repository)
+    replace_some(opened)
+    return commit(opened, file.records[half:], first_number=half)
+
+
+@pytest.mark.parametrize(("file", "case"), CASES)
+def test_case_on_stored_adjacency_that_follows_commits(followed: dict[str, View], file: str, case: Case) -> None:
+    with every_table_is_large():
+        for name in ("auto", "csr"):
+            assert run_case(followed[file], case, engines[name]) == case.rows, name
+
+
+def test_stored_adjacency_is_what_is_followed(followed: dict[str, View]) -> None:
+    with every_table_is_large():
+        for name, view in followed.items():
+            adjacency = view.repository.tables.adjacency
+            tables = [table for key in view.catalog.tables if (table := view.table(key)) is not None]
+            stored = [next(adjacency.segments(table, kind), None) for table in tables for kind in ("nodes", "edges")]
+            assert any(stored), name
 
 
 @pytest.mark.parametrize(("file", "case"), CASES)

@@ -78,6 +78,16 @@ def test_segments_come_with_large_changes_and_go_when_nothing_needs_them(graph: 
     assert graph.verify(all=True, deep=True).findings == ()
 
 
+def test_what_is_held_in_memory_is_counted(folder: Path, graph: og.Graph) -> None:
+    opened = og.open(folder)
+    before = opened.storage().held_bytes
+    opened.query(MOST)
+    held = opened.storage().held_bytes
+    assert held >= before + 4 * PEOPLE, "the edges are held as integers"
+    opened.close()
+    assert opened.storage().held_bytes < held
+
+
 def test_a_damaged_segment_is_garbage(graph: og.Graph, folder: Path) -> None:
     name = sorted(stored(folder))[0]
     file = folder / name

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -17,9 +19,12 @@ from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.maintenance.adjacency import refresh_adjacency
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import Mode, Result, run_read
+from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.tables import inline_change
+from omnigraph.tables.adjacency import index
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.table import fragment_of_address
 from omnigraph.values.temporal import parse_date, parse_datetime
@@ -112,6 +117,26 @@ def changed(
         rows=old.rows + own.num_rows - len(addresses),
         inline=old.inline.with_change(change),
     )
+
+
+def store_adjacency(repository: Repository) -> Repository:
+    """The same graph with its ids and edges stored beside the tables, opened anew, and with all of them held in memory: commits
+    from here on adjust what is held. Tables have to count as large (`every_table_is_large`)."""
+    refresh_adjacency(repository, repository.head()[1], min_rows=1)
+    opened = Repository.open(repository.store.uri, durability="process")
+    view = opened.head()[1]
+    compact = Compact(view)
+    for name in view.catalog.nodes:
+        compact.nodes(name)
+    for name in view.catalog.edges:
+        for direction in ("out", "in"):
+            compact.neighbours(name, direction)  # type: ignore[arg-type]  # the names are directions
+    return opened
+
+
+def every_table_is_large() -> AbstractContextManager[object]:
+    """Stored adjacency is used for tables of any size."""
+    return patch.object(index, "MIN_ROWS", 0)
 
 
 def build_indexes(view: View, branch: str = MAIN) -> View:

@@ -4,13 +4,18 @@ somebody who opens the graph now."""
 from __future__ import annotations
 
 import random
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from maintenance.aging import age
 from read.graphs import query
 
 from omnigraph import Graph, init
+from omnigraph import open as open_graph
 from omnigraph.maintenance.adjacency import refresh_adjacency
 from omnigraph.tables.adjacency import index, segment
 from omnigraph.views import Repository, View
@@ -262,3 +267,64 @@ def test_optimize_writes_a_damaged_segment_again(stored: tuple[Graph, dict[str, 
     repository = Repository.open(graph.uri)
     assert refresh_adjacency(repository, repository.head()[1], min_rows=1) == [file.relative_to(graph.uri).as_posix()]
     assert file.read_bytes() == before
+
+
+def test_segments_that_cleanup_takes_between_two_questions_are_not_missed(
+    stored: tuple[Graph, dict[str, str]], tmp_path: Path
+) -> None:
+    """A process that has read a part of a segment does without the rest."""
+    graph, answers = stored
+    copy = tmp_path / "graph"
+    shutil.copytree(graph.uri, copy)
+    opened = open_graph(str(copy))
+    key = 'query q() { match { $p: Person { name: "p7" } $p knows $f } return { $f.name as f } order { f } }'
+    first = opened.query(key).rows
+    with opened.transaction() as tx:
+        tx.mutate('query d() { delete Knows where from != "" }')
+    age(copy)
+    open_graph(str(copy)).cleanup(keep=1)
+    assert [file for file in segments(opened) if "/edges/" in str(file) and "Knows" in str(file)] == []
+    assert opened.query(key).rows == [] != first
+    people = next(text for text in answers if "playsFor" in text)
+    assert opened.query(people).to_json() == open_graph(str(copy)).query(people).to_json()
+
+
+WRITER = """
+import os, sys
+from omnigraph.maintenance.adjacency import refresh_adjacency
+from omnigraph.storage import local
+from omnigraph.views import Repository
+
+repository = Repository.open(sys.argv[1])
+chunks = local.LocalStore.fill
+
+def killed(self, key, parts):
+    def some():
+        yield next(iter(parts))[: int(sys.argv[2])]
+        os.kill(os.getpid(), 9)
+    return chunks(self, key, some())
+
+local.LocalStore.fill = killed
+refresh_adjacency(repository, repository.head()[1], min_rows=1)
+"""
+
+
+@pytest.mark.parametrize("written", [0, 100, 5_000])
+def test_a_process_killed_while_it_writes_a_segment_leaves_nothing_that_is_read(
+    stored: tuple[Graph, dict[str, str]], tmp_path: Path, written: int
+) -> None:
+    graph, answers = stored
+    copy = tmp_path / "graph"
+    shutil.copytree(graph.uri, copy, ignore=shutil.ignore_patterns("*.adj"))
+    ran = subprocess.run([sys.executable, "-c", WRITER, str(copy), str(written)], check=False, capture_output=True)
+    assert ran.returncode == -9, ran.stderr.decode()
+    view = Repository.open(str(copy)).head()[1]
+    assert {text: query(view, text).to_json() for text in answers} == answers
+    opened = open_graph(str(copy))
+    assert segments(opened) == []
+    assert opened.verify().is_whole
+    assert len(refresh_adjacency(opened._repository, view, min_rows=1)) == 4
+    age(copy)
+    opened.cleanup()
+    assert not [file for file in copy.rglob("_adjacency/*") if file.suffix != ".adj"]
+    assert len(segments(opened)) == 4

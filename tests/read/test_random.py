@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from logic.runner import NOW, engines
-from read.graphs import build_indexes, commit, new_graph, replace_some
+from read.graphs import build_indexes, commit, every_table_is_large, new_graph, replace_some, store_adjacency
 from read.oracle import Oracle
 
 from omnigraph.errors import QueryError
@@ -377,7 +377,7 @@ def counts_over_trees(draw: st.DrawFn) -> str:
     return f"query q() {{ match {{ {' '.join(clauses)} }} {returned} }}"
 
 
-def check(view: View, indexed: View, text: str, data: dict[str, list[dict[str, Any]]]) -> bool:
+def check(view: View, indexed: View, followed: View, text: str, data: dict[str, list[dict[str, Any]]]) -> bool:
     """All engines give the interpreter's rows; False when the text is not a query."""
     try:
         plan = compile_query(text, view.catalog)
@@ -390,6 +390,9 @@ def check(view: View, indexed: View, text: str, data: dict[str, list[dict[str, A
     for name, engine in engines.items():
         assert engine(view, plan, parameters).to_json() == expected, (name, text)
     assert engines["auto"](indexed, plan, parameters).to_json() == expected, ("with indexes", text)
+    with every_table_is_large():
+        for name in ("auto", "csr"):
+            assert engines[name](followed, plan, parameters).to_json() == expected, ("stored adjacency", name, text)
     return True
 
 
@@ -402,14 +405,17 @@ def _explore(folder: Path, records: list[dict[str, Any]], texts: list[str]) -> N
     commit(repository, records[:half])
     replace_some(repository)
     view = commit(repository, records[half:], first_number=half)
-    indexed = view
+    indexed = followed = view
     if records:
         build_indexes(view)
-        indexed = replace_some(repository)
+        with every_table_is_large():
+            opened = store_adjacency(repository)
+            indexed = replace_some(repository)
+            followed = opened.head()[1]
     tables = {key: view.table(key) for key in view.catalog.tables}
     data = {key: [] if table is None else table.read().to_pylist() for key, table in tables.items()}
     for text in texts:
-        check(view, indexed, text, data)
+        check(view, indexed, followed, text, data)
 
 
 # Each example is a graph on disk: shrinking one takes minutes, and the assertion names the query anyway.

@@ -22,7 +22,7 @@ def storage_report(value: Json) -> StorageReport:
         TypeStorage(**{**type_, "indexes": tuple(_index(index) for index in type_["indexes"])})
         for type_ in value["types"]
     )
-    return StorageReport(value["branch"], types, _kept(value["kept"]), Totals(**value["history"]))
+    return StorageReport(value["branch"], types, _kept(value["kept"]), Totals(**value["history"]), value["held_bytes"])
 
 
 def _index(value: Json) -> IndexState:

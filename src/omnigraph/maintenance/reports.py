@@ -111,6 +111,8 @@ class StorageReport:
     kept: tuple[KeptBy, ...]
     history_objects: Totals
     """Entries, segments of the log and other small objects."""
+    held_bytes: int
+    """What the process that has the graph open holds of it in memory to answer faster: adjacency, keys, often-used columns."""
 
     @property
     def reclaimable_bytes(self) -> int:
@@ -233,8 +235,9 @@ def storage_of(cleaner: Cleaner, view: View, branch: str) -> StorageReport:
         table = table_of(key)
         if table is not None and kind_of(f"{key}/x" if key in survey.reach.folders else key) is not None:
             bytes_in[table][key] += totals.bytes
+    held = view.repository.tables.held_bytes
     types = tuple(_type_storage(view, key, survey, bytes_in) for key in sorted(view.catalog.tables))
-    return StorageReport(branch, types, kept_by(cleaner, survey), _history_objects(survey))
+    return StorageReport(branch, types, kept_by(cleaner, survey), _history_objects(survey), held)
 
 
 def _type_storage(view: View, key: str, survey: Survey, bytes_in: Mapping[str, Mapping[str, int]]) -> TypeStorage:

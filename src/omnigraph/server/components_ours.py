@@ -259,6 +259,7 @@ OUR_COMPONENTS: dict[str, Schema] = {
             "types": array(ANY_OBJECT),
             "kept": array(ANY_OBJECT),
             "history": shape({"files": COUNT, "bytes": COUNT}),
+            "held_bytes": COUNT,
             "branches": COUNT,
             "tags": COUNT,
             "commits": COUNT,

@@ -92,6 +92,11 @@ class Tables:
         return AdjacencyIndex(self.root, self.runtime.cache, self.store)
 
     @property
+    def held_bytes(self) -> int:
+        """What is held of them in memory."""
+        return self.runtime.cache.held(self.root)
+
+    @property
     def options(self) -> dict[str, str]:
         """What a worker elsewhere needs to reach the same tables."""
         return dict(self._options)

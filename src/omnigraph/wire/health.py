@@ -94,13 +94,14 @@ def kept_json(kept: KeptBy) -> JsonObject:
 
 
 def storage_json(report: StorageReport) -> JsonObject:
-    """{branch, reclaimable_bytes, types: [...], kept: [...], history: {files, bytes}}."""
+    """{branch, reclaimable_bytes, types: [...], kept: [...], history: {files, bytes}, held_bytes}."""
     return {
         "branch": report.branch,
         "reclaimable_bytes": report.reclaimable_bytes,
         "types": [type_storage_json(type_) for type_ in report.types],
         "kept": [kept_json(kept) for kept in report.kept],
         "history": {"files": report.history_objects.files, "bytes": report.history_objects.bytes},
+        "held_bytes": report.held_bytes,
     }
 
 

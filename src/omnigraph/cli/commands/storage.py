@@ -119,7 +119,7 @@ def _register_storage(cli: click.Group) -> None:
         \b
         JSON: {branch, reclaimable_bytes, types: [{type, rows, fragments, deleted_rows, live_bytes, history_bytes,
                adjacency_bytes, reclaimable_bytes, indexes: [{table, column, kind, covered_rows, pending_rows}]}],
-               kept: [{name, commits, files_alone, bytes_alone}], history: {files, bytes}}
+               kept: [{name, commits, files_alone, bytes_alone}], history: {files, bytes}, held_bytes}
         """
         from omnigraph.wire.health import storage_json
 
