@@ -124,6 +124,13 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _on_the_one_session(request: pytest.FixtureRequest) -> None:
+    """Also for a test that only names Spark as its engine: the first of them would start a session that is set for long work."""
+    if request.node.get_closest_marker("spark"):
+        request.getfixturevalue("spark")
+
+
 @pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3), "azure"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """An empty store, on each kind of backend."""

@@ -28,6 +28,7 @@ from omnigraph.pipeline.repair.commits import reset_to
 from omnigraph.pipeline.repair.job import RepairJob
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.read.search import candidates
+from omnigraph.tables import index_checks
 
 Repaired = Literal["cannot be opened", "named", "rebuilt", "built again", "reset", "dropped"]
 
@@ -44,6 +45,15 @@ FOUND = 'query found() { match { $p: Person  search($p.body, "word7") } return {
 def _searches_go_through_the_index() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "MIN_TEXT_ROWS", 1)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_questions_to_an_index() -> Iterator[None]:
+    """Here files are damaged; that an index which answers wrongly is found is shown in tests/health."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_checks, "SAMPLES", 1)
+        patch.setattr(index_checks, "MAX_RANGES", 2)
         yield
 
 

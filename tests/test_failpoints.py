@@ -107,7 +107,7 @@ def test_park_holds_the_thread_until_it_is_released() -> None:
     park.wait_until_reached()
     assert not done.is_set()
     park.release()
-    thread.join(timeout=30)
+    thread.join(timeout=120)
     assert done.is_set()
 
 
@@ -143,13 +143,13 @@ def child(armed: str) -> subprocess.Popen[str]:
 )
 def test_a_child_process_is_killed_where_the_environment_says(armed: str, printed: str) -> None:
     process = child(armed)
-    assert process.communicate(timeout=30)[0] == printed
+    assert process.communicate(timeout=120)[0] == printed
     assert process.returncode == -signal.SIGKILL
 
 
 def test_a_child_process_raises_where_the_environment_says() -> None:
     process = child("publish.before_create=raise")
-    printed, errors = process.communicate(timeout=30)
+    printed, errors = process.communicate(timeout=120)
     assert printed == "before\n"
     assert "FailpointReached" in errors
 
@@ -160,7 +160,7 @@ def test_a_child_process_parks_until_the_file_says_go(tmp_path: Path) -> None:
     park.wait_until_reached()
     assert process.poll() is None
     park.release()
-    assert process.communicate(timeout=30)[0] == "before\nbetween\nafter\n"
+    assert process.communicate(timeout=120)[0] == "before\nbetween\nafter\n"
     assert process.returncode == 0
 
 

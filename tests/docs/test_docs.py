@@ -18,23 +18,19 @@ def is_run(page: Path) -> bool:
     return any(block.language in ("pg", "gq", "sh", "python") for block in blocks_of(page))
 
 
-RUN = [page for page in PAGES if is_run(page)]
+def uses_spark(page: Path) -> bool:
+    return any(block.on_spark for block in blocks_of(page))
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+RUN = [
+    pytest.param(page, id=page.stem, marks=[pytest.mark.spark] if uses_spark(page) else [])
+    for page in PAGES
+    if is_run(page)
+]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_page_works_as_written(page: Path, tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    runner = Runner(page, tmp_path, programs)
-    for block in blocks_of(page):
-        if not (block.on_spark or block.on_cluster):
-            runner.run(block)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    "page", [page for page in RUN if any(block.on_spark for block in blocks_of(page))], ids=lambda page: page.stem
-)
-def test_page_works_on_spark(page: Path, tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runner = Runner(page, tmp_path, programs)
     for block in blocks_of(page):

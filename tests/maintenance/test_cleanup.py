@@ -319,7 +319,7 @@ def test_a_lease_is_written_only_by_long_work_and_removed_at_its_end(
     monkeypatch.setattr(Leases, "renew", lambda self, lease: (renew(self, lease), renewed.set()))
     history = graph._repository.history
     with history.leases.hold(history.chain.head("main").head.commit.ref):
-        assert renewed.wait(30)
+        assert renewed.wait(120)
         (lease,) = history.leases.living(time.time())
         assert lease.since < time.time()
     assert history.leases.living(time.time()) == []

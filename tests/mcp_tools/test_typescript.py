@@ -17,7 +17,7 @@ from omnigraph.server.logs import RequestLog
 
 INSTALLED = Path(sys.prefix) / "mcp_typescript"
 SOURCE = Path(__file__).parents[1] / "mcp_typescript" / "client.mjs"
-NODE_SECONDS = 60
+NODE_SECONDS = 180
 
 
 @pytest.mark.skipif(

@@ -56,7 +56,8 @@ def write(graph: og.Graph, book: Book, name: str, count: int) -> None:
                 break
             except OmnigraphError as error:
                 book.note(refused=error.code)
-                if not error.retry and error.code not in ("expected_version_mismatch",):
+                # A gap is met by who stood still for longer than the grace period, which is seconds here.
+                if not error.retry and error.code not in ("expected_version_mismatch", "history_gap"):
                     raise
         book.note(inserted=inserted)
         if deletes:
@@ -81,9 +82,9 @@ def load(graph: og.Graph, book: Book, name: str, count: int, engine: str) -> Non
 def read(graph: og.Graph, book: Book, stop: Path) -> None:
     """Pins a commit a little below the head and reads it again and again: always the same, until it is gone."""
     while not stop.exists():
-        commit = graph.commits(limit=4)[-1].id
         expected: set[str] | None = None
         try:
+            commit = graph.commits(limit=4)[-1].id
             for _ in range(20):
                 found = {row["name"] for row in graph.query(NAMES, revision=commit).rows}
                 assert expected in (None, found), "a commit has changed"

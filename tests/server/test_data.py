@@ -235,7 +235,7 @@ class Blocking:
     def check(self, actor: str | None, ask: og.Ask, /) -> None:
         if ask.action == "change" and threading.current_thread().name.startswith("omnigraph-write"):
             self.entered.release()
-            self.go_on.wait(30)
+            self.go_on.wait(120)
 
 
 def test_an_actor_has_so_many_writes_in_flight_and_no_more(start: Callable[..., TestClient]) -> None:
@@ -252,7 +252,7 @@ def test_an_actor_has_so_many_writes_in_flight_and_no_more(start: Callable[..., 
     for thread in threads:
         thread.start()
     for _ in threads:
-        assert gate.entered.acquire(timeout=30)
+        assert gate.entered.acquire(timeout=120)
     refused = client.post(
         "mutate", json={"query": ADD, "params": {"name": "third"}}, headers={"Authorization": "Bearer t-ada"}
     )

@@ -1,6 +1,6 @@
 """What a transaction accepts leaves through every format and loads back as the same graph.
 
-A hundred graphs share a commit and travel together, which makes thousands of them cheap: they have no node in common,
+Four hundred graphs share a commit and travel together, which makes thousands of them cheap: they have no node in common,
 except nodes that are nothing but their key.
 """
 
@@ -17,7 +17,7 @@ from values.hostile_graphs import SCHEMA, HostileGraph
 import omnigraph as og
 
 GRAPHS = 2_000
-TOGETHER = 100
+TOGETHER = 400
 
 
 def rows(graph: og.Graph) -> dict[str, dict[str, str]]:
