@@ -156,6 +156,28 @@ def test_who_replaces_a_row_is_staged_by_itself(graph: og.Graph, alone: list[str
     assert people(graph) == {"old", "first", "a", "b"}
 
 
+@pytest.mark.parametrize("is_edge", [False, True], ids=["node", "edge"])
+def test_members_that_upsert_the_same_entity_replace_it_one_after_the_other(graph: og.Graph, is_edge: bool) -> None:
+    """Also where nobody had it before: each of them was checked when it was alone."""
+    with graph.transaction() as tx:
+        tx.insert_many("Person", [{"name": name} for name in ("a", "b", "c")])
+
+    def put(end: str) -> Callable[[og.Transaction], object]:
+        if is_edge:
+            return lambda tx: tx.upsert("Knows", id="same", from_=end, to="a")
+        return lambda tx: tx.upsert("Person", name="same", nick=end)
+
+    crowd_of(graph, a=put("a"), b=put("b"), c=put("c"), other=lambda tx: tx.insert("Team", title="t")).release()
+    key, column = ("edge:Knows", "src") if is_edge else ("node:Person", "nick")
+    for commit in graph.commits(limit=4):
+        table = graph._repository.resolve(commit.id).table(key)
+        rows = [] if table is None else table.read(["id", column]).to_pylist()
+        same = [row[column] for row in rows if row["id"] == "same"]
+        assert len(same) <= 1
+        assert commit.message in ("other", *same)
+    assert graph.verify(deep=True).is_whole
+
+
 def test_nobody_relies_on_a_neighbour(graph: og.Graph, alone: list[str]) -> None:
     """An edge whose end a neighbour writes anew is not staged with it: neither order may leave it dangling."""
     with graph.transaction() as tx:

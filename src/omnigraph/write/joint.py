@@ -2,8 +2,8 @@
 
 Each commit stays readable by itself, so each has its own version of every table it changed; but they are made side by
 side on the same base. It is done for members that only add rows. If all their rows together keep every rule, so does
-each member on top of those before it: no rule that more rows could mend is involved, and no member relies on a node that
-another one writes. When that does not work out, nobody is staged here, and each member by itself finds out who is in the
+each member on top of those before it: no rule that more rows could mend is involved, no two members write the same entity,
+and none relies on a node that another one writes. When that does not work out, nobody is staged here, and each member by itself finds out who is in the
 wrong.
 """
 
@@ -86,22 +86,25 @@ class JointStage:
         return result
 
     def _apart(self, indexes: Iterable[int]) -> Members:
-        """Members that only add, in order, none of which needs a node that another one writes: either all of them small, or
-        none."""
+        """Members that only add, in order, none of which writes an entity that another one writes, or needs a node that another
+        one writes: either all of them small, or none."""
         inline = [index for index in indexes if not self._proposals[index].fragments]
         if len(inline) > 1:
             indexes = inline
         else:
             indexes = [index for index in indexes if self._proposals[index].is_written]
         chosen: dict[int, Proposal] = {}
+        named: set[tuple[str, str]] = set()
         written: set[tuple[str, str]] = set()
         needed: set[tuple[str, str]] = set()
         for index in indexes:
             proposal = self._proposals[index]
             if not proposal.only_adds or proposal.rows > MAX_ROWS:
                 continue
-            if written.isdisjoint(proposal.needs) and needed.isdisjoint(proposal.writes):
+            relies = not (written.isdisjoint(proposal.needs) and needed.isdisjoint(proposal.writes))
+            if not relies and named.isdisjoint(proposal.named):
                 chosen[index] = proposal
+                named |= proposal.named
                 written |= proposal.writes
                 needed |= proposal.needs
         return chosen

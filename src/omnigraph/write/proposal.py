@@ -123,6 +123,11 @@ class Proposal:
         )
 
     @cached_property
+    def named(self) -> Ids:
+        """Entities that it writes under ids that others may use too."""
+        return frozenset((key, id) for key, delta in self.deltas.items() for id in delta.superseded - delta.fresh)
+
+    @cached_property
     def needs(self) -> Ids:
         """Nodes that it relies on and does not write: the ends of its edges."""
         ends: set[tuple[str, str]] = set()
