@@ -5,6 +5,7 @@ python bench/walks.py [--list] [operation ...]
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import tempfile
@@ -30,7 +31,8 @@ HOME = str(Path(og.__file__).parent)
 
 
 class Walk:
-    """The functions that were called, in the order of their first call, and how often any was called."""
+    """The functions that were called, in the order of their first call, and how often any was called. The bodies of modules
+    and classes, which are run when something is imported, are no functions."""
 
     def __init__(self, operation: Callable[[], object]) -> None:
         self.functions: dict[str, None] = {}
@@ -45,7 +47,8 @@ class Walk:
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(HOME) and not code.co_name.startswith("<"):
+        is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
+        if event == "call" and is_function and code.co_filename.startswith(HOME):
             self.calls += 1
             module = code.co_filename[len(HOME) + 1 : -len(".py")].replace("/", ".")
             self.functions.setdefault(f"{module}:{code.co_qualname}")

@@ -236,6 +236,11 @@ class Catalog(Frozen):
         entities: list[EntityType] = [*self.edges.values(), *self.nodes.values()]
         return {entity.table_key: entity for entity in sorted(entities, key=lambda entity: entity.table_key)}
 
+    @cached_property
+    def by_id(self) -> Mapping[int, EntityType]:
+        """Every entity type by its stable id, which renames do not change."""
+        return {entity.id: entity for entity in self.tables.values()}
+
     def implementers(self, interface: str) -> tuple[NodeType, ...]:
         """The node types that implement an interface, by name."""
         return tuple(node for _, node in sorted(self.nodes.items()) if interface in node.implements)

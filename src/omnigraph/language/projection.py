@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from omnigraph.language.arrow import arrow_schema
@@ -15,7 +14,6 @@ from omnigraph.values.types import wider_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_CATALOGS = 64
 SYSTEM_COLUMNS = ("id", "src", "dst")
 
 
@@ -33,32 +31,9 @@ class TypePair:
         return entity
 
 
-class _CatalogKey:
-    """A catalog as a key: equal to itself only, and kept alive while it is one."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-
-    def __hash__(self) -> int:
-        return id(self.catalog)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _CatalogKey) and self.catalog is other.catalog
-
-
-def by_id(catalog: Catalog) -> Mapping[int, EntityType]:
-    """The types of a schema by their stable id."""
-    return _by_id(_CatalogKey(catalog))
-
-
-@lru_cache(maxsize=MAX_CATALOGS)
-def _by_id(key: _CatalogKey) -> Mapping[int, EntityType]:
-    return {entity.id: entity for entity in key.catalog.tables.values()}
-
-
 def type_pairs(before: Catalog, after: Catalog) -> Iterator[TypePair]:
     """Every type of either schema, matched by stable id."""
-    old, new = by_id(before), by_id(after)
+    old, new = before.by_id, after.by_id
     for id in sorted(old.keys() | new.keys()):
         yield TypePair(old.get(id), new.get(id))
 

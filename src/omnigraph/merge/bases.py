@@ -9,7 +9,6 @@ from omnigraph.changes.diff import same_state
 from omnigraph.changes.stored_rows import TypeRows
 from omnigraph.changes.table_diff import DELETE, INSERT, changed_rows, no_changes
 from omnigraph.history import Commit, Entry, TableState
-from omnigraph.language.projection import by_id
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, Workers
 
@@ -81,11 +80,11 @@ def _reversed(rows: pa.Table) -> pa.Table:
 
 
 def state_of(view: View, type_id: int) -> TableState | None:
-    entity = by_id(view.catalog).get(type_id)
+    entity = view.catalog.by_id.get(type_id)
     return None if entity is None else view.state(entity.table_key)
 
 
 def type_rows(view: View, type_id: int) -> TypeRows | None:
     """A type's rows in a snapshot; None when its schema does not have the type."""
-    entity = by_id(view.catalog).get(type_id)
+    entity = view.catalog.by_id.get(type_id)
     return None if entity is None else TypeRows(entity, view.table(entity.table_key))

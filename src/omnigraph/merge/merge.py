@@ -39,7 +39,7 @@ from omnigraph.history import (
     check_attribution,
 )
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
-from omnigraph.language.projection import by_id, kind_of
+from omnigraph.language.projection import kind_of
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
@@ -278,6 +278,7 @@ class MergeAttempt:
         self.incoming = BranchChanges(incoming, current, bases, self.differences)
         self.rule = MergeRule(self.by, self.strategy, "ours")
         self.moved = self._moved_types(self.incoming, self.current)
+        self.target_moved = self._moved_since_bases(self.current)
 
     def _take_resolutions(self) -> None:
         """What was decided, checked against what the branches have now. Types that it is about are merged row by row."""
@@ -313,21 +314,23 @@ class MergeAttempt:
 
     def _moved_types(self, incoming: BranchChanges, current: BranchChanges) -> list[EntityType]:
         """The types that one branch changed and the other does not have already."""
-        moved = []
-        for type_id, entity in sorted(by_id(self.schema.catalog).items()):
-            state = state_of(incoming.view, type_id)
-            is_old = all(same_state(state, state_of(view, type_id)) for view in self.bases.views)
-            if not is_old and not same_state(state, state_of(current.view, type_id)):
-                moved.append(entity)
-        return moved
+        return [
+            self.schema.catalog.by_id[type_id]
+            for type_id in sorted(self._moved_since_bases(incoming))
+            if not same_state(state_of(incoming.view, type_id), state_of(current.view, type_id))
+        ]
 
-    def _current_moved(self, type_id: int) -> bool:
-        current = state_of(self.current.view, type_id)
-        return not all(same_state(current, state_of(view, type_id)) for view in self.bases.views)
+    def _moved_since_bases(self, branch: BranchChanges) -> frozenset[int]:
+        """The types whose rows on a branch are not those of every base."""
+        return frozenset(
+            type_id
+            for type_id in self.schema.catalog.by_id
+            if not all(same_state(state_of(branch.view, type_id), state_of(base, type_id)) for base in self.bases.views)
+        )
 
     def _takes_pointer(self, entity: EntityType) -> bool:
         """The target still has the base's rows, and nobody decided anything about them."""
-        return not self._current_moved(entity.id) and entity.id not in self._states
+        return entity.id not in self.target_moved and entity.id not in self._states
 
     def _merge_of(self, entity: EntityType) -> TypeMerge:
         if entity.id not in self._merges:
@@ -341,7 +344,6 @@ class MergeAttempt:
 
     def _conflicts(self) -> tuple[MergeConflict, ...]:
         """Every conflict there is: of the row rule, and then of the merged whole."""
-        current_moved = frozenset(type_id for type_id in by_id(self.schema.catalog) if self._current_moved(type_id))
         found = [
             conflict
             for entity in self.moved
@@ -351,7 +353,7 @@ class MergeAttempt:
         # A row that somebody gave may break a rule with any other; else only rows of both sides can.
         only_of_both = self.source_view.snapshot.schema == self.target_view.snapshot.schema and not self._states
         broken = {
-            *violations(self.moved, self.current, current_moved, self._merge_of, same_schema=only_of_both),
+            *violations(self.moved, self.current, self.target_moved, self._merge_of, same_schema=only_of_both),
             *rounded(self.source_view, self.incoming, self.moved, self._merge_of),
         }
         if self.schema.has_rules_beyond(self.target_view.catalog):
@@ -478,16 +480,10 @@ class MergeAttempt:
     # ------------------------------------------------------------ counting
 
     def _summaries(self) -> dict[str, TypeSummary]:
-        """What the target gets, by the types that the source changed."""
-        merged = {entity.id for entity in self.moved if not self._takes_pointer(entity)}
+        """What the target gets, by the types that the source changed or that something was decided about."""
         result = {}
-        for entity in self.current.view.catalog.tables.values():
-            theirs, ours = (state_of(view, entity.id) for view in (self.incoming.view, self.current.view))
-            origins = [state_of(view, entity.id) for view in self.bases.views]
-            is_old = same_state(theirs, ours) or all(same_state(theirs, origin) for origin in origins)
-            if is_old and entity.id not in self._states:
-                continue
-            if entity.id not in merged:
+        for entity in sorted(self.moved, key=lambda entity: entity.table_key):
+            if self._takes_pointer(entity):
                 result[entity.table_key] = TypeSummary("pointer")
             elif any(counts := self._merge_of(entity).counts):
                 result[entity.table_key] = TypeSummary("rows", *counts)

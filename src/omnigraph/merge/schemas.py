@@ -13,7 +13,7 @@ from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.changes.stored_rows import chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
-from omnigraph.language.projection import by_id, wider_entity
+from omnigraph.language.projection import wider_entity
 from omnigraph.language.schema.merging import SchemaConflict, Side, Strategy, merge_schemas
 from omnigraph.merge.bases import Bases, Differences, state_of, type_rows
 from omnigraph.views import View
@@ -36,7 +36,7 @@ class MergedSchema:
             return view
         tables = {}
         for entity in self.catalog.tables.values():
-            holder = view if base is None or entity.id in by_id(view.catalog) else base
+            holder = view if base is None or entity.id in view.catalog.by_id else base
             state = state_of(holder, entity.id)
             if state is not None:
                 tables[entity.table_key] = state
@@ -44,7 +44,7 @@ class MergedSchema:
 
     def has_rules_beyond(self, catalog: Catalog) -> bool:
         """Whether rows that keep the rules of another schema may break one of this."""
-        known = by_id(catalog)
+        known = catalog.by_id
         return any(
             _rules(self.catalog, entity) != _rules(catalog, known[entity.id])
             for entity in self.catalog.tables.values()
@@ -84,7 +84,7 @@ class _NewValues:
         return any(
             self._is_written(base, self.sides[side], type_id, property_id)
             for base in self.bases.views
-            if type_id in by_id(base.catalog)
+            if type_id in base.catalog.by_id
         )
 
     def _is_written(self, base: View, view: View, type_id: int, property_id: int | None) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.history import Commit, Entry, TableState
-from omnigraph.language.projection import by_id
 from omnigraph.read.entities import entity, entity_key
 from omnigraph.values.entities import Entity
 from omnigraph.views import Repository, View
@@ -71,12 +70,12 @@ class EntityStates:
             return None
         key = (state, view.snapshot.schema)
         if key not in self._read:
-            self._read[key] = entity(view, by_id(view.catalog)[self.type_id].name, self.entity_id)
+            self._read[key] = entity(view, view.catalog.by_id[self.type_id].name, self.entity_id)
         return self._read[key]
 
     def names(self, place: int) -> dict[str, int | str]:
         """What the properties are called at a place, each with its id; the ends of an edge have none."""
-        declared = by_id(self._at(place)[0].catalog).get(self.type_id)
+        declared = self._at(place)[0].catalog.by_id.get(self.type_id)
         return {} if declared is None else {name: each.id for name, each in declared.properties.items()}
 
     def values(self, place: int) -> dict[int | str, Any] | None:
@@ -98,7 +97,7 @@ class EntityStates:
     def _at(self, place: int) -> tuple[View, TableState | None]:
         if place not in self._seen:
             view = self.repository.resolve(self.commits[place].id)
-            known = by_id(view.catalog).get(self.type_id)
+            known = view.catalog.by_id.get(self.type_id)
             self._seen[place] = (view, None if known is None else view.state(known.table_key))
         return self._seen[place]
 

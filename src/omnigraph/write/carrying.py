@@ -12,7 +12,7 @@ from dataclasses import replace
 from omnigraph.errors import ExpectedVersionMismatch, InputError, OmnigraphError, ValueViolation
 from omnigraph.history import SCHEMA, PublishPlan, Snapshot
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
-from omnigraph.language.projection import by_id, project
+from omnigraph.language.projection import project
 from omnigraph.views import Repository
 from omnigraph.write.delta import Delta, NewRows
 
@@ -33,7 +33,7 @@ class Carrying:
         return self._now(self.before.tables[key]).table_key
 
     def _now(self, entity: EntityType) -> EntityType:
-        now = by_id(self.after).get(entity.id)
+        now = self.after.by_id.get(entity.id)
         if now is None:
             raise self.mismatch(f"{entity.name} was dropped")
         return now
@@ -49,7 +49,7 @@ class Carrying:
                 versions = (each.generation if each else 0 for each in (change.base, state))
                 raise ExpectedVersionMismatch(key, *versions)
             changes.append(replace(change, key=key))
-        known = {key: self.key(key) for key in plan.reads if self.before.tables[key].id in by_id(self.after)}
+        known = {key: self.key(key) for key in plan.reads if self.before.tables[key].id in self.after.by_id}
         return replace(
             plan,
             schema=self.snapshot.schema,
@@ -83,7 +83,7 @@ class Carrying:
         return error
 
     def _has_new_rules(self, entity: EntityType) -> bool:
-        before = by_id(self.before).get(entity.id)
+        before = self.before.by_id.get(entity.id)
         return before is None or _rules(self.before, before) != _rules(self.after, entity)
 
 

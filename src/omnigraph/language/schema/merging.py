@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from omnigraph.errors import SchemaError
 from omnigraph.language.catalog import Catalog, EntityType
-from omnigraph.language.projection import by_id, wider_entity
+from omnigraph.language.projection import wider_entity
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.declarations import ConstraintGroup, Declared, Values, declarations, to_catalog
 from omnigraph.language.schema.parser import parse_schema
@@ -103,7 +103,7 @@ def merge_schemas(
 
 def _loses(kept: Catalog, other: Catalog) -> bool:
     """Whether the other schema lacks something that this one has, to which somebody may have given values, or had."""
-    others = by_id(other)
+    others = other.by_id
     return not (
         ids_of(kept) <= ids_of(other)
         and {*kept.retired} <= {*other.retired}

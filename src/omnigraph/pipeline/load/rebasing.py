@@ -19,7 +19,6 @@ from omnigraph.changes.table_diff import differing_ids, unshared_rows
 from omnigraph.errors import ExpectedVersionMismatch, InputError
 from omnigraph.history import SCHEMA, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.language.catalog import EntityType
-from omnigraph.language.projection import by_id
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.check_sources import Addresses
@@ -71,7 +70,7 @@ class CheckedLoad:
     def count(self, type_id: int, incoming: Incoming, mode: LoadMode) -> LoadCounts:
         """What the load does to one type, whatever that is called by now. Rows that another writer wrote meanwhile count as
         updated."""
-        key = by_id(self.view.catalog)[type_id].table_key
+        key = self.view.catalog.by_id[type_id].table_key
         renamed = replace(incoming, key=key)
         return count_rows(
             self.view, renamed, mode, self.addresses.get(key), self.unchanged.get(key), self.removed.get(key)
