@@ -13,12 +13,14 @@ from omnigraph.tables.adjacency.building import EdgeTable, store_adjacency
 from omnigraph.tables.adjacency.index import MIN_ROWS
 from omnigraph.tables.adjacency.segment import Header, Segment, SegmentLostError, open_segment
 from omnigraph.views import Repository, View
+from omnigraph.workers import IN_PROCESS, Workers
 
 
-def refresh_adjacency(repository: Repository, view: View, min_rows: int = MIN_ROWS) -> list[str]:
+def refresh_adjacency(
+    repository: Repository, view: View, min_rows: int = MIN_ROWS, workers: Workers = IN_PROCESS
+) -> list[str]:
     """Write what a state lacks; the keys of what was written. Nothing is done for tables in memory."""
-    store = repository.tables.store
-    if store is None:
+    if repository.tables.store is None:
         return []
     tables = {key: table.stored for key in view.catalog.tables if (table := view.table(key)) is not None}
     nodes = {key.partition(":")[2]: table for key, table in tables.items() if key.startswith("node:")}
@@ -27,13 +29,16 @@ def refresh_adjacency(repository: Repository, view: View, min_rows: int = MIN_RO
         for name, type_ in sorted(view.catalog.edges.items())
         if (table := tables.get(f"edge:{name}")) is not None
     ]
-    return store_adjacency(repository.tables.adjacency, store, nodes, edges, min_rows)
+    return store_adjacency(repository.tables, nodes, edges, min_rows, workers)
 
 
-def refresh_after(repository: Repository, commit: Commit, changed: Collection[int]) -> None:
+def refresh_after(
+    repository: Repository, commit: Commit, changed: Collection[int], workers: Workers = IN_PROCESS
+) -> None:
     """The same for a commit, if it changed many rows of a type."""
     if max(changed, default=0) >= MIN_ROWS:
-        refresh_adjacency(repository, repository.view(repository.history.revisions.snapshot(commit.ref)))
+        view = repository.view(repository.history.revisions.snapshot(commit.ref))
+        refresh_adjacency(repository, view, workers=workers)
 
 
 # ---------------------------------------------------------------- what is still of use

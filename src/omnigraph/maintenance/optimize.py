@@ -150,7 +150,7 @@ def maintain(
         needed = [work for work in planned if work.is_needed]
         is_needed = bool(needed) or (purge and _holds_gone_rows(entry))
         if not dry_run and not is_needed:
-            refresh_adjacency(repository, view)
+            refresh_adjacency(repository, view, workers=workers)
         if dry_run or not is_needed:
             return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
         try:
@@ -163,7 +163,7 @@ def maintain(
                 raise
             continue
         after = repository.view(repository.history.revisions.snapshot(commit.ref))
-        refresh_adjacency(repository, after)
+        refresh_adjacency(repository, after, workers=workers)
         return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key)) for work in planned))
     return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
 

@@ -344,7 +344,7 @@ class LoadJob:
             key: (rebase.checked or checked).count(self.view.entity(key).id, rows, self.mode)
             for key, rows in incoming.items()
         }
-        refresh_after(self.repository, commit, [of_type.rows for of_type in report.types.values()])
+        refresh_after(self.repository, commit, [of_type.rows for of_type in report.types.values()], self.runner)
         created = plan.opening is not None and commit.ref.opens_branch
         return replace(
             receipt,

@@ -1,5 +1,8 @@
 """Writing segments: what is stored of a graph's tables follows its large changes.
 
+Ids and edges of each type are written by a task of their own, which may run elsewhere: who asks for them gets names of files. A task
+holds the ids of the types that it is about, and about 20 bytes for each edge.
+
 A segment that still covers most of a version stays in use; a reader adds the rest. One is written again when more than one row
 in `STALE_SHARE` is not covered. Edges are stored in the numbers of stored ids, so new ids mean new edges.
 """
@@ -9,20 +12,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from omnigraph.errors import StorageError
-from omnigraph.storage import Store
+from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.tables.adjacency.cover import cover
 from omnigraph.tables.adjacency.edges import edge_base, stored_ends
 from omnigraph.tables.adjacency.index import FOLDER, MIN_ROWS, AdjacencyIndex, ids_of
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds
 from omnigraph.tables.adjacency.segment import Header, HeldArrays, Segment, SegmentLostError, write_segment
+from omnigraph.tables.place import TablePlace
+from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Table
+from omnigraph.workers import IN_PROCESS, Workers
 
-MAX_EDGES = 100_000_000
-"""Longer tables would take much memory to build: 50 bytes an edge."""
+Task = TypeVar("Task")
+
+MAX_EDGES = 400_000_000
+"""Whoever reads longer tables could not hold them: eight bytes an edge for both directions."""
 STALE_SHARE = 20
 MAX_TEXT_BYTES = 2**31 - 1
 
@@ -40,31 +48,101 @@ class EdgeTable:
         return self.source, self.target
 
 
+@dataclass(frozen=True)
+class IdsTask:
+    """Ids of a node table to be written."""
+
+    place: TablePlace
+
+
+@dataclass(frozen=True)
+class EdgesTask:
+    """Edges of a table to be written, in the numbers of these segments."""
+
+    place: TablePlace
+    source: str
+    target: str
+
+
 def store_adjacency(
-    index: AdjacencyIndex,
-    store: Store,
+    tables: Tables,
     nodes: Mapping[str, Table],
     edges: Sequence[EdgeTable],
     min_rows: int = MIN_ROWS,
+    workers: Workers = IN_PROCESS,
 ) -> list[str]:
     """Write the segments that these versions lack; the keys of those that were written. What cannot be written now is left out:
     reads do without."""
-    written: list[str] = []
-    with contextlib.suppress(StorageError):
+    index, written = tables.adjacency, []
+    with contextlib.suppress(OmnigraphError, SegmentLostError):
         long_edges = [edge for edge in edges if min_rows <= edge.table.rows <= MAX_EDGES]
         ends = {end for edge in long_edges for end in edge.ends}
         long_nodes = {name: t for name, t in sorted(nodes.items()) if t.rows and (name in ends or t.rows >= min_rows)}
         known = {name: ids for name, table in long_nodes.items() if (ids := _stored_ids(index, table)) is not None}
         stale = _stale_edges(index, long_edges, long_nodes, known)
-        for name, table in long_nodes.items():
-            if name not in known:
-                ids = _write_ids(index, store, table, written)
-                if ids is not None:
-                    known[name] = ids
-        for edge in stale:
-            if edge.source in known and edge.target in known:
-                _write_edges(index, store, edge, known[edge.source], known[edge.target], written)
+        missing = [name for name in long_nodes if name not in known]
+        keys = _done(workers, write_ids, [IdsTask(TablePlace.of(tables, long_nodes[name])) for name in missing])
+        for name, key in zip(missing, keys, strict=True):
+            if key is not None:
+                written.append(key)
+                index.has_written(long_nodes[name].path)
+                segment = index.opened(key)
+                known[name] = SortedIds(segment.header, segment, segment.name)
+        tasks = {
+            edge.table.path: EdgesTask(
+                TablePlace.of(tables, edge.table), *(_key(long_nodes, known, end) for end in edge.ends)
+            )
+            for edge in stale
+            if all(end in known for end in edge.ends)
+        }
+        for path, key in zip(tasks, _done(workers, write_edges, list(tasks.values())), strict=True):
+            if key is not None:
+                written.append(key)
+                index.has_written(path)
     return written
+
+
+def _done(workers: Workers, write: Callable[[Task], str | None], tasks: Sequence[Task]) -> list[str | None]:
+    return workers.map("adjacency", write, tasks) if tasks else []
+
+
+def _key(nodes: Mapping[str, Table], known: Mapping[str, SortedIds], name: str) -> str:
+    return f"{nodes[name].path}/{FOLDER}/{known[name].name}"
+
+
+def write_ids(task: IdsTask) -> str | None:
+    """The key of what was written; None when nothing could be."""
+    with contextlib.suppress(StorageError):
+        ids = ids_of(task.place.open())
+        assert isinstance(ids.arrays, HeldArrays)
+        if int(ids.arrays.whole("ids").nbytes) <= MAX_TEXT_BYTES:
+            return _write(task.place, ids.header, ids.arrays)
+    return None
+
+
+def write_edges(task: EdgesTask) -> str | None:
+    """The key of what was written; None when nothing could be."""
+    with contextlib.suppress(StorageError, SegmentLostError):
+        table, index = task.place.open(), task.place.tables.adjacency
+        segments = [index.opened(key) for key in (task.source, task.target)]
+        source, target = (SortedIds(segment.header, segment, segment.name) for segment in segments)
+        numberings = Numbering(source), Numbering(target)
+        if task.source == task.target:
+            numberings = numberings[0], numberings[0]
+        ends = stored_ends(table, *numberings)
+        if any(numbering.arrivals for numbering in numberings):
+            return None  # An end that no node has: only a damaged graph has such edges, and they are read one by one.
+        base = edge_base(table, ends, (len(source), len(target)), (source.name, target.name))
+        assert isinstance(base.arrays, HeldArrays)
+        return _write(task.place, base.header, base.arrays)
+    return None
+
+
+def _write(place: TablePlace, header: Header, arrays: HeldArrays) -> str:
+    assert place.tables.store is not None, "tables in memory have no files"
+    key = f"{place.path}/{FOLDER}/{segment_name(header)}"
+    write_segment(key, header, arrays.arrays, place.tables.store)
+    return key
 
 
 def _stale_edges(
@@ -107,46 +185,6 @@ def _fits(segment: Segment, table: Table) -> bool:
     except SegmentLostError:
         return False
     return True
-
-
-def _write_ids(index: AdjacencyIndex, store: Store, table: Table, written: list[str]) -> SortedIds | None:
-    ids = ids_of(table)
-    assert isinstance(ids.arrays, HeldArrays)
-    if int(ids.arrays.whole("ids").nbytes) > MAX_TEXT_BYTES:
-        return None
-    name = segment_name(ids.header)
-    _write(index, store, table, name, ids.header, ids.arrays, written)
-    return SortedIds(ids.header, ids.arrays, name)
-
-
-def _write_edges(
-    index: AdjacencyIndex, store: Store, edge: EdgeTable, source: SortedIds, target: SortedIds, written: list[str]
-) -> None:
-    table = edge.table
-    numberings = Numbering(source), Numbering(target)
-    if source.name == target.name:
-        numberings = numberings[0], numberings[0]
-    ends = stored_ends(table, *numberings)
-    if any(numbering.arrivals for numbering in numberings):
-        return  # An end that no node has: only a damaged graph has such edges, and they are read one by one.
-    base = edge_base(table, ends, (len(source), len(target)), (source.name, target.name))
-    assert isinstance(base.arrays, HeldArrays)
-    _write(index, store, table, segment_name(base.header), base.header, base.arrays, written)
-
-
-def _write(
-    index: AdjacencyIndex,
-    store: Store,
-    table: Table,
-    name: str,
-    header: Header,
-    arrays: HeldArrays,
-    written: list[str],
-) -> None:
-    key = f"{table.path}/{FOLDER}/{name}"
-    write_segment(key, header, arrays.arrays, store)
-    index.has_written(table.path)
-    written.append(key)
 
 
 def segment_name(header: Header) -> str:

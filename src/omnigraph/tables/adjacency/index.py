@@ -272,14 +272,17 @@ class AdjacencyIndex:
                 continue
             tried += 1
             try:
-                segment = self._opened(key, self._store)
+                segment = self.opened(key)
             except SegmentLostError:
                 self._lost.add(key)
                 continue
             if segment.header.kind == kind:
                 yield segment
 
-    def _opened(self, key: str, store: Store) -> Segment:
+    def opened(self, key: str) -> Segment:
+        """A stored segment. SegmentLostError."""
+        store = self._store
+        assert store is not None, "tables in memory have no files"
         return self._cache.get(("segment", self._root, key), lambda: open_segment(key, store, self._cache, self._root))
 
     def _names(self, table: Table) -> list[str]:
