@@ -56,8 +56,8 @@ class _Stored:
 
 
 def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str], bool]) -> set[str]:
-    """Of stored segments, those that reads of kept commits may use: at least half of their rows are in files that are needed, and
-    no other covers these too. One that cannot be read is of no use."""
+    """Of stored segments, those that reads of kept commits may use: at least half of their rows are in files that are needed (of
+    zones, all of them), and no other covers these too. One that cannot be read is of no use."""
     stored = [
         _Stored(key, table, segment.header)
         for key in keys
@@ -71,7 +71,8 @@ def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str
         for each in useful
         if each.header.kind == "nodes" and (each.key.rsplit("/", 1)[1] in numbering or not _is_superseded(each, useful))
     ]
-    return {each.key for each in (*edges, *nodes)}
+    zones = [each for each in useful if each.header.kind == "zones" and not _is_superseded(each, useful)]
+    return {each.key for each in (*edges, *nodes, *zones)}
 
 
 def _opened(store: Store, key: str) -> Segment | None:
@@ -84,7 +85,8 @@ def _opened(store: Store, key: str) -> Segment | None:
 def _is_useful(stored: _Stored, is_needed: Callable[[str], bool]) -> bool:
     covers = stored.header.covers
     needed = sum(c.rows for c in covers if all(is_needed(f"{stored.table}/data/{file}") for file in c.files))
-    return 0 < sum(c.rows for c in covers) <= 2 * needed
+    share = 1 if stored.header.kind == "zones" else 2
+    return 0 < sum(c.rows for c in covers) <= share * needed
 
 
 def _is_superseded(stored: _Stored, others: Iterable[_Stored]) -> bool:

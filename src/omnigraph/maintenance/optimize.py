@@ -187,7 +187,9 @@ def _done_and_published(
     since: float,
     actor: str | None,
 ) -> Commit:
-    done = [_do(repository, view, work, workers) for work in works]
+    done = [each for work in works if (each := _do(repository, view, work, workers)) is not None]
+    if works and not done:
+        raise _NothingLeftError
     repository.tables.sync([replace(each.version, files=each.files) for each in done])
     plan = PublishPlan(
         commit_id=repository.history.new_id(),
@@ -260,8 +262,9 @@ def _build_segment(task: _SegmentTask) -> Any:
     return task.place.tables.build_segment(task.place.path, task.place.version, task.plan)
 
 
-def _do(repository: Repository, view: View, work: _TableWork, workers: Workers) -> _Done:
-    """Groups of fragments and index segments, each a task; in this process when the table is small."""
+def _do(repository: Repository, view: View, work: _TableWork, workers: Workers) -> _Done | None:
+    """Groups of fragments and index segments, each a task; in this process when the table is small. None: all that was missing is
+    beside the table, and needs no version."""
     tables = repository.tables
     table, settled = tables.settle(work.table)
     if settled is not None:
@@ -287,7 +290,8 @@ def _do(repository: Repository, view: View, work: _TableWork, workers: Workers) 
     indexed = tables.stage_segments(table, plans, built, unneeded) if plans or unneeded else None
     reach(Failpoint.OPTIMIZE_AFTER_INDEXES)
     version = indexed or staged or settled
-    assert version is not None, "there was work to do"
+    if version is None:
+        return None
     files = (*files, *(indexed.files if indexed else ()))
     lost = None if made is None else tables.lost_rows(made, version)
     return _Done(work, made, lost, tuple(plans), tuple(built), unneeded, table, version, files)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnigraph.failpoints import Failpoint, reach
+from omnigraph.tables.adjacency.zones import COLUMNS
 from omnigraph.tables.digests import local_folder, name_index, version_file
 from omnigraph.tables.searching import PARTITION_ROWS
 from omnigraph.tables.table import Fragment, Table
@@ -70,9 +71,16 @@ def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverag
         entry = None if stored is None else described.get(stored.name)
         segments = [] if entry is None else entry.segments
         fragments = frozenset(fragment for segment in segments for fragment in segment.fragment_ids if fragment in rows)
+        if may_have_zones(table, spec) and (zones := table.stored.zones) is not None:
+            fragments |= zones.covered(table.stored, spec.column) & rows.keys()
         covered = sum(rows[fragment] for fragment in fragments)
         result[spec.name] = IndexCoverage(spec, fragments, covered, table.rows - covered, len(segments))
     return result
+
+
+def may_have_zones(table: Table, spec: IndexSpec) -> bool:
+    """Whether fragments in which the column ascends need no index."""
+    return spec.column in COLUMNS and "src" in table.schema.names
 
 
 def _stored(table: Table, spec: IndexSpec) -> IndexSpec | None:
@@ -143,17 +151,19 @@ def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:
     return [tuple(group) for group in groups]
 
 
-def build_segments(plans: Sequence[SegmentPlan], handle: Callable[[], Table]) -> list[Any]:
-    """The segments, side by side in this process. `handle` opens the table again (see `build_segment`)."""
+def build_segments(plans: Sequence[SegmentPlan], build: Callable[[SegmentPlan], Any]) -> list[Any]:
+    """The segments, side by side in this process."""
     with ThreadPoolExecutor(max_workers=MAX_BUILDERS) as pool:
-        return list(pool.map(lambda plan: build_segment(handle(), plan), plans))
+        return list(pool.map(build, plans))
 
 
 def stage_segments(
     table: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
 ) -> tuple[Table, list[str]]:
-    """One version with these segments and without those that are not needed (by UUID), and the files that must be durable."""
-    return _commit(table, list(zip(plans, built, strict=True)), unneeded)
+    """One version with these segments and without those that are not needed (by UUID), and the files that must be durable. What was
+    built may be None: no segment was needed."""
+    made = [(plan, segment) for plan, segment in zip(plans, built, strict=True) if segment is not None]
+    return _commit(table, made, unneeded)
 
 
 def stage_segments_on(
@@ -168,9 +178,11 @@ def stage_segments_on(
     shared = _described(head, wanted).items() & _described(built_on, wanted).items()
     same = {fragment for fragment, _ in shared}
     made = [
-        (plan, dataclasses.replace(segment, fragment_ids=same.intersection(plan.fragments)))
+        (plan, dataclasses.replace(segment, fragment_ids=same.intersection(segment.fragment_ids)))
         for plan, segment in zip(plans, built, strict=True)
-        if same.intersection(plan.fragments) and list(segment.fields) == _fields(head, plan)
+        if segment is not None
+        and same.intersection(segment.fragment_ids)
+        and list(segment.fields) == _fields(head, plan)
     ]
     return _commit(head, made, unneeded)
 

@@ -17,6 +17,7 @@ from omnigraph.storage.options import scheme_of
 from omnigraph.storage.store import ObjectInfo
 from omnigraph.tables import staging
 from omnigraph.tables.adjacency.index import AdjacencyIndex
+from omnigraph.tables.adjacency.zones import EdgeZones
 from omnigraph.tables.changed_table import ChangedTable, masks_left
 from omnigraph.tables.digests import digest_of, version_digest, version_file
 from omnigraph.tables.files import TableFiles, files_of
@@ -85,6 +86,17 @@ class Tables:
             return None
         durability: Durability = "disk" if self._durable else "process"
         return open_store(self.root, storage_options=self._options, durability=durability)
+
+    @cached_property
+    def derived_store(self) -> Store | None:
+        """The same for files that can be made again: nobody waits for the disk, and what a crash leaves of one is not taken for it."""
+        if self._memory is not None:
+            return None
+        return open_store(self.root, storage_options=self._options, durability="process")
+
+    @cached_property
+    def _zones(self) -> EdgeZones | None:
+        return None if self.derived_store is None else EdgeZones(self.root, self.runtime.cache, self.derived_store)
 
     @cached_property
     def adjacency(self) -> AdjacencyIndex:
@@ -395,25 +407,29 @@ class Tables:
         from omnigraph.tables import indexes
 
         with translated(base.path):
-            return indexes.build_segments(plans, lambda: self._opened(base.path, base.version))
+            return indexes.build_segments(plans, lambda plan: self.build_segment(base.path, base.version, plan))
 
     def build_segment(self, path: str, version: int, plan: SegmentPlan) -> Any:
-        """A segment of an index, for `stage_segments`, which may run in another process."""
+        """A segment of an index, for `stage_segments`, which may run in another process; None where none is needed: the column
+        ascends there, and that is noted."""
         from omnigraph.tables import indexes
 
         with translated(path):
-            return indexes.build_segment(self._opened(path, version), plan)
+            table = self._opened(path, version)
+            if self._zones is not None and indexes.may_have_zones(table, plan.spec):
+                rest = set(plan.fragments) - self._zones.write(table, plan.fragments, plan.spec.column)
+                plan = replace(plan, fragments=tuple(sorted(rest)))
+            return indexes.build_segment(table, plan) if plan.fragments else None
 
     def stage_segments(
         self, base: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
-    ) -> Staged:
-        """One version with these segments, and without those that are not needed (by UUID): something to do."""
+    ) -> Staged | None:
+        """One version with these segments, and without those that are not needed (by UUID); None when there are none of either."""
         from omnigraph.tables import indexes
 
         with translated(base.path):
             table, files = indexes.stage_segments(base, plans, built, unneeded)
-        assert table.version != base.version, "there was something to do"
-        return self._staged(base, table, files)
+        return None if table.version == base.version else self._staged(base, table, files)
 
     def rewrite(self, base: Table, group: Sequence[int], cluster_by: str | None) -> tuple[str, ...]:
         """The rows of a group of fragments as new ones, for `stage_rewrite`, which may run in another process."""
@@ -482,6 +498,7 @@ class Tables:
             key = (table.path, table.version, table.layout)
             kept = self._cache.setdefault(key, table)
             kept.keys = self._keys
+            kept.zones = self._zones
             self._cache.move_to_end(key)
             while len(self._cache) > TABLES_CACHED:
                 self._cache.popitem(last=False)

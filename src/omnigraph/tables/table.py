@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from omnigraph.tables.adjacency.zones import EdgeZones
+
 ROW_ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
 OFFSET_BITS = 32
@@ -76,6 +78,8 @@ class Table:
         """What commits changed on top of the version (`changed_table`)."""
         self.keys: KeyCache | None = None
         """Given by the store of tables that this one belongs to."""
+        self.zones: EdgeZones | None = None
+        """The same."""
         self.grown: Table | None = None
         """The same rows in a version that can be written to, once somebody did (`growing.grown`)."""
 
@@ -250,8 +254,10 @@ class Table:
         wanted = list(dict.fromkeys(values))
         if len(wanted) > MAX_IN_LIST and len(wanted) > self.rows // 8:
             return self._lookup_by_scan(name, wanted, columns, with_address, filter)
-        if self.keys is None or filter:
+        if self.keys is None:
             return self._lookup_by_filter(name, wanted, columns, with_address, filter, None)
+        if filter:
+            return self._lookup_filtered(name, wanted, columns, with_address, filter)
         held, others = self._held(name) if name in KEY_COLUMNS else self._held_whole()
         pieces = [
             self._take(fragment, keys, places, columns, with_address)
@@ -264,6 +270,8 @@ class Table:
             rows = self._find_in_columns(fragment, name, wanted, columns, with_address)
             if rows is None and by_keys:
                 rows = self._find_by_keys(fragment, name, wanted, columns, with_address)
+            if rows is None:
+                rows = self._find_in_zones(fragment, name, wanted, columns, with_address)
             if rows is None:
                 stored.append(fragment.id)
             elif rows.num_rows:
@@ -282,6 +290,26 @@ class Table:
                 return {id: address for fragment, keys in held for id, address in keys.addresses_of(ids, fragment.id)}
         rows = self.lookup("id", sorted(ids), ["id"], with_address=True)
         return dict(zip(rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True))
+
+    def _lookup_filtered(
+        self, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool, filter: str
+    ) -> pa.Table:
+        """The same of rows that satisfy a filter."""
+        import pyarrow as pa
+
+        pieces, others = [], []
+        for fragment in self.fragments:
+            found = self._find_in_zones(fragment, name, wanted, [], with_address=True)
+            if found is None or found.num_rows > MAX_IN_LIST:
+                others.append(fragment.id)
+            elif found.num_rows:
+                addresses = ", ".join(map(str, found.column(ROW_ADDRESS).to_pylist()))
+                text = f"{ROW_ADDRESS} IN ({addresses}) AND ({filter})"
+                pieces.append(self.read(columns, text, fragments=[fragment.id], with_address=with_address))
+        if others or not pieces:
+            fragments = None if len(others) == len(self.fragments) else others
+            pieces.append(self._lookup_by_filter(name, wanted, columns, with_address, filter, fragments))
+        return _in_order(pa.concat_tables(pieces), with_address)
 
     def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
         """Would a lookup by a key column, as things are, be answered without the store?"""
@@ -431,6 +459,25 @@ class Table:
         values = known[name].take(pa.array(places))
         arrays = [values if column == name else rows.column(column) for column in shape.names]
         return pa.Table.from_arrays(arrays, schema=shape)
+
+    def _find_in_zones(
+        self, fragment: Fragment, name: str, wanted: list[Any], columns: Sequence[str] | None, with_address: bool
+    ) -> pa.Table | None:
+        """The rows of one fragment that have these values, where the column ascends in it; None if it is not known to."""
+        import pyarrow as pa
+
+        is_indexed = fragment.id in self._indexed_fragments.get(name, ())
+        found = None if self.zones is None or is_indexed else self.zones.find(self, fragment, name, wanted)
+        if found is None:
+            return None
+        shape = self._shape(columns, with_address)
+        if len(found.places) == 0:
+            return shape.empty_table()
+        others = [column for column in shape.names if column not in (name, ROW_ADDRESS)]
+        rows = self._rows_in(fragment, found.places, found.addresses, others) if others else None
+        known = {name: found.values, ROW_ADDRESS: pa.array(found.addresses)}
+        cells = [known[each] if each in known or rows is None else rows.column(each) for each in shape.names]
+        return pa.Table.from_arrays(cells, schema=shape)
 
     def _from_columns(
         self, known: dict[str, pa.Array], places: Any, columns: Sequence[str] | None, addresses: list[int] | None

@@ -7,6 +7,7 @@ than half the room, and an id is found in it without an index of every row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,21 +58,15 @@ def arranged(entity: EntityType, held: Sequence[tuple[int, TypedRows]]) -> Arran
     joined = pa.concat_tables([typed.rows for _, typed in held])
     rows = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)
     order = _by_ends(rows) if isinstance(entity, EdgeType) else None
-    if order is not None:
-        ids = None if explicit_ids else _ascending(rows.column("id"))
-        rows = rows.take(pa.array(order)) if ids is None else _taken(rows, order, ids)
-    return ArrangedRows(rows, explicit_ids, held, order)
+    if order is None:
+        return ArrangedRows(rows, explicit_ids, held, None)
+    columns = {"src": order.src, "dst": order.dst} | ({} if explicit_ids else {"id": _ascending(rows.column("id"))})
+    others = rows.drop_columns(list(columns)).combine_chunks().take(pa.array(order.places))
+    cells = [columns[name] if name in columns else others.column(name) for name in rows.column_names]
+    return ArrangedRows(pa.Table.from_arrays(cells, schema=rows.schema), explicit_ids, held, order.places)
 
 
-def _taken(rows: pa.Table, order: np.ndarray, ids: pa.ChunkedArray) -> pa.Table:
-    """Rows in an order, with other ids."""
-    import pyarrow as pa
-
-    others = rows.drop_columns(["id"]).take(pa.array(order))
-    return pa.Table.from_arrays([ids, *others.columns], schema=rows.schema)
-
-
-def _ascending(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+def _ascending(ids: pa.ChunkedArray) -> pa.Array:
     """They were made line after line, so those of one source ascend already."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -79,24 +74,56 @@ def _ascending(ids: pa.ChunkedArray) -> pa.ChunkedArray:
     whole = pa.concat_arrays(ids.chunks)
     if len(whole) > 1 and not pc.all(pc.less(whole[:-1], whole[1:])).as_py():
         whole = whole.take(pc.sort_indices(whole))
-    return pa.chunked_array([whole])
+    return whole
 
 
-def _by_ends(edges: pa.Table) -> np.ndarray | None:
+@dataclass(frozen=True)
+class _Order:
+    """The places of edges by source and target, and their ends in that order."""
+
+    places: np.ndarray
+    src: pa.Array
+    dst: pa.Array
+
+
+def _by_ends(edges: pa.Table) -> _Order | None:
     """The order by source and target; None where few sources have several edges. A hop reads one place instead of one for each
     edge, the columns take less room, their indexes are built in less time, and the stored adjacency needs no order of its own:
     that is worth more than the sorting."""
-    import numpy as np
+    with ThreadPoolExecutor(2) as pool:
+        near, far = pool.map(_coded, (edges.column("src"), edges.column("dst")))
+    if len(near.dictionary) * EDGES_PER_SOURCE > edges.num_rows:
+        return None
+    src, dst = _ranked(near), _ranked(far)
+    order = stable_order(dst.ranks)
+    places = order[stable_order(src.ranks[order])]
+    return _Order(places, src.taken(places), dst.taken(places))
+
+
+def _coded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     import pyarrow as pa
+
+    return pa.concat_arrays(column.chunks).dictionary_encode()
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A column as places among its sorted values."""
+
+    ranks: np.ndarray
+    values: pa.Array
+
+    def taken(self, places: np.ndarray) -> pa.Array:
+        import pyarrow as pa
+
+        return self.values.take(pa.array(self.ranks[places]))
+
+
+def _ranked(coded: pa.DictionaryArray) -> _Ranked:
+    import numpy as np
     import pyarrow.compute as pc
 
-    chunks = [*edges.column("src").chunks, *edges.column("dst").chunks]
-    ends = pa.concat_arrays(chunks).dictionary_encode()
-    src, dst = np.split(ends.indices.to_numpy(), 2)
-    if np.count_nonzero(np.bincount(src)) * EDGES_PER_SOURCE > len(src):
-        return None
-    ranks = np.empty(len(ends.dictionary), np.int32)
-    ranks[pc.sort_indices(ends.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)
-    src, dst = ranks[src], ranks[dst]
-    order = stable_order(dst)
-    return np.asarray(order[stable_order(src[order])])
+    order = pc.sort_indices(coded.dictionary).to_numpy()
+    ranks = np.empty(len(order), np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    return _Ranked(ranks[coded.indices.to_numpy()], coded.dictionary.take(order))

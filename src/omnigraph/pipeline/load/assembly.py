@@ -200,6 +200,8 @@ class Assembly:
             state = changes[key].state
             if plans and state is not None:
                 staged = tables.stage_segments(table, plans, [next(built) for _ in plans])
+                if staged is None:
+                    continue
                 self.staged.append(staged)
                 indexed[key] = replace(changes[key], state=replace(state, version=staged.version, digest=staged.digest))
         return tuple(indexed[key] for key in sorted(indexed))

@@ -139,9 +139,10 @@ def write_edges(task: EdgesTask) -> str | None:
 
 
 def _write(place: TablePlace, header: Header, arrays: HeldArrays) -> str:
-    assert place.tables.store is not None, "tables in memory have no files"
+    store = place.tables.derived_store
+    assert store is not None, "tables in memory have no files"
     key = f"{place.path}/{FOLDER}/{segment_name(header)}"
-    write_segment(key, header, arrays.arrays, place.tables.store)
+    write_segment(key, header, arrays.arrays, store)
     return key
 
 

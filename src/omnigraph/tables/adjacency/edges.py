@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.tables.adjacency.cover import Cover, cover, covers_of
@@ -265,8 +266,10 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
 
     live = ends.src >= 0
     src, dst = (ends.src, ends.dst) if live.all() else (ends.src[live], ends.dst[live])
-    out = order_pairs(src, dst, sizes[0], sizes[1], ranked=True)
-    back = order_pairs(dst, src, sizes[1], sizes[0])
+    with ThreadPoolExecutor(2) as pool:
+        backwards = pool.submit(order_pairs, dst, src, sizes[1], sizes[0])
+        out = order_pairs(src, dst, sizes[0], sizes[1], ranked=True)
+        back = backwards.result()
     arrays = {
         "deleted": np.flatnonzero(~live).astype(np.int32),
         "out_starts": out.starts,
@@ -302,8 +305,10 @@ def stored_ends(table: Table, source: Numbering, target: Numbering) -> EndNumber
             kept.append(first + np.delete(np.arange(stored), table.deleted_offsets(fragment)))
             first += stored
         places = np.concatenate(kept)
-        src[places] = source.numbers(_whole(rows.column("src")), add=True)
-        dst[places] = target.numbers(_whole(rows.column("dst")), add=True)
+        columns = [_whole(rows.column(name)) for name in ("src", "dst")]
+        with ThreadPoolExecutor(2) as pool:
+            near, far = pool.map(partial(Numbering.numbers, add=True), (source, target), columns)
+        src[places], dst[places] = near, far
     return EndNumbers(src, dst)
 
 

@@ -36,7 +36,7 @@ CHUNK_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = BLOCK_BYTES // 4
 """An array that is no longer than this is always read whole."""
 
-Kind = Literal["nodes", "edges"]
+Kind = Literal["nodes", "edges", "zones"]
 
 
 class SegmentLostError(Exception):
