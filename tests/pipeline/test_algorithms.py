@@ -14,7 +14,11 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import NotFound, OmnigraphError, UsageError
-from omnigraph.pipeline.algorithms import job
+from omnigraph.maintenance.adjacency import refresh_adjacency
+from omnigraph.pipeline import target
+from omnigraph.pipeline.algorithms import job, on_tasks
+from omnigraph.pipeline.algorithms.numbering import number
+from omnigraph.tables.adjacency import index
 
 SCHEMA = """
 node Person { name: String @key }
@@ -212,3 +216,36 @@ def test_spark_gives_the_same_answers(case: Case, spark: Any, monkeypatch: pytes
     assert case.values(there.connected_components(case.edge)) == case.values(here.connected_components(case.edge))
     small = case.graph.spark(spark).algorithms.pagerank(case.edge)
     assert (small.engine, small.to_spark().count()) == ("in process", len(case.names))
+
+
+def test_tasks_find_their_numbers_in_stored_adjacency(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And number the ids themselves where a file of it is lost."""
+    algorithms = case.graph.algorithms("local")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("pagerank", {}),
+        ("connected_components", {}),
+        ("triangle_count", {}),
+        ("label_propagation", {}),
+    ]
+    expected = [case.values(getattr(algorithms, name)(case.edge, **options)) for name, options in calls]
+    monkeypatch.setattr(index, "MIN_ROWS", 0)
+    monkeypatch.setattr(job, "fits", lambda projection: False)
+    monkeypatch.setattr(job, "parts_for", lambda projection, runner: 4)
+    repository = case.graph._repository
+    refresh_adjacency(repository, repository.head()[1], min_rows=1)
+    numbered: list[str] = []
+    monkeypatch.setattr(on_tasks, "number", lambda *given, **more: numbered.append("") or number(*given, **more))
+
+    def check() -> None:
+        for (name, options), values in zip(calls, expected, strict=True):
+            found = case.values(getattr(algorithms, name)(case.edge, **options))
+            assert found == (pytest.approx(values, abs=1e-6) if name == "pagerank" else values)
+
+    check()
+    assert len(numbered) == (0 if case.src else len(calls))
+    for file in (Path(case.graph.uri) / "edges").rglob("*.adj"):
+        file.write_bytes(file.read_bytes()[:-1])
+    target._tables.cache_clear()  # As in another process: nothing is held.
+    algorithms = og.open(case.graph.uri).algorithms("local")
+    check()
+    assert len(numbered) >= len(calls)

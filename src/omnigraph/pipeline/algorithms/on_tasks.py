@@ -21,6 +21,7 @@ from omnigraph.pipeline.algorithms.outputs import write_labels, write_values
 from omnigraph.pipeline.algorithms.parts import Parts
 from omnigraph.pipeline.algorithms.projection import EdgeProjection
 from omnigraph.pipeline.algorithms.scratch import Scratch
+from omnigraph.pipeline.algorithms.stored_numbers import stored_numbers
 from omnigraph.pipeline.algorithms.triangles import count_triangles
 from omnigraph.pipeline.runner import Runner
 
@@ -41,7 +42,10 @@ def run_on_tasks(
     projection: EdgeProjection, algorithm: Algorithm, scratch: Scratch, runner: Runner, parts: int
 ) -> tuple[list[str], int]:
     """The files that hold rows of (type, id, value), in no order, and the number of steps it took."""
-    numbered = number(projection, scratch, runner, parts, as_shares=isinstance(algorithm, PageRank))
+    as_shares = isinstance(algorithm, PageRank)
+    numbered = stored_numbers(projection, scratch, runner, parts, as_shares=as_shares)
+    if numbered is None:
+        numbered = number(projection, scratch, runner, parts, as_shares=as_shares)
     graph = Parts(numbered, runner)
     if not numbered.parts:
         return [], 0
