@@ -244,7 +244,7 @@ def test_tasks_find_their_numbers_in_stored_adjacency(case: Case, monkeypatch: p
     check()
     assert len(numbered) == (0 if case.src else len(calls))
     for file in (Path(case.graph.uri) / "edges").rglob("*.adj"):
-        file.write_bytes(file.read_bytes()[:-1])
+        file.write_bytes(b"")
     target._tables.cache_clear()  # As in another process: nothing is held.
     algorithms = og.open(case.graph.uri).algorithms("local")
     check()

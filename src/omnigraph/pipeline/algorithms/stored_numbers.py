@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from omnigraph.pipeline.algorithms.numbering import Numbered, Part
-from omnigraph.pipeline.algorithms.projection import Projection
+from omnigraph.pipeline.algorithms.numbering import NodeRange, Numbered
+from omnigraph.pipeline.algorithms.projection import EdgeProjection
 from omnigraph.pipeline.algorithms.scratch import Scratch
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Address
@@ -25,7 +25,7 @@ from omnigraph.tables.adjacency.segment import Segment, SegmentLostError
 class _IdsTask:
     scratch: Scratch
     key: str
-    part: Part
+    part: NodeRange
     first: int
     """Of its numbers in the segment."""
 
@@ -44,7 +44,7 @@ class _EdgesTask:
 
 
 def stored_numbers(
-    projection: Projection, scratch: Scratch, runner: Runner, parts: int, *, as_shares: bool
+    projection: EdgeProjection, scratch: Scratch, runner: Runner, parts: int, *, as_shares: bool
 ) -> Numbered | None:
     """None where nothing that is stored covers the version exactly, or edges have weights, which it does not know."""
     index = projection.view.repository.tables.adjacency
@@ -52,13 +52,13 @@ def stored_numbers(
     if found is None:
         return None
     nodes, edges = found
-    numbered_parts: list[Part] = []
+    numbered_parts: list[NodeRange] = []
     ids_tasks: list[_IdsTask] = []
     offsets, offset = [], 0
     for type, segment in enumerate(nodes):
         offsets.append(offset)
         for first, last in _cut(segment.header.count, parts):
-            part = Part(len(numbered_parts), type, offset + first, last - first)
+            part = NodeRange(len(numbered_parts), type, offset + first, last - first)
             numbered_parts.append(part)
             ids_tasks.append(_IdsTask(scratch, segment.key, part, first))
         offset += segment.header.count
@@ -73,7 +73,7 @@ def stored_numbers(
     return None if lost - {None} else Numbered(scratch, tuple(numbered_parts), tuple(range(len(edge_tasks))))
 
 
-def _found(projection: Projection, index: AdjacencyIndex) -> tuple[list[Segment], Segment] | None:
+def _found(projection: EdgeProjection, index: AdjacencyIndex) -> tuple[list[Segment], Segment] | None:
     """The segments of the nodes, by type, and of the edges in their numbers."""
     view = projection.view
     tables = [view.table(f"node:{name}") for name in projection.types]
