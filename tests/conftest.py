@@ -112,14 +112,17 @@ def azure() -> Iterator[AzureServer]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """One Spark session for the whole run. Its JVM compiles quickly rather than well: nothing here runs long enough for more."""
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Spark session for the whole run. Its JVM compiles quickly rather than well: nothing here runs long enough for more. It
+    stands in a folder of its own, where it writes whatever has no absolute path."""
     from omnigraph.pipeline.spark import start_cache
     from omnigraph.pipeline.spark.session import TASK_ATTEMPTS, start
 
     cache = start_cache.find()
     options = (*(cache.options() if cache else ()), "-XX:TieredStopAtLevel=1")
-    session = start(f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]", "1g", "tests", options)
+    with pytest.MonkeyPatch.context() as place:
+        place.chdir(tmp_path_factory.mktemp("spark"))
+        session = start(f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]", "1g", "tests", options)
     yield session
     session.stop()
 
