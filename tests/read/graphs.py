@@ -26,7 +26,7 @@ from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.tables import inline_change
 from omnigraph.tables.adjacency import index
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
-from omnigraph.tables.table import fragment_of_address
+from omnigraph.tables.fragment import fragment_of_address
 from omnigraph.values.temporal import parse_date, parse_datetime
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import Repository, View

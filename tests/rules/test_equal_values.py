@@ -11,6 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, UniqueViolation
 from omnigraph.pipeline.load import checks, keyed_rows
+from omnigraph.tables.lookups import Lookup
 from omnigraph.testing.failpoints import Failpoint, arm
 
 SCHEMA = "node Point { name: String @key  x: F64?  y: F64?  @unique(x, y) }"
@@ -77,5 +78,5 @@ def test_in_a_column_of_a_large_table(graph: og.Graph) -> None:
     load(graph, a=0.0)
     table = graph._repository.head()[1].table("node:Point")
     assert table is not None
-    found = table._lookup_by_scan("x", [-0.0], ["id"], False, None)
+    found = Lookup(table, "x", [-0.0], ["id"], with_address=False).by_scan(None)
     assert found.to_pylist() == [{"id": "a"}]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tables.test_key_cache import SCHEMA, check, rows
 
 from omnigraph.runtime import ByteCache
-from omnigraph.tables import IndexSpec, Table, Tables, fragment_columns, table
+from omnigraph.tables import IndexSpec, Table, Tables, fragment_columns, lookups
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS, FragmentColumns
 from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.sorted_keys import SortedKeys
@@ -35,7 +35,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fragment is held from its first lookup on."""
     monkeypatch.setattr(fragment_columns, "MIN_LOOKUPS", 1)
     monkeypatch.setattr(fragment_columns, "ROWS_PER_LOOKUP", 1_000_000)
-    monkeypatch.setattr(table, "MAX_FRAGMENT_ROWS", 0)
+    monkeypatch.setattr(lookups, "MAX_FRAGMENT_ROWS", 0)
     monkeypatch.setattr(KeyCache, "get", lambda *_: None)
 
 

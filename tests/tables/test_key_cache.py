@@ -9,8 +9,8 @@ import pytest
 
 from omnigraph.runtime import ByteCache
 from omnigraph.tables import IndexSpec, Table, Tables
+from omnigraph.tables.fragment import ROW_ADDRESS
 from omnigraph.tables.key_cache import FragmentKeys, KeyCache
-from omnigraph.tables.table import ROW_ADDRESS
 
 SCHEMA = pa.schema(
     [pa.field(name, pa.utf8(), nullable=False) for name in ("id", "src", "dst")] + [pa.field("n", pa.int32())]

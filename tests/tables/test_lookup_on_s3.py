@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 from s3_server import S3Server
 
-from omnigraph.tables import Table, Tables, in_list
-from omnigraph.tables import table as table_module
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables import Table, Tables, in_list, lookups
+from omnigraph.tables.fragment import ROW_ADDRESS
 
 SCHEMA = pa.schema([pa.field("id", pa.utf8(), False), pa.field("src", pa.utf8(), False), ("n", pa.int64())])
 ROWS = 400
@@ -25,7 +24,7 @@ def rows(start: int) -> pa.Table:
 @pytest.fixture
 def table(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Table:
     """Two fragments that count as long ones, of which some rows are gone, as a process sees them that did not write them."""
-    monkeypatch.setattr(table_module, "MAX_FRAGMENT_ROWS", 0)
+    monkeypatch.setattr(lookups, "MAX_FRAGMENT_ROWS", 0)
     root = f"s3://{s3.new_bucket()}"
     tables = Tables(root, storage_options=s3.options)
     base = tables.create("edges/E", SCHEMA)
@@ -59,7 +58,7 @@ def test_a_lookup_gives_what_a_scan_gives(
 ) -> None:
     expected = table.read(columns, in_list(name, wanted), with_address=with_address)
     by_keys = table.lookup(name, wanted, columns, with_address=with_address)
-    monkeypatch.setattr(table_module, "MAX_KEYS_READ", 0)
+    monkeypatch.setattr(lookups, "MAX_KEYS_READ", 0)
     by_filter = table.lookup(name, wanted, columns, with_address=with_address)
     assert by_keys.column_names == expected.column_names == by_filter.column_names
     assert by_keys.to_pylist() == expected.to_pylist() == by_filter.to_pylist()

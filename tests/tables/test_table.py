@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from tables.small_tables import SmallTables, rows
 
-from omnigraph.tables import IndexSpec, Table, Tables, column, equals, in_list, indexes, literal
-from omnigraph.tables import table as table_module
+from omnigraph.tables import IndexSpec, Table, Tables, column, equals, in_list, indexes, literal, lookups
 from omnigraph.tables.indexes import MAX_SEGMENTS, coverage
 
 
@@ -47,7 +46,7 @@ def test_lookups_of_names_and_values_that_need_quotes(table: Table, value: str) 
 def test_a_lookup_by_scan_gives_what_the_index_gives(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["e1", "e40", "nothing", "e7"]
     by_index = table.lookup("id", wanted, ["n"], with_address=True)
-    monkeypatch.setattr(table_module, "MAX_IN_LIST", 2)
+    monkeypatch.setattr(lookups, "MAX_IN_LIST", 2)
     in_chunks = table.lookup("id", wanted, ["n"], with_address=True)
     monkeypatch.setattr(Table, "rows", 8)
     by_scan = table.lookup("id", wanted, ["n"], with_address=True)

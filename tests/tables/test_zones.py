@@ -10,7 +10,7 @@ from maintenance.aging import age
 
 import omnigraph as og
 from omnigraph.pipeline.load import assembly
-from omnigraph.tables import Table, table
+from omnigraph.tables import Table, lookups
 from omnigraph.tables.adjacency import zones
 
 SCHEMA = """
@@ -25,7 +25,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with large fragments: they have zones, and are not held in memory."""
     monkeypatch.setattr(zones, "MIN_ROWS", 8)
     monkeypatch.setattr(zones, "ZONE_ROWS", 4)
-    monkeypatch.setattr(table, "MAX_FRAGMENT_ROWS", 0)
+    monkeypatch.setattr(lookups, "MAX_FRAGMENT_ROWS", 0)
     monkeypatch.setattr(assembly, "MIN_INDEX_ROWS", 1)
 
 
@@ -96,7 +96,7 @@ def test_lookups_read_zones_and_no_more(tmp_path: Path, monkeypatch: pytest.Monk
     loaded(tmp_path / "graph")
     table = edges(tmp_path / "graph")
     id = table.read(["id"]).column("id")[70].as_py()
-    monkeypatch.setattr(Table, "_lookup_by_filter", None)
+    monkeypatch.setattr(lookups.Lookup, "by_filter", None)
     assert table.lookup("id", [id]).num_rows == 1
     assert table.lookup("src", ["p3"]).num_rows > 1
 

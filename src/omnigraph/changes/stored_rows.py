@@ -11,7 +11,7 @@ from omnigraph.language.projection import project
 from omnigraph.tables import Layout, Table
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
-from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.values.inline_rows import Inline, InlineChange
 
 if TYPE_CHECKING:

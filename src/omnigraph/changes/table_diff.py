@@ -14,8 +14,8 @@ from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRow
 from omnigraph.language.projection import wider_entity
 from omnigraph.tables import Fragment, Table
 from omnigraph.tables.changed_table import ChangedTable
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.tables.shared_fragments import fragments_by_files
-from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.workers import IN_PROCESS, Workers
 
 if TYPE_CHECKING:

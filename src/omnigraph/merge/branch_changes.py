@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.changes.table_diff import SAME
 from omnigraph.merge.bases import Bases, Differences, type_rows
 from omnigraph.tables import Table
+from omnigraph.tables.fragment import OFFSET_BITS
 from omnigraph.tables.shared_fragments import fragments_by_files
-from omnigraph.tables.table import OFFSET_BITS
 from omnigraph.views import View
 
 if TYPE_CHECKING:

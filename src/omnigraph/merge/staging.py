@@ -12,9 +12,9 @@ from omnigraph.changes.stored_rows import chunk_rows, rows_at
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.tables import Fragment, Staged, Table, Tables
+from omnigraph.tables.fragment import OFFSET_BITS
 from omnigraph.tables.shared_fragments import fragments_by_files
 from omnigraph.tables.staging import adopted, stored_rows
-from omnigraph.tables.table import OFFSET_BITS
 
 if TYPE_CHECKING:
     import numpy as np

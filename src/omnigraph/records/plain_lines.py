@@ -41,8 +41,8 @@ def plain_pattern(entity: EntityType, member: str, *, dates_as_text: bool, allow
     for property in entity.properties.values():
         null = "|null" if allows_null and _may_be_null(entity, property) else ""
         members.append(f'"{re.escape(property.name)}":\\s*(?:{_value(entity, property, dates_as_text)}{null})')
-    one = f"(?:{'|'.join(members)})"
-    data = rf"\{{\s*(?:{one}(?:,\s*{one})*\s*)?\}}"
+    any_member = f"(?:{'|'.join(members)})"
+    data = rf"\{{\s*(?:{any_member}(?:,\s*{any_member})*\s*)?\}}"
     return rf'^\{{"{member}":\s*"{re.escape(entity.name)}"{ends},\s*"data":\s*{data}\}}\n$'
 
 

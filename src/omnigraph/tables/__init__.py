@@ -5,12 +5,13 @@ The only package that imports Lance. A table's own latest version stays empty fo
 
 from omnigraph.tables.files import TableFiles
 from omnigraph.tables.filters import column, equals, in_list, literal
+from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.indexes import IndexCoverage, IndexSpec
 from omnigraph.tables.inline import inline_change
 from omnigraph.tables.layout import Layout
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.store import Tables
-from omnigraph.tables.table import Fragment, Table
+from omnigraph.tables.table import Table
 
 __all__ = [
     "Fragment",

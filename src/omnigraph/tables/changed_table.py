@@ -12,17 +12,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, ROW_ID, Fragment, fragment_of_address, offset_of_address
 from omnigraph.tables.inline import arrow_rows
 from omnigraph.tables.layout import Layout
-from omnigraph.tables.table import (
-    OFFSET_BITS,
-    ROW_ADDRESS,
-    ROW_ID,
-    Fragment,
-    Table,
-    fragment_of_address,
-    offset_of_address,
-)
+from omnigraph.tables.table import Table
 from omnigraph.values.arrow import are_among
 from omnigraph.values.inline_rows import Inline
 
@@ -120,7 +113,7 @@ class ChangedTable(Table):
         import pyarrow as pa
 
         # Rows that are gone may lack values that rows must have.
-        shape = pa.schema([field.with_nullable(True) for field in self._shape(columns, False)])
+        shape = pa.schema([field.with_nullable(True) for field in self.shape(columns, False)])
         beneath = [fragment for fragment in fragments if fragment != INLINE_FRAGMENT]
         pieces = [self.stored.read_stored(columns, beneath).cast(shape)] if beneath else []
         if INLINE_FRAGMENT in fragments:
@@ -134,7 +127,7 @@ class ChangedTable(Table):
         is_own = addresses >> OFFSET_BITS == INLINE_FRAGMENT
         if not is_own.any():
             return self.stored.rows_at(addresses, columns)
-        shape = self._shape(columns, False)
+        shape = self.shape(columns, False)
         places = (addresses[is_own] & ((1 << OFFSET_BITS) - 1)).tolist()
         if is_own.all():
             return self._rows_at(places, shape)
@@ -222,7 +215,7 @@ class ChangedTable(Table):
                 batch_rows=batch_rows,
                 limit=None if limit is None else limit + len(self.masked),
             )
-        shape = self._shape(columns, with_address)
+        shape = self.shape(columns, with_address)
         places = self._satisfying(filter) if has_own else ()
         return pa.RecordBatchReader.from_batches(shape, _limited(self._batches(reader, places, shape), limit))
 
@@ -302,7 +295,7 @@ class ChangedTable(Table):
 
         wanted = list(dict.fromkeys(values))
         places = self._find(name, wanted, filter)
-        shape = self._shape(columns, with_address)
+        shape = self.shape(columns, with_address)
         # A row in memory is the only one of its id.
         others = [value for value in wanted if value not in self.inline.places] if name == "id" else wanted
         if not others:
@@ -368,7 +361,7 @@ class ChangedTable(Table):
     def all_hits(self, columns: Sequence[str], filter: str | None) -> pa.Table:
         """The rows in memory that a filter keeps, as a search finds rows."""
         places = self._satisfying(filter)
-        return self._rows_at(places, self._shape(columns, True)).rename_columns([*columns, ROW_ID])
+        return self._rows_at(places, self.shape(columns, True)).rename_columns([*columns, ROW_ID])
 
     def has_values(self, column: str) -> bool:
         return bool(self.inline.row_count) and self.inline_rows.column(column).null_count < self.inline_rows.num_rows
@@ -388,7 +381,7 @@ class ChangedTable(Table):
         import pyarrow as pa
 
         unique = sorted(set(addresses))
-        shape = self._shape(columns, True)
+        shape = self.shape(columns, True)
         own = [offset_of_address(each) for each in unique if fragment_of_address(each) == INLINE_FRAGMENT]
         beneath = unique[: len(unique) - len(own)]
         pieces = [self.stored.take_addresses(beneath, columns).select(shape.names).cast(shape)] if beneath else []

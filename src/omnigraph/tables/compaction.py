@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import growing
 from omnigraph.tables.digests import version_file
+from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.lost_rows import LostRows, Rewrite, RewrittenGroup
 from omnigraph.tables.row_ids import is_clustered, new_row_ids, row_id_range
 from omnigraph.tables.shared_fragments import fragments_by_files
@@ -26,7 +27,7 @@ from omnigraph.tables.staging import (
     stored_rows,
     write_fragments,
 )
-from omnigraph.tables.table import Fragment, Table
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

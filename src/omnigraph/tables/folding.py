@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from omnigraph.tables.table import Fragment
+from omnigraph.tables.fragment import Fragment
 
 FOLD_WIDTH = 8
 MAX_FOLD_ROWS = 128 * 1024

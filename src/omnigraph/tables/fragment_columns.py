@@ -20,7 +20,8 @@ from omnigraph.tables.sorted_keys import SortedKeys
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.tables.table import Fragment, Table
+    from omnigraph.tables.fragment import Fragment
+    from omnigraph.tables.table import Table
 
 ROWS_PER_LOOKUP = 4_096
 """Reading and sorting this many rows takes about as long as one lookup through an index."""

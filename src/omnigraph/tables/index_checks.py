@@ -14,10 +14,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
+from omnigraph.tables.fragment import ROW_ADDRESS, ROW_ID
 from omnigraph.tables.indexes import IndexSpec, spec_of
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.searching import DISTANCE, find_text
-from omnigraph.tables.table import ROW_ADDRESS, ROW_ID, Table
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

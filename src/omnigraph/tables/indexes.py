@@ -12,8 +12,9 @@ from typing import Any, Literal
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.tables.adjacency.zones import COLUMNS
 from omnigraph.tables.digests import local_folder, name_index, version_file
+from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.searching import PARTITION_ROWS
-from omnigraph.tables.table import Fragment, Table
+from omnigraph.tables.table import Table
 
 IndexKind = Literal["BTREE", "INVERTED", "IVF_FLAT"]
 

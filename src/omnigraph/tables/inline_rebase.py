@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from omnigraph.tables.table import ROW_ADDRESS, Table, fragment_of_address
+from omnigraph.tables.fragment import ROW_ADDRESS, fragment_of_address
+from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 
 

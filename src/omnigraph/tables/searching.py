@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.changed_table import ChangedTable
+from omnigraph.tables.fragment import ROW_ADDRESS, ROW_ID
 from omnigraph.tables.lance_errors import translated
-from omnigraph.tables.table import ROW_ADDRESS, ROW_ID, Table
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

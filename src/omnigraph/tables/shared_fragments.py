@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS, Fragment, Table
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

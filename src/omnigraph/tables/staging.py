@@ -19,8 +19,9 @@ from omnigraph.tables import folding, growing, indexes
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
+from omnigraph.tables.fragment import OFFSET_BITS, Fragment
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
-from omnigraph.tables.table import OFFSET_BITS, Fragment, Table
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from omnigraph.language.catalog import EdgeType
 from omnigraph.remembered import Remembered
 from omnigraph.rules import CheckPlan, Need
 from omnigraph.rules.endpoints import ends_of
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.fragment import ROW_ADDRESS
 from omnigraph.views import View
 from omnigraph.write.delta import Delta, Row
 

@@ -16,7 +16,7 @@ from omnigraph.errors import UsageError
 from omnigraph.history import TableChange, TableState
 from omnigraph.tables import Staged, Table, inline_change
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
-from omnigraph.tables.table import fragment_of_address
+from omnigraph.tables.fragment import fragment_of_address
 from omnigraph.values.inline_rows import NO_INLINE
 from omnigraph.views import View
 from omnigraph.write.delta import Delta

@@ -31,9 +31,9 @@ from omnigraph.rules.keys import TWICE, KeyCheck
 from omnigraph.rules.values import ValueCheck
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable, masks_left
+from omnigraph.tables.fragment import OFFSET_BITS
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
 from omnigraph.tables.staging import PreviousAttempt, TrimmedFragment, by_fragment
-from omnigraph.tables.table import OFFSET_BITS
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import View
 

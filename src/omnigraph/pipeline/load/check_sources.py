@@ -14,7 +14,7 @@ from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import distinct
-from omnigraph.tables.table import OFFSET_BITS
+from omnigraph.tables.fragment import OFFSET_BITS
 from omnigraph.views import View
 
 if TYPE_CHECKING:

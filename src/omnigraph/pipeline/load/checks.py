@@ -30,7 +30,7 @@ from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.rules import Check, Need, Violation
 from omnigraph.rules.check import MAX_VIOLATIONS
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.fragment import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa

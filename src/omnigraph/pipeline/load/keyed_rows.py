@@ -17,7 +17,7 @@ from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import runs
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.fragment import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa

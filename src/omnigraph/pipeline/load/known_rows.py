@@ -18,7 +18,7 @@ from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.pipeline.load.keyed_rows import Source, StoredReader
 from omnigraph.pipeline.target import NO_VERSION, TableVersion, Target
 from omnigraph.records.typed import TypedRows
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.fragment import ROW_ADDRESS
 from omnigraph.values.arrow import repeated
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from omnigraph.rules.keys import KeyCheck
 from omnigraph.tables import Table, filters, in_list
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.tables.staging import PreviousAttempt
-from omnigraph.tables.table import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS
 from omnigraph.write.carrying import Carrying

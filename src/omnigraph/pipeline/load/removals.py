@@ -13,7 +13,7 @@ from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules.endpoints import End, ends_of
 from omnigraph.tables.ascending import distinct
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.fragment import ROW_ADDRESS
 from omnigraph.views import View
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from omnigraph.pipeline.verify.files import FilesReport
 from omnigraph.pipeline.verify.rows import whole_table
 from omnigraph.rules.endpoints import EndpointCheck, ends_of
 from omnigraph.tables import Layout, Staged, Table
-from omnigraph.tables.table import ROW_ADDRESS
+from omnigraph.tables.fragment import ROW_ADDRESS
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish

@@ -18,9 +18,9 @@ from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
 from omnigraph.read.search import text, vectors
 from omnigraph.read.sql.shapes import NodeInput
 from omnigraph.tables import IndexSpec, Table
+from omnigraph.tables.fragment import ROW_ID
 from omnigraph.tables.indexes import coverage
 from omnigraph.tables.searching import find_nearest, find_text
-from omnigraph.tables.table import ROW_ID
 
 if TYPE_CHECKING:
     import pyarrow as pa

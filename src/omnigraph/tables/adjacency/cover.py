@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.adjacency.segment import Arrays, Covered
-from omnigraph.tables.table import Fragment, Table
+from omnigraph.tables.fragment import Fragment
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,8 @@ from omnigraph.tables.adjacency.csr import Adjacency, Csr, csr_of, order_pairs, 
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.adjacency.numbering import Numbering
 from omnigraph.tables.adjacency.segment import Arrays, Header, HeldArrays
-from omnigraph.tables.table import Fragment, Table
+from omnigraph.tables.fragment import Fragment
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,7 +18,9 @@ from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn,
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
-from omnigraph.tables.table import MAX_KEYS_FRAGMENTS, OFFSET_BITS, ROW_ADDRESS, Fragment, Table
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment
+from omnigraph.tables.lookups import MAX_KEYS_FRAGMENTS
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

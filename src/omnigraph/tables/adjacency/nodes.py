@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables.adjacency.cover import Cover, cover
 from omnigraph.tables.adjacency.numbering import Numbering
-from omnigraph.tables.table import OFFSET_BITS, Fragment, Table
+from omnigraph.tables.fragment import OFFSET_BITS, Fragment
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from omnigraph.tables.table import Fragment, Table
+    from omnigraph.tables.fragment import Fragment
+    from omnigraph.tables.table import Table
 
 FOLDER = "_adjacency"
 SUFFIX = ".zones"
@@ -71,7 +72,7 @@ Files = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredZones:
     """What is stored of a column: by the files of a fragment its zones; and the files that each segment covers."""
 
     zones: dict[Files, Zones]
@@ -118,11 +119,11 @@ class EdgeZones:
         groups = [group for group in self._stored(table, column).groups if group <= files.keys()]
         return frozenset(files[each] for group in groups for each in group)
 
-    def _stored(self, table: Table, column: str) -> _Stored:
+    def _stored(self, table: Table, column: str) -> _StoredZones:
         key = ("zones", self._root, table.path, column, table.version)
         return self._cache.get(key, lambda: self._read(table.path, column))
 
-    def _read(self, path: str, column: str) -> _Stored:
+    def _read(self, path: str, column: str) -> _StoredZones:
         zones: dict[Files, Zones] = {}
         groups: list[frozenset[Files]] = []
         ending = f"-{column}{SUFFIX}"
@@ -137,7 +138,7 @@ class EdgeZones:
             except SegmentLostError:
                 continue
             groups.append(frozenset(covered.files for covered in segment.header.covers))
-        return _Stored(zones, tuple(groups))
+        return _StoredZones(zones, tuple(groups))
 
     def write(self, table: Table, fragments: Sequence[int], column: str) -> frozenset[int]:
         """Note the zones of those fragments in which a column ascends; which these are."""

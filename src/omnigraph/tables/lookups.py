@@ -1,0 +1,302 @@
+"""Rows of a table by the values of a column: from memory, for fragments that are held there; else through the index of the column,
+or by one scan when that is cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.tables import filters
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment, fragment_of_address, offset_of_address
+from omnigraph.tables.fragment_columns import OFFSET
+from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
+from omnigraph.tables.layout import KEY_COLUMNS
+from omnigraph.values.arrow import are_among
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.tables.table import Table
+
+MAX_IN_LIST = 4_096
+"""Values per index lookup; a longer list is looked up in several calls or by one scan of the column."""
+
+MAX_KEYS_READ = 262_144
+MAX_KEYS_FRAGMENTS = 2
+"""So many rows in so few fragments of an object store have their keys read whole at the first lookup."""
+
+HeldKeys = list[tuple[Fragment, FragmentKeys]]
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The rows that have one of the `values` in the column `name`."""
+
+    table: Table
+    name: str
+    values: list[Any]
+    columns: Sequence[str] | None
+    with_address: bool
+
+    @cached_property
+    def shape(self) -> pa.Schema:
+        return self.table.shape(self.columns, self.with_address)
+
+    def rows(self, filter: str | None) -> pa.Table:
+        table = self.table
+        if len(self.values) > MAX_IN_LIST and len(self.values) > table.rows // 8:
+            return self.by_scan(filter)
+        if table.keys is None:
+            return self.by_filter(filter, None)
+        return self._filtered(filter) if filter else self._by_fragment()
+
+    def _by_fragment(self) -> pa.Table:
+        """Each fragment in the way that is fastest for it."""
+        import pyarrow as pa
+
+        held, others = held_keys(self.table, self.name) if self.name in KEY_COLUMNS else _held_whole(self.table)
+        pieces = [
+            self._take(fragment, keys, places)
+            for fragment, keys in held
+            if (places := keys.find(self.name, self.values))
+        ]
+        stored: list[int] = []
+        by_keys = self._reads_keys(others)
+        for fragment in others:
+            rows = self._find_in_columns(fragment)
+            if rows is None and by_keys:
+                rows = self._find_by_keys(fragment)
+            if rows is None:
+                rows = self._find_in_zones(fragment)
+            if rows is None:
+                stored.append(fragment.id)
+            elif rows.num_rows:
+                pieces.append(rows)
+        if stored:
+            pieces.append(self.by_filter(None, stored))
+        if not pieces:
+            return self.shape.empty_table()
+        return self._in_order(pa.concat_tables(pieces))
+
+    def _filtered(self, filter: str) -> pa.Table:
+        """The same of rows that satisfy a filter."""
+        import pyarrow as pa
+
+        addresses_only = replace(self, columns=[], with_address=True)
+        pieces, others = [], []
+        for fragment in self.table.fragments:
+            rows = addresses_only._find_in_zones(fragment)
+            if rows is None or rows.num_rows > MAX_IN_LIST:
+                others.append(fragment.id)
+            elif rows.num_rows:
+                addresses = ", ".join(map(str, rows.column(ROW_ADDRESS).to_pylist()))
+                text = f"{ROW_ADDRESS} IN ({addresses}) AND ({filter})"
+                pieces.append(
+                    self.table.read(self.columns, text, fragments=[fragment.id], with_address=self.with_address)
+                )
+        if others or not pieces:
+            fragments = None if len(others) == len(self.table.fragments) else others
+            pieces.append(self.by_filter(filter, fragments))
+        return self._in_order(pa.concat_tables(pieces))
+
+    def _take(self, fragment: Fragment, keys: FragmentKeys, places: list[int]) -> pa.Table:
+        """Rows of one fragment at these places: from memory, if it is kept whole or only keys are asked for."""
+        import pyarrow as pa
+
+        columns, table = self.columns, self.table
+        addresses = [(fragment.id << OFFSET_BITS) | keys.offsets[place] for place in places]
+        if keys.rows is not None and keys.is_whole(table.row_identity):
+            rows = keys.rows.take(places) if columns is None else keys.rows.select(list(columns)).take(places)
+            return rows.append_column(ROW_ADDRESS, pa.array(addresses, pa.uint64())) if self.with_address else rows
+        if columns is None or not set(columns) <= keys.columns.keys():
+            known = self._held_columns(fragment)
+            if known is not None:
+                return self._from_columns(known, pa.array(places), addresses if self.with_address else None)
+            rows = table.take_addresses(addresses, columns)
+            return rows if self.with_address else rows.drop_columns([ROW_ADDRESS])
+        arrays = [pa.array([keys.columns[name][place] for place in places], pa.utf8()) for name in columns]
+        if self.with_address:
+            arrays.append(pa.array(addresses, pa.uint64()))
+        return pa.Table.from_arrays(arrays, schema=self.shape)
+
+    def _held_columns(self, fragment: Fragment, *others: str) -> dict[str, pa.Array] | None:
+        """Columns of a fragment from memory; None while it is not held."""
+        assert self.table.keys is not None
+        names = self.table.schema.names if self.columns is None else self.columns
+        return self.table.keys.columns.hold(self.table, fragment, list(dict.fromkeys([*others, *names])))
+
+    def _find_in_columns(self, fragment: Fragment) -> pa.Table | None:
+        """The rows of one fragment that have these keys, from memory; None while it is not held."""
+        if self.name not in KEY_COLUMNS:
+            return None
+        needs_offsets = self.with_address and fragment.deletions != ""
+        known = self._held_columns(fragment, self.name, *([OFFSET] if needs_offsets else []))
+        if known is None or self.table.keys is None:
+            return None
+        places = self.table.keys.columns.in_order(self.table, fragment, self.name, known[self.name]).find(self.values)
+        offsets = (known[OFFSET].take(places) if needs_offsets else places).tolist() if self.with_address else ()
+        addresses = [(fragment.id << OFFSET_BITS) | offset for offset in offsets] if self.with_address else None
+        return self._from_columns(known, places, addresses)
+
+    def _reads_keys(self, fragments: Sequence[Fragment]) -> bool:
+        """Are key columns read whole rather than searched through their index? In an object store, where a request takes
+        as long as some megabytes, that needs fewer of them, unless there is much to read or many places to read it from."""
+        is_small = (
+            sum(fragment.rows for fragment in fragments) <= MAX_KEYS_READ and len(fragments) <= MAX_KEYS_FRAGMENTS
+        )
+        return is_small and self.name in KEY_COLUMNS and "://" in self.table.dataset.uri
+
+    def _find_by_keys(self, fragment: Fragment) -> pa.Table | None:
+        """The rows of one fragment that have these keys, which are read now if need be; None if they are too wide."""
+        import pyarrow as pa
+
+        assert self.table.keys is not None
+        name, held = self.name, self.table.keys.columns
+        names = [name] if fragment.deletions == "" else [name, OFFSET]
+        known = held.hold(self.table, fragment, names, at_once=True)
+        if known is None:
+            return None
+        places = held.in_order(self.table, fragment, name, known[name]).find(self.values)
+        offsets = places if fragment.deletions == "" else known[OFFSET].take(pa.array(places)).to_numpy()
+        addresses = [(fragment.id << OFFSET_BITS) | int(offset) for offset in offsets]
+        shape = self.shape
+        others = [column for column in shape.names if column not in (name, ROW_ADDRESS)]
+        if not addresses:
+            return shape.empty_table()
+        rows = (
+            self.table.take_addresses(addresses, others)
+            if others
+            else pa.table({ROW_ADDRESS: pa.array(addresses, pa.uint64())})
+        )
+        values = known[name].take(pa.array(places))
+        arrays = [values if column == name else rows.column(column) for column in shape.names]
+        return pa.Table.from_arrays(arrays, schema=shape)
+
+    def _find_in_zones(self, fragment: Fragment) -> pa.Table | None:
+        """The rows of one fragment that have these values, where the column ascends in it; None if it is not known to."""
+        import pyarrow as pa
+
+        table, name = self.table, self.name
+        is_indexed = fragment.id in table.indexed_fragments.get(name, ())
+        found = None if table.zones is None or is_indexed else table.zones.find(table, fragment, name, self.values)
+        if found is None:
+            return None
+        shape = self.shape
+        if len(found.places) == 0:
+            return shape.empty_table()
+        others = [column for column in shape.names if column not in (name, ROW_ADDRESS)]
+        rows = table.rows_in(fragment, found.places, found.addresses, others) if others else None
+        known = {name: found.values, ROW_ADDRESS: pa.array(found.addresses)}
+        cells = [known[column] if column in known or rows is None else rows.column(column) for column in shape.names]
+        return pa.Table.from_arrays(cells, schema=shape)
+
+    def _from_columns(self, known: dict[str, pa.Array], places: Any, addresses: list[int] | None) -> pa.Table:
+        import pyarrow as pa
+
+        shape = self.shape
+        arrays = [
+            pa.array(addresses, pa.uint64()) if name == ROW_ADDRESS else known[name].take(places)
+            for name in shape.names
+        ]
+        return pa.Table.from_arrays(arrays, schema=shape)
+
+    def by_filter(self, filter: str | None, fragments: Sequence[int] | None) -> pa.Table:
+        """Through the index of the column, where it has one."""
+        import pyarrow as pa
+
+        pieces = []
+        for start in range(0, max(len(self.values), 1), MAX_IN_LIST):
+            chunk = self.values[start : start + MAX_IN_LIST]
+            text = filters.in_list(self.name, chunk) if chunk else "false"
+            if filter:
+                text = f"({text}) AND ({filter})"
+            if len(chunk) == 1 and self.columns is not None and self.name in self.columns and self.name in KEY_COLUMNS:
+                pieces.append(self._read_without(chunk[0], self.columns, text, fragments))
+            else:
+                pieces.append(self.table.read(self.columns, text, fragments=fragments, with_address=self.with_address))
+        return self._in_order(pa.concat_tables(pieces))
+
+    def _read_without(
+        self, value: object, columns: Sequence[str], filter: str, fragments: Sequence[int] | None
+    ) -> pa.Table:
+        """Rows that all have one value in the column, which therefore is not read."""
+        import pyarrow as pa
+
+        others = [column for column in columns if column != self.name]
+        rows = self.table.read(others, filter, fragments=fragments, with_address=self.with_address or not others)
+        known = pa.repeat(pa.scalar(value, pa.utf8()), rows.num_rows)
+        arrays = [known if column == self.name else rows.column(column) for column in self.shape.names]
+        return pa.Table.from_arrays(arrays, schema=self.shape)
+
+    def by_scan(self, filter: str | None) -> pa.Table:
+        """By one scan of the column."""
+        import pyarrow as pa
+
+        table = self.table
+        names = list(self.columns) if self.columns is not None else list(table.schema.names)
+        value_set = pa.array(self.values, table.schema.field(self.name).type)
+        read = names if self.name in names else [*names, self.name]
+        kept = []
+        for batch in table.scan(read, filter, with_address=self.with_address):
+            kept.append(batch.filter(are_among(batch.column(self.name), value_set)))
+        if not kept:
+            return table.read(names, "false", with_address=self.with_address)
+        return pa.Table.from_batches(kept).select([*names, *([ROW_ADDRESS] if self.with_address else [])])
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        import pyarrow.compute as pc
+
+        if not self.with_address or rows.num_rows < 2:
+            return rows
+        return rows.take(pc.sort_indices(rows, [(ROW_ADDRESS, "ascending")]))
+
+
+def held_keys(table: Table, name: str) -> tuple[HeldKeys, list[Fragment]]:
+    """Fragments whose keys are in memory (they are read now, if need be), and the long or indexed others."""
+    assert table.keys is not None
+    held: HeldKeys = []
+    missing: list[Fragment] = []
+    others: list[Fragment] = []
+    for fragment in table.fragments:
+        if (keys := table.keys.get(table.path, fragment.content)) is not None:
+            held.append((fragment, keys))
+        elif fragment.rows > MAX_FRAGMENT_ROWS or fragment.id in table.indexed_fragments.get(name, ()):
+            others.append(fragment)
+        else:
+            missing.append(fragment)
+    if missing:
+        held += _read_keys(table, missing)
+    return held, others
+
+
+def _held_whole(table: Table) -> tuple[HeldKeys, list[Fragment]]:
+    """Fragments whose whole rows are in memory, and all others."""
+    assert table.keys is not None
+    held: HeldKeys = []
+    others: list[Fragment] = []
+    for fragment in table.fragments:
+        keys = table.keys.get(table.path, fragment.content)
+        if keys is not None and keys.is_whole(table.row_identity):
+            held.append((fragment, keys))
+        else:
+            others.append(fragment)
+    return held, others
+
+
+def _read_keys(table: Table, fragments: Sequence[Fragment]) -> HeldKeys:
+    assert table.keys is not None
+    names = [name for name in KEY_COLUMNS if name in table.schema.names]
+    rows = table.read(names, fragments=[fragment.id for fragment in fragments], with_address=True)
+    by_fragment: dict[int, list[int]] = {fragment.id: [] for fragment in fragments}
+    for place, address in enumerate(rows.column(ROW_ADDRESS).to_pylist()):
+        by_fragment[fragment_of_address(address)].append(place)
+    result = []
+    for fragment in fragments:
+        places = by_fragment[fragment.id]
+        own = rows.take(places)
+        keys = FragmentKeys.of(own, [offset_of_address(address) for address in own.column(ROW_ADDRESS).to_pylist()])
+        table.keys.put(table.path, fragment.content, keys)
+        result.append((fragment, keys))
+    return result
