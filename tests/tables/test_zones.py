@@ -138,3 +138,17 @@ def test_cleanup_keeps_zones_of_fragments_that_are_all_needed(tmp_path: Path) ->
     age(tmp_path / "graph")
     graph.cleanup(keep=1)
     assert not first & set(tmp_path.rglob("*.zones"))
+
+
+def test_zones_of_sources_do_not_stand_for_those_of_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids ascend in one fragment, sources in both: one file of zones has all the fragments of the other and more."""
+    monkeypatch.setattr(assembly, "MIN_INDEX_ROWS", 1_000)
+    graph = loaded(tmp_path / "graph", loads=1)
+    given = [{"id": f"e{n * 7 % 60}", "from": f"p{n % PEOPLE}", "to": "p1", "weight": n} for n in range(60)]
+    graph.load(as_tables({"Knows": given}), mode="append", engine="local")
+    graph.ensure_indexes()
+    assert stored(tmp_path) == {"id.zones", "src.zones"}
+    age(tmp_path / "graph")
+    graph.cleanup()
+    assert stored(tmp_path) == {"id.zones", "src.zones"}
+    assert all(index.is_complete for index in og.open(tmp_path / "graph").indexes())

@@ -51,6 +51,11 @@ class _Stored:
     header: Header
 
     @property
+    def subject(self) -> str:
+        """What it is about: ids, edges, or zones of one column."""
+        return self.key.rpartition("-")[2] if self.header.kind == "zones" else self.header.kind
+
+    @property
     def files(self) -> frozenset[str]:
         return frozenset(file for covered in self.header.covers for file in covered.files)
 
@@ -91,7 +96,7 @@ def _is_useful(stored: _Stored, is_needed: Callable[[str], bool]) -> bool:
 
 def _is_superseded(stored: _Stored, others: Iterable[_Stored]) -> bool:
     return any(
-        other.table == stored.table and other.header.kind == stored.header.kind and stored.files < other.files
+        other.table == stored.table and other.subject == stored.subject and stored.files < other.files
         for other in others
     )
 
