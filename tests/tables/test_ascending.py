@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.tables.ascending import distinct, runs, stable_order, union
+from omnigraph.tables.ascending import distinct, is_member, runs, stable_order, union
 
 NUMBERS = st.lists(st.integers(0, 9))
 
@@ -16,6 +16,12 @@ NUMBERS = st.lists(st.integers(0, 9))
 def test_distinct_and_union(one: list[int], other: list[int]) -> None:
     assert distinct(np.array(one, np.int64)).tolist() == sorted(set(one))
     assert union(np.array(one, np.int64), np.array(other, np.int64)).tolist() == sorted({*one, *other})
+
+
+@given(NUMBERS, NUMBERS)
+def test_members_are_told_from_others(values: list[int], members: list[int]) -> None:
+    ordered = np.array(sorted(set(members)), np.uint64)
+    assert is_member(np.array(values, np.uint64), ordered).tolist() == [value in members for value in values]
 
 
 @given(NUMBERS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import project
 from omnigraph.tables import Layout, Table
-from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.ascending import distinct, is_member, runs
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.values.inline_rows import Inline, InlineChange
@@ -73,7 +73,6 @@ def _batches_at(
 ) -> Iterator[pa.Table]:
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     wanted = distinct(np.asarray(addresses, dtype=np.uint64))
     if not len(wanted):
@@ -89,10 +88,9 @@ def _batches_at(
         elif fragment == INLINE_FRAGMENT:
             yield table.take_addresses(members.tolist(), columns)
         elif _is_dense(members) or len(members) * SCAN_FRACTION >= fragment_rows[fragment]:
-            value_set = pa.array(members)
             span = f"{ROW_ADDRESS} >= {members[0]} AND {ROW_ADDRESS} <= {members[-1]}"
             for batch in table.scan(columns, span, fragments=[fragment], with_address=True):
-                kept = batch.filter(pc.is_in(batch.column(ROW_ADDRESS), value_set=value_set))
+                kept = batch.filter(pa.array(is_member(batch.column(ROW_ADDRESS).to_numpy(), members)))
                 if kept.num_rows:
                     yield pa.Table.from_batches([kept])
         else:

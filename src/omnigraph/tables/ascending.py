@@ -50,3 +50,14 @@ def _begins(ordered: Integers) -> Integers:
     begins = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
     return begins
+
+
+def is_member(values: np.ndarray[Any, Any], members: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """For each value whether it is one of the members, which ascend. What it costs depends on the values, hardly on the members."""
+    import numpy as np
+
+    if not len(members):
+        return np.zeros(len(values), bool)
+    places = np.minimum(np.searchsorted(members, values), len(members) - 1)
+    found: np.ndarray[Any, Any] = members[places] == values
+    return found
