@@ -309,8 +309,10 @@ def text_of(query: Query) -> str:
     return f"query q({declared}) {{ {query.gq} }}"
 
 
-def ours(graph: omnigraph.Graph) -> Callable[[Query], list[tuple[Any, ...]]]:
-    return lambda query: [tuple(row.values()) for row in graph.query(text_of(query), query.params).rows]
+def ours(graph: omnigraph.Graph, branch: str = MAIN) -> Callable[[Query], list[tuple[Any, ...]]]:
+    return lambda query: [
+        tuple(row.values()) for row in graph.query(text_of(query), query.params, revision=branch).rows
+    ]
 
 
 def plain_duckdb(tables: dict[str, pa.Table]) -> Callable[[Query], list[tuple[Any, ...]]]:
@@ -434,14 +436,17 @@ def varied(graph: omnigraph.Graph, plain: Callable[[Query], list[tuple[Any, ...]
 
 
 def after_commits(graph: omnigraph.Graph, persons: int, repeat: int) -> None:
+    """On a branch, so that the graph can be asked again."""
     print("before, and after each of some commits of a node and an edge")
+    branch = f"commits-{time.time_ns()}"
+    graph.branches.create(branch)
     for name in (*FRESH, "s4 two hops from a key, counted"):
-        run, query, after = ours(graph), named(name), []
+        run, query, after = ours(graph, branch), named(name), []
         run(query)
         before = [timed(partial(run, query)) for _ in range(repeat)]
         for _ in range(repeat):
             added = int(time.time_ns())
-            with graph.transaction() as tx:
+            with graph.transaction(branch) as tx:
                 tx.insert("Person", pid=added, name="new", gender="female", age=20, married=False)
                 tx.insert("Follows", from_=str(added), to=str(added % persons + 1))
             after.append(timed(partial(run, query)))

@@ -336,10 +336,8 @@ def ids_of(table: Table) -> SortedIds:
 
 def _inline_numbers(table: Table, numbering: Numbering, column: str) -> np.ndarray:
     """Of the rows that stand in commits."""
-    import numpy as np
-
     assert isinstance(table, ChangedTable), "no other table has such rows"
-    return np.concatenate([numbering.of_change(change, column) for change in table.inline if change.rows])
+    return numbering.of_changes(table.inline, column)
 
 
 def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list[str]) -> dict[int, pa.RecordBatch]:

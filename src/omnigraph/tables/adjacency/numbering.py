@@ -155,22 +155,21 @@ class Numbering:
             ]
         return found
 
-    def of_change(self, change: InlineChange, column: str) -> np.ndarray:
-        """The numbers of the ids in a column of rows that stand in a commit; ids that have none get one. Made once: the change
-        is the same in all later versions that have its rows."""
+    def of_changes(self, changes: Sequence[InlineChange], column: str) -> np.ndarray:
+        """The numbers of the ids in a column of rows that stand in commits; ids that have none get one. Those of a change are found
+        once: it is the same in all later versions that have its rows."""
         import numpy as np
 
         key = ("numbers", self.serial, column)
-        numbers: np.ndarray | None = change.held.get(key)
-        if numbers is None:
-            place = change.columns.index(column)
-            texts = [row[place] for row in change.rows]
-            found = zip(texts, self.base.find(texts), strict=True)
-            numbers = np.array(
-                [self._arrival(text, True) if number < 0 else number for text, number in found], np.int32
-            )
-            change.held[key] = numbers
-        return numbers
+        new = [change for change in changes if change.rows and key not in change.held]
+        texts = [row[change.columns.index(column)] for change in new for row in change.rows]
+        found = zip(texts, self.base.find(texts) if texts else (), strict=True)
+        numbers = np.array([self._arrival(text, True) if number < 0 else number for text, number in found], np.int32)
+        first = 0
+        for change in new:
+            change.held[key] = numbers[first : first + len(change.rows)]
+            first += len(change.rows)
+        return np.concatenate([np.zeros(0, np.int32), *(change.held[key] for change in changes if change.rows)])
 
     def _arrival(self, text: str, add: bool) -> int:
         if not add:
