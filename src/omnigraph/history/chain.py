@@ -177,12 +177,27 @@ class Chain:
         if cached is None or now - cached[1] >= PROBE_WINDOW_S:
             return None
         entry = cached[0]
+        if (has_next := self.store.has(key_of(branch, entry.position + 1))) is not None:
+            newest = self._last_there(branch, entry.position + 1) if has_next else entry.position
+            return entry if newest == entry.position else self.find(branch, newest)
         for _ in range(MAX_PROBES):
             following = self.find(branch, entry.position + 1)
             if following is None:
                 return entry
             entry = following
         return None
+
+    def _last_there(self, branch: str, position: int) -> int:
+        """The last position from this one on that has an entry, where a look at names is cheap: in steps that double, then by
+        halving. Nothing that follows a head seen lately is swept."""
+        step = 1
+        while self.store.has(key_of(branch, position + step)):
+            position, step = position + step, step * 2
+        while step > 1:
+            step //= 2
+            if self.store.has(key_of(branch, position + step)):
+                position += step
+        return position
 
     def _listed(self, branch: str) -> Entry | None:
         while newest := self.store.list(folder_of(branch), limit=1):

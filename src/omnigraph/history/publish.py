@@ -22,7 +22,8 @@ branch is there by then, such a plan is judged like any other, or refused with A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import (
@@ -34,7 +35,7 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.features import WRITE_KEYS
-from omnigraph.history.chain import Chain
+from omnigraph.history.chain import Chain, folder_of
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.plan import PublishPlan
@@ -53,6 +54,10 @@ from omnigraph.history.values import (
 )
 from omnigraph.history.write_keys import WriteKeys
 
+CONTENDED_S = 1.0
+"""For so long after a lost race a process waits for its turn before it tries."""
+MAX_TURN_WAIT_S = 1.0
+TURN_PAUSE_S = 0.002
 SCHEMA = "schema"
 """Stands for the schema among the tables that a plan relies on."""
 
@@ -88,6 +93,8 @@ class Publisher:
         new_id: Callable[[], str],
         *,
         clock_us: Callable[[], int],
+        sleep: Callable[[float], None],
+        jitter: Callable[[], float],
     ) -> None:
         self.chain = chain
         self.log = log
@@ -97,6 +104,30 @@ class Publisher:
         self.retention = retention
         self.new_id = new_id
         self.clock_us = clock_us
+        self.sleep = sleep
+        self.jitter = jitter
+        self._contended_until: dict[str, float] = {}
+        """By branch, as a time of the chain's clock."""
+
+    @contextlib.contextmanager
+    def turn(self, branch: str) -> Iterator[bool]:
+        """Wait for a turn on a branch on which this process has lost a race lately; True if it has one. Who has it finds a head that
+        stays, unless somebody writes who has lost nothing yet. It only saves work: whoever waits too long goes on without."""
+        if self.chain.clock() >= self._contended_until.get(branch, 0.0):
+            yield False
+            return
+        until = self.chain.clock() + MAX_TURN_WAIT_S
+
+        def wait() -> bool:
+            self.sleep(TURN_PAUSE_S * (0.5 + self.jitter()))
+            return self.chain.clock() < until
+
+        with self.chain.store.turn(folder_of(branch), wait) as has_turn:
+            yield has_turn
+
+    def lost_race(self, branch: str) -> None:
+        """Somebody else's entry was first."""
+        self._contended_until[branch] = self.chain.clock() + CONTENDED_S
 
     def likely_head(self, branch: str, plans: Iterable[PublishPlan]) -> Head:
         """The cached head without a request, if it is as new as what the plans were made on; else the newest."""

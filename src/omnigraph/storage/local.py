@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import fcntl
 import heapq
 import itertools
 import os
@@ -50,13 +51,28 @@ class LocalStore(Store):
 
     def find(self, key: str) -> bytes | None:
         # Most often asked for the commit that has not been made yet: a look at the name is the cheapest way to know.
+        return super().find(key) if self.has(key) else None
+
+    def has(self, key: str) -> bool | None:
         try:
             os.stat(self._path(key))
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return False
         except OSError as error:
             raise typed_os_error(error, "read", key, self.uri) from error
-        return super().find(key)
+        return True
+
+    @contextlib.contextmanager
+    def turn(self, folder: str, wait: Callable[[], bool]) -> Iterator[bool]:
+        try:
+            handle = os.open(self._path(folder), os.O_RDONLY)
+        except OSError:
+            yield False
+            return
+        try:
+            yield _locked(handle, wait)
+        finally:
+            os.close(handle)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
         try:
@@ -273,6 +289,19 @@ class LocalStore(Store):
             yield
         except OSError as error:
             raise typed_os_error(error, doing, key, self.uri) from error
+
+
+def _locked(handle: int, wait: Callable[[], bool]) -> bool:
+    """Whether the file got locked. A file system without locks gives none."""
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if not wait():
+                return False
+        except OSError:
+            return False
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import abc
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -73,6 +74,15 @@ class Store(abc.ABC):
         """Write an object from a stream: it appears whole, in the end, or not at all. It may replace one: whoever uses this
         gives a key the same bytes every time."""
         self.put(key, b"".join(chunks))
+
+    def has(self, key: str) -> bool | None:
+        """Whether there is such an object; None where asking costs as much as reading it."""
+        return None
+
+    def turn(self, folder: str, wait: Callable[[], bool]) -> AbstractContextManager[bool]:
+        """One's turn among the processes that write to a folder, where the store has a way to queue: else False at once. Nothing may
+        rely on it: a turn is given up when `wait`, which is called again and again, says so, and a killed process loses its own."""
+        return nullcontext(False)
 
     @abc.abstractmethod
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:

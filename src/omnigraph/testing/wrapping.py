@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import builtins
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal, TypeVar
 
 from omnigraph.storage.store import ObjectInfo, Store
@@ -38,6 +39,12 @@ class WrappedStore(Store):
 
     def list_folders(self, prefix: str) -> builtins.list[str]:
         return self._around("list_folders", prefix, b"", lambda: self.inner.list_folders(prefix))
+
+    def has(self, key: str) -> bool | None:
+        return self.inner.has(key)
+
+    def turn(self, folder: str, wait: Callable[[], bool]) -> AbstractContextManager[bool]:
+        return self.inner.turn(folder, wait)
 
     def info(self, key: str) -> ObjectInfo:
         return self._around("info", key, b"", lambda: self.inner.info(key))

@@ -79,31 +79,36 @@ def publish_group(
         return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
     branch = submissions[0].plan.branch
     group = [_dated(submission, history.clock()) for submission in submissions]
-    head = history.publisher.likely_head(branch, [submission.plan for submission in group])
+    publisher = history.publisher
+    head = publisher.likely_head(branch, [submission.plan for submission in group])
     is_gone = False
     for number in range(MAX_ATTEMPTS):
-        attempt = Attempt(history.publisher, branch, head, submissions[0].plan.opening)
-        outcomes = _put_on(attempt, group, stage_together)
-        failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
-        # A prepared plan that is gone may have been published since the head was read, and discarded after that.
-        may_be_published = not is_gone and any(isinstance(failure, StagedTooLongAgo) for failure in failures)
-        if failures and (not head.confirmed or may_be_published):
-            is_gone = is_gone or may_be_published
-            newest = history.publisher.newest_head(branch)
-            if not newest.is_same(head):
-                head = newest
-                continue
-        with _explaining(history, group):
-            commits = attempt.publish()
+        with publisher.turn(branch) as has_turn:
+            if has_turn:
+                head = publisher.newest_head(branch)
+            attempt = Attempt(publisher, branch, head, submissions[0].plan.opening)
+            outcomes = _put_on(attempt, group, stage_together)
+            failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
+            # A prepared plan that is gone may have been published since the head was read, and discarded after that.
+            may_be_published = not is_gone and any(isinstance(failure, StagedTooLongAgo) for failure in failures)
+            if failures and (not head.confirmed or may_be_published):
+                is_gone = is_gone or may_be_published
+                newest = publisher.newest_head(branch)
+                if not newest.is_same(head):
+                    head = newest
+                    continue
+            with _explaining(history, group):
+                commits = attempt.publish()
         if commits is not None:
             published = {commit.id: commit for commit in commits}
             return [_final(outcomes.get(index), each, published) for index, each in enumerate(group)]
-        if number == 0:
+        publisher.lost_race(branch)
+        if number == 0 or has_turn:
             # Who came first is known by now, and may well be the newest.
-            head = history.publisher.likely_head(branch, [submission.plan for submission in group])
+            head = publisher.likely_head(branch, [submission.plan for submission in group])
         else:
             history.sleep(history.jitter() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**number))
-            head = history.publisher.newest_head(branch)
+            head = publisher.newest_head(branch)
     contention = Contention(
         f"branch '{branch}' moved {MAX_ATTEMPTS} times while this write was published",
         hint="retry; many writers are at work",
