@@ -135,9 +135,7 @@ class MeasuredGraph:
         """A new process, from nothing to the first row of a table."""
         self.s3.reset()
         history = History.open(open_store(self.uri, storage_options=self.s3.options))
-        cached = history.chain.cached_head("main")
-        assert cached is not None
-        state = cached[0].head.table(KEY)
+        state = history.chain.head("main").head.table(KEY)
         assert state is not None
         table = Tables(self.uri, storage_options=self.s3.options).open(state.path, state.version)
         assert next(iter(table.scan(limit=1))).num_rows == 1

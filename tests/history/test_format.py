@@ -44,7 +44,7 @@ def test_a_reader_without_a_feature_refuses_and_names_it(key: str) -> None:
     graph = three_commits()
     changed(graph, key, lambda value: value["features"].append(NEWER))
     with pytest.raises(UnsupportedFormat) as caught:
-        History.open(graph.store)
+        History.open(graph.store).chain.head("main")
     assert caught.value.features == (NEWER,)
     assert caught.value.details() == {"features": [NEWER]}
     assert NEWER in caught.value.message

@@ -1,8 +1,8 @@
 """Commits: one chain of immutable entries per branch; a write becomes visible by creating the next entry, once."""
 
 from omnigraph.history.attribution import check_attribution
-from omnigraph.history.chain import check_branch_name
-from omnigraph.history.genesis import MAIN, Identity
+from omnigraph.history.chain import MAIN, check_branch_name
+from omnigraph.history.genesis import Identity
 from omnigraph.history.history import History, new_ulid
 from omnigraph.history.plan import ChangeMode, PublishPlan, TableChange
 from omnigraph.history.publish import SCHEMA, Attempt

@@ -16,8 +16,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history.chain import PROBE_WINDOW_S, Chain, check_branch_name
-from omnigraph.history.genesis import MAIN
+from omnigraph.history.chain import MAIN, PROBE_WINDOW_S, Chain, check_branch_name
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.retention import Retention

@@ -30,6 +30,7 @@ from omnigraph.history.log import Log
 from omnigraph.history.values import Entry
 from omnigraph.storage import Store
 
+MAIN = "main"
 POSITION_DIGITS = 12
 MAX_POSITION: int = 10**POSITION_DIGITS - 1
 MAX_NAME_LENGTH = 200
@@ -89,10 +90,14 @@ def position_of(key: str) -> int:
 class Chain:
     """All branches' chains of one graph. Thread-safe; caches the last known head of each branch."""
 
-    def __init__(self, store: Store, log: Log, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, log: Log, *, clock: Callable[[], float], begin: Callable[[], object] = lambda: None
+    ) -> None:
+        """`begin` makes the first entry of main, which whoever created the graph may have failed to make."""
         self.store = store
         self.log = log
         self.clock = clock
+        self._begin = begin
         self._heads: dict[str, tuple[Entry, float]] = {}
         self._created: OrderedDict[tuple[str, int], None] = OrderedDict()
         """Places of the entries that were created here last."""
@@ -117,6 +122,9 @@ class Chain:
         while True:
             started = self.clock()
             entry = self._followed(branch, started) or self._listed(branch)
+            if entry is None and branch == MAIN:
+                self._begin()
+                entry = self._listed(branch)
             # During a stall this long a sweep may have passed between two requests: what was read across it is not known
             # to be the head.
             if self.clock() - started < PROBE_WINDOW_S:

@@ -18,14 +18,13 @@ from omnigraph.errors import (
     StorageTransient,
 )
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history.chain import CREATE_ATTEMPTS, key_of
+from omnigraph.history.chain import CREATE_ATTEMPTS, MAIN, key_of
 from omnigraph.history.encoding import encode_entry
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.values import Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot, new_incarnation
 from omnigraph.storage import Store
 
 GRAPH_KEY = "graph.json"
-MAIN = "main"
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 
-from omnigraph.errors import Damaged
 from omnigraph.history import genesis
 from omnigraph.history.branches import Branches
 from omnigraph.history.chain import Chain
@@ -57,7 +56,7 @@ class History:
         self.sleep = sleep
         self.jitter = jitter
         self.log = Log(store, new_id, max_tail=max_tail)
-        self.chain = Chain(store, self.log, clock=clock)
+        self.chain = Chain(store, self.log, clock=clock, begin=partial(genesis.ensure_first_entry, store, identity))
         self.watch = Watch(self.chain)
         self.retention = Retention(store, self.chain, new_id, clock)
         self.lineage = Lineage(self.chain, new_id)
@@ -103,12 +102,6 @@ class History:
 
     @classmethod
     def open(cls, store: Store) -> History:
-        """An existing graph; GraphNotFound or UnsupportedFormat otherwise. One request.
-
-        A head of main that is damaged is an error of whoever reads it: the graph can be opened to be verified and repaired.
-        """
-        history = cls(store, genesis.read_identity(store))
-        with contextlib.suppress(Damaged):
-            if history.chain.newest(genesis.MAIN) is None:
-                genesis.ensure_first_entry(store, history.identity)
-        return history
+        """An existing graph; GraphNotFound or UnsupportedFormat otherwise. One request: whoever reads a head finds out whether it is
+        damaged, so that the graph can be opened to be verified and repaired."""
+        return cls(store, genesis.read_identity(store))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.errors import Damaged, ObjectMissing
-from omnigraph.history.chain import key_of, position_of
+from omnigraph.history.chain import MAIN, key_of, position_of
 from omnigraph.history.encoding import decode_records, encode_entry, encode_records
 from omnigraph.history.envelope import seal
-from omnigraph.history.genesis import MAIN, first_entry
+from omnigraph.history.genesis import first_entry
 from omnigraph.history.history import History
 from omnigraph.history.retention import limit_object
 from omnigraph.history.values import Commit, Entry, KeyObject, LogSegment

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from omnigraph.errors import AmbiguousRevision, BranchNotFound, CommitNotFound, Damaged, HistoryGap, UsageError
-from omnigraph.history.chain import COMMIT_ID, COMMIT_ID_PREFIX, Chain
-from omnigraph.history.genesis import MAIN
+from omnigraph.history.chain import COMMIT_ID, COMMIT_ID_PREFIX, MAIN, Chain
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.tags import Tags
