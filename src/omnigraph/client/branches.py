@@ -49,7 +49,7 @@ class RemoteBranches:
         return sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name))
 
     def distances(self) -> dict[str, Distance]:
-        """By branch: how many commits it has that main has not, and the other way round."""
+        """By branch: how many commits it has that main does not have, and the reverse."""
         details = self._state.get("/branches", detail=True).json()["details"]
         return {detail["name"]: Distance(detail["ahead"], detail["behind"]) for detail in details}
 

@@ -73,7 +73,7 @@ class GraphBranches:
         return [Branch(entry.branch, entry.head.commit) for entry in self._repository.history.branches.list()]
 
     def distances(self) -> dict[str, Distance]:
-        """By branch: how many commits it has that main has not, and the other way round.
+        """By branch: how many commits it has that main does not have, and the reverse.
 
         >>> assert g.branches.distances()["main"] == og.Distance(ahead=0, behind=0)
         """

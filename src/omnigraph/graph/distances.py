@@ -9,7 +9,7 @@ from omnigraph.history import Entry, History
 
 @dataclass(frozen=True)
 class Distance:
-    """How many commits one revision has that another has not, and the other way round.
+    """How many commits one revision has that another does not have, and the reverse.
 
     >>> assert g.distance("main", "main~1") == og.Distance(ahead=1, behind=0)
     """

@@ -68,7 +68,7 @@ def open(
     does not hold what was written.
 
     With a `policy` every call is asked for first, reads too: `g.as_(actor)` is the graph as somebody uses it, and a call in
-    nobody's name is PolicyDenied.
+    with no name is PolicyDenied.
 
     >>> with og.open("./cities", verify="full") as cities:
     ...     assert cities.commit().kind == "init"

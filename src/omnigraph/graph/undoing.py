@@ -33,7 +33,7 @@ class UndoMethods(GraphState):
         first parent. `commit` is any revision.
 
         What was changed since conflicts as in a merge, and is settled as in a merge: "ours" is the branch, "theirs" the state before
-        the commit. MergeConflicts when nobody settles it; nothing is published then.
+        the commit. MergeConflicts when a conflict is not settled; nothing is published then.
 
         >>> draft = g.branches.create("draft")
         >>> receipt = g.mutate("people.gq", {"name": "Ada", "age": 99}, name="grow", branch="draft")

@@ -158,7 +158,7 @@ class WriteMethods(GraphState):
         With `dry_run` nothing is published: the receipt's `types` count what would be loaded, and its `refusals` what would not, by
         reason. The rows are staged for that as in a load, and removed again.
 
-        `on_progress` is told how far the load is, from time to time; what it raises ends the load, and nothing is published.
+        `on_progress` is called from time to time with how far the load is; what it raises ends the load, and nothing is published.
 
         >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
         >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
@@ -247,7 +247,7 @@ class WriteMethods(GraphState):
         vector was given. `types` are those to look at, without it all.
 
         A run commits once for each 256 MiB of vectors. When the provider fails, the vectors made so far are committed, and the next
-        run continues from there. `dry_run` says how many there are, and asks nobody.
+        run continues from there. `dry_run` says how many there are, and calls no provider.
 
         >>> notes = og.init("./notes", 'node Note { text: String @key  vec: Vector(64)? @embed("text") }')
         >>> receipt = notes.mutate('query q() { insert Note { text: "a graph with branches" } }')

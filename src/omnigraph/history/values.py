@@ -129,7 +129,7 @@ class CommitRef:
 
     @property
     def opens_branch(self) -> bool:
-        """Whether the commit stands in the entry that made its branch."""
+        """Whether the commit is in the entry that created its branch."""
         return incarnation_start(self.incarnation)[1] == self.position
 
 

@@ -34,7 +34,7 @@ def parse_duration(text: str) -> float:
 
 @dataclass(frozen=True)
 class KeptBy:
-    """What one branch or tag keeps, and what nobody else does: so much is freed when it is deleted and cleaned up.
+    """What one branch or tag keeps, and how much of it nothing else keeps: that is freed when it is deleted and cleaned up.
 
     >>> [main] = [kept for kept in g.storage().kept if kept.name == "branch main"]
     >>> assert main.commits >= 1

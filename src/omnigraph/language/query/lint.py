@@ -49,7 +49,7 @@ class QueryFinding:
 
 @dataclass(frozen=True)
 class LintedQuery:
-    """One query: what it returns, reads and writes, or the error that stands in its way.
+    """One query: what it returns, reads and writes, or the error that prevents it.
 
     >>> (query,) = report.queries
     >>> assert (query.name, query.kind, query.reads) == ("all", "read", ("node:Person",))

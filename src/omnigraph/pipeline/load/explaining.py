@@ -41,7 +41,7 @@ class LoadExplanation:
     input_bytes: int
     """What the files hold, counted as text."""
     max_in_process_bytes: int
-    """With how much input a load runs in process when nobody has chosen an engine."""
+    """With how much input a load runs in process when no engine was chosen."""
     files: int
     parallelism: int | None
     """How many tasks run at once; None: what the Spark session says when it is there."""

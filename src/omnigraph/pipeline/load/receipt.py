@@ -94,7 +94,7 @@ class LoadReceipt:
     repeated: bool = False
     """The branch had a commit under the write key already: `commit` is that one, and nothing was loaded."""
     is_dry_run: bool = False
-    """Nothing was written: `types` says what would be, and `refusals` what stands in the way."""
+    """Nothing was written: `types` says what would be, and `refusals` what would be refused."""
     refusals: tuple[LoadRefusal, ...] = ()
     engine: str | None = None
     """Where the work was done ("in process", "on Spark"), and in a few words why there; None when another process did it."""

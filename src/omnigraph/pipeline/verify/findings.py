@@ -71,7 +71,7 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """False for what lies in the graph's folders without being part of it: it harms no commit."""
+        """False for a file that is in the graph's folders and not part of the graph: it harms no commit."""
         return self.kind != "foreign"
 
     def __str__(self) -> str:

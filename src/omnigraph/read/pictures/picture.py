@@ -62,7 +62,7 @@ class PictureEdge:
 
     @property
     def label(self) -> str:
-        """What stands beside the arrow."""
+        """The text next to the arrow."""
         return self.type_name if self.count == 1 else f"{self.type_name} ×{self.count}"
 
 
