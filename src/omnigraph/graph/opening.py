@@ -67,8 +67,8 @@ def open(
     `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged when a file is missing or
     does not hold what was written.
 
-    With a `policy` every call is asked for first, reads too: `g.as_(actor)` is the graph as somebody uses it, and a call in
-    with no name is PolicyDenied.
+    With a `policy` every call is checked first, reads too: `g.as_(actor)` is the graph as that actor uses it, and a call
+    without an actor is PolicyDenied.
 
     >>> with og.open("./cities", verify="full") as cities:
     ...     assert cities.commit().kind == "init"
