@@ -19,7 +19,7 @@ from omnigraph.storage import Store
 MAX_TAIL = 64
 MAX_TAIL_TEXT = 64 * 1024
 """Characters of actors and messages in a tail: every entry repeats them until they are rolled up."""
-SEGMENTS_PER_LEVEL = 16
+SEGMENTS_PER_LEVEL = 4
 
 
 class Log:
