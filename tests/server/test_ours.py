@@ -52,7 +52,7 @@ def check_any(body: Any, schema: dict[str, Any]) -> None:
 @pytest.fixture(autouse=True)
 def every_answer_is_of_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a handler gives is checked by the schema that the table names for it."""
-    from omnigraph.server.app import Application, Call
+    from omnigraph.server.app import Application, RouteCall
 
     handled = Application._handled
     shapes = {
@@ -61,7 +61,7 @@ def every_answer_is_of_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
         if (answer := route.responses.get(200) or route.responses.get(202)) is not None
     }
 
-    async def checked(self: Application, call: Call, handler: Any) -> Any:
+    async def checked(self: Application, call: RouteCall, handler: Any) -> Any:
         answer = await handled(self, call, handler)
         component = shapes.get(call.route.operation_id)
         if component is not None and isinstance(answer.body, dict):
