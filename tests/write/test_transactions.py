@@ -16,6 +16,7 @@ from omnigraph.errors import (
     OmnigraphError,
     PreconditionFailed,
     UsageError,
+    ValueViolation,
 )
 from omnigraph.testing.failpoints import Failpoint, arm, raising
 from omnigraph.write import WriteTransaction
@@ -262,3 +263,12 @@ def test_a_refusal_is_judged_by_the_newest_head(tmp_path: Path) -> None:
         graph.begin(if_commit=graph.commit("main~1").id)
     with graph.transaction(if_commit=other.commit().id) as tx:
         tx.insert("Person", name="e")
+
+
+def test_what_is_wrong_in_itself_is_said_before_who_came_first(graph: og.Graph) -> None:
+    tx = graph.begin()
+    tx.update("Person", "Ada", age=200)
+    with graph.transaction() as theirs:
+        theirs.update("Person", "Ada", age=3)
+    with pytest.raises(ValueViolation, match="age"):
+        tx.commit()

@@ -43,8 +43,7 @@ class Proposal:
             self._check_relied_on(snapshot)
         known = self.view.snapshot
         if known.schema != snapshot.schema:
-            if self.addresses is None:
-                check_deltas(self.view, self.deltas)
+            self.check()
             return self._staged_under(self.view.repository.view(snapshot), plan)
         if known.commit.ref == snapshot.commit.ref:
             checked = check_deltas(self.view, self.deltas) if self.addresses is None else self.addresses
@@ -55,6 +54,11 @@ class Proposal:
         else:
             addresses = self.addresses
         return self._staged(plan, view, addresses)
+
+    def check(self) -> None:
+        """Raises what is wrong with the write as it was made, on the state that it was made on."""
+        if self.addresses is None:
+            check_deltas(self.view, self.deltas)
 
     def _check_relied_on(self, snapshot: Snapshot) -> None:
         if not self.relied_on:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import (
+    BranchReplaced,
     ExpectedVersionMismatch,
     KeyConflict,
     OmnigraphError,
@@ -324,7 +325,11 @@ class WriteTransaction:
                 if not self.confirm():
                     raise
                 proposal = self._proposed(deltas, once)
-            commit = self.committer.publish(proposal)
+            try:
+                commit = self.committer.publish(proposal)
+            except (ExpectedVersionMismatch, PreconditionFailed, BranchReplaced):
+                proposal.check()  # What is wrong in itself would be refused again, so that is what the caller has to know.
+                raise
             if commit.id != proposal.plan.commit_id:
                 return self._repeated(commit)
         types = {key: pending.counts() for key, pending in self._pending.items()}
